@@ -40,7 +40,7 @@ from .conversations.chat import Address as Address
 from .conversations.data.keeping import Keeping
 from .conversations.data.slots import Key
 from .conversations.inspection.checking import ReplayCheck
-from .conversations.inspection.fingerprint import closed_resources
+from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.rerun import dry_services
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from .conversations.data.slots import Key
-from .conversations.questions.arguments import check_content
+from .conversations.questions.asking import check_content
 from .conversations.questions.buttons import Buttons, inline_of
 from .conversations.running.branches import refuse_conversations
 from .errors import LocalProtocolError

@@ -18,7 +18,7 @@ from trio.testing import MockClock
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 from triobot.wire.events import Message
 from triobot.wire.operations import SendMessage
 

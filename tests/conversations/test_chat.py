@@ -14,7 +14,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.questions.buttons import NO_KEYBOARD, Buttons, Keyboard
 from triobot.conversations.routes.filters import command, message, pressed, text
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 from triobot.errors import BadRequestError, DeliveryUnknownError, LocalProtocolError
 from triobot.seams import OnUnknown, Urgency
 from triobot.wire.content import Audio, Contact, Descriptor, File, Image, Location, Video, Voice

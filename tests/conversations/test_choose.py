@@ -12,7 +12,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 from triobot.errors import BadRequestError, ConfigError, LocalProtocolError
 from triobot.wire.events import Message
 from triobot.wire.operations import EditMessage

@@ -13,7 +13,7 @@ from triobot.conversations.life import ASIDES, MAILBOX
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import command, in_chat, join, leave, message, pressed, text, when
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 from triobot.wire.events import Message
 
 

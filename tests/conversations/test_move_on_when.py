@@ -15,7 +15,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.life import MAILBOX
 from triobot.conversations.routes.filters import Command, Filter, command, message, pressed, text
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 from triobot.errors import LocalProtocolError
 
 START = datetime.fromtimestamp(EPOCH / 1000, UTC)

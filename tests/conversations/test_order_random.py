@@ -16,7 +16,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.inbox import catching_up
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 
 
 class Log:

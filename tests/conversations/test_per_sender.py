@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, leave, text
 from triobot.conversations.routes.router import Router
-from triobot.conversations.running.waits import Otherwise
+from triobot.conversations.routes.routing import Otherwise
 
 
 async def a_group(town: Town) -> None:

@@ -12,19 +12,23 @@ from triobot.conversations.routes.router import Route, RouteKind, Table
 from triobot.conversations.routes.routing import (
     Break,
     Decision,
+    Delivery,
     Drop,
     End,
     Expire,
     Give,
+    Otherwise,
     Queue,
     Start,
+    Taken,
     Tell,
+    Wait,
+    Watch,
     decide,
     offer,
     token_of,
     unfit,
 )
-from triobot.conversations.running.waits import Delivery, Otherwise, Taken, Wait, Watch
 from triobot.wire.events import (
     Event,
     InvoiceCallback,

@@ -23,13 +23,15 @@ from triobot.conversations.routes.routing import (
     End,
     Expire,
     Give,
+    Otherwise,
     Queue,
     Start,
     Tell,
+    Wait,
+    Watch,
     decide,
     jump,
 )
-from triobot.conversations.running.waits import Otherwise, Wait, Watch
 from triobot.wire.events import Event, Join, Leave, Message, Press, Submission, UnknownEvent
 
 TOKENS = ("qaaaaaaaa", "qbbbbbbbb")

@@ -15,17 +15,15 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
-from ..engine.operations import is_cut
+from ..engine.core import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
 from ..wire.events import Event, Press
-from .conversation import CodeTask, Conversation
-from .inspection.fingerprint import fingerprint_of_call
-from .questions.arguments import check_raises
+from .conversation import CodeTask, Conversation, fingerprint_of_call
 from .routes.filters import Filter, check_filter
+from .routes.routing import Watch
 from .running.branches import OperationKind, branch_of, enter_branch, leave_branch
 from .running.failures import happened
 from .running.leash import held
-from .running.waits import Watch
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 T = TypeVar("T")
@@ -226,6 +224,18 @@ async def run_step(
             happened(failed, live.pop())
         raise
     return done
+
+
+def check_raises(raises: object) -> tuple[type[Exception], ...]:
+    """Return, as a tuple, the errors that a step may come back with.
+
+    Raises:
+        ConfigError: these are no classes of errors.
+    """
+    classes = cast("tuple[object, ...]", raises) if isinstance(raises, tuple) else (raises,)
+    if not all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):
+        raise ConfigError("step(raises=) takes a class of errors such as ValueError, or a tuple of them")
+    return cast("tuple[type[Exception], ...]", classes)
 
 
 @final

@@ -44,11 +44,11 @@ from .conversation import Conversation
 from .data.slots import Key, check_key
 from .doors.address import Door, RecordedDoor
 from .questions import asking
-from .questions.arguments import check_content, check_edit, check_sent, on_unknown_of
+from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from .questions.live import Live, open_live
 from .routes.filters import Filter
-from .running.waits import OtherwisePolicy
+from .routes.routing import OtherwisePolicy
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 E = TypeVar("E")

@@ -7,12 +7,15 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
+from uuid import UUID
 
 import attrs
 import trio
@@ -52,10 +55,10 @@ from .charges.paid import Giving, abandon
 from .codec import CODEC, leaves
 from .data.slots import View
 from .doors.calls import Call
-from .inspection.fingerprint import fingerprint
+from .inspection.closed import Closed
 from .journal_writer import JournalWriter
 from .revival.stored import Stored
-from .routes.routing import Start
+from .routes.routing import Delivery, Start, Wait, Watch
 from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
 from .running.branches import enter_branch, leave_branch
@@ -63,7 +66,6 @@ from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, partin
 from .running.failures import Ending as Ending
 from .running.leash import Leash
 from .running.lines import calling_line
-from .running.waits import Delivery, Wait, Watch
 from .services import Services as Services
 from .starting import StartedWith, open_run
 from .texts import Texts
@@ -81,6 +83,9 @@ HELD: Final = 5000
 _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
 )
+# What is nothing but its value. All else may be a handle on the world, which a step may well be given.
+_NO_MARKUP: Final = {"reply_keyboard": None, "inline_keyboard": None, "form": None}
+_PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
 
 
 @final
@@ -788,3 +793,35 @@ class Conversation:
         hold = HELD if holds else 0
         done: T = await self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)
         return done
+
+
+# --- what tells a reworded operation from the recorded one, without its words
+
+
+def fingerprint(operation: Operation[object]) -> str:
+    """Return a digest of what is sent."""
+    if (
+        type(operation) is SendMessage
+        and type(operation.content) is str
+        and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
+    ):
+        # As below, for most of all.
+        told: dict[str, object] = {"chat_id": operation.chat_id, "content": operation.content}
+        return _digest(repr(told | _NO_MARKUP))
+    return _digest(repr(attrs.asdict(cast("attrs.AttrsInstance", operation))))
+
+
+def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
+    """Return the name of what a step calls, and a digest of those arguments that are plain values.
+
+    What a resource gives that isn't open can't be told, and is left out.
+    """
+    name = "" if isinstance(fn, Closed) else getattr(fn, "__qualname__", type(fn).__name__)
+    plain = [(number, arg) for number, arg in enumerate(args) if type(arg) in _PLAIN]
+    if not plain or any(isinstance(arg, Closed) for arg in args):
+        return f"{name}"
+    return f"{name} {_digest(repr(plain))}"
+
+
+def _digest(shown: str) -> str:
+    return hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -38,7 +38,7 @@ from .questions.tidying import Answered, Tidying
 from .revival.care import Care
 from .revival.reviving import let_go, park
 from .routes.declarations import Table
-from .running.waits import Delivery
+from .routes.routing import Delivery
 from .shared import Shared
 from .timers import Jumps, Timers, Waking
 from .workload import Workload

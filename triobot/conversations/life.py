@@ -32,7 +32,9 @@ from .routes.declarations import Table
 from .routes.filters import Setting
 from .routes.routing import (
     Break,
+    Broken,
     Decision,
+    Delivery,
     Drop,
     End,
     Expire,
@@ -41,7 +43,11 @@ from .routes.routing import (
     Queue,
     Start,
     Stop,
+    Taken,
     Tell,
+    Unfit,
+    Wait,
+    Watch,
     afresh,
     decide,
     end,
@@ -51,7 +57,6 @@ from .routes.routing import (
     unfit,
 )
 from .running.failures import report_filter
-from .running.waits import Broken, Delivery, Taken, Unfit, Wait, Watch
 from .services import Services
 from .shared import Shared
 

@@ -15,8 +15,7 @@ from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Call, Halt, Place, asked_of
 from .routes.declarations import Per, Table
-from .routes.routing import Start, concerns
-from .running.waits import Delivery, Wait, Watch
+from .routes.routing import Delivery, Start, Wait, Watch, concerns
 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]

@@ -16,9 +16,8 @@ from ..wire.operations import SendMessage
 from .data.keeping import Kept
 from .data.slots import OURS
 from .routes.filters import is_payment
-from .routes.routing import token_of
+from .routes.routing import Delivery, token_of
 from .running.failures import words_for
-from .running.waits import Delivery
 from .services import Services
 from .shared import Shared
 from .texts import Texts

@@ -7,6 +7,7 @@ code, run over its journal and then on. Read `records` first, then `run`, `core`
 
 from .codec import JSON as JSON
 from .codec import Codec as Codec
+from .core import LEFT as LEFT
 from .core import ContinuesAs as ContinuesAs
 from .core import Crashed as Crashed
 from .core import End as End
@@ -18,7 +19,6 @@ from .core import begun as begun
 from .host import Host as Host
 from .machine import Nursery as Nursery
 from .machine import Scope as Scope
-from .operations import LEFT as LEFT
 from .records import ABSENT as ABSENT
 from .records import Put as Put
 from .records import Record as Record

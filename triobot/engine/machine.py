@@ -13,8 +13,26 @@ import trio
 from trio.lowlevel import Task, cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task
 
 from ..errors import ForeignTaskError, NonDurableCancelError, UnreadableRecordError
-from .core import ADVICE, BREATH, Core, Work, lower, refuse, throw, unfelt
-from .operations import FELT, GO, GONE, LEFT, Branch, Filter, Nature, Operation, Where, is_cut
+from .core import (
+    ADVICE,
+    BREATH,
+    FELT,
+    GO,
+    GONE,
+    LEFT,
+    Branch,
+    Core,
+    Filter,
+    Nature,
+    Operation,
+    Where,
+    Work,
+    is_cut,
+    lower,
+    refuse,
+    throw,
+    unfelt,
+)
 from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, differs
 
 AGAIN: Final = 60_000

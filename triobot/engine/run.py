@@ -39,22 +39,28 @@ from .codec import JSON, PLAIN, Codec, Raises
 from .core import (
     ADVICE,
     BREATH,
+    GONE,
+    LEFT,
+    Branch,
     Continue,
     ContinuesAs,
     Core,
     Crashed,
     End,
     Evicted,
+    Filter,
+    Nature,
+    Operation,
     Returned,
     Stuck,
     WasInterrupted,
+    Where,
     continue_in,
     lower,
     refuse,
 )
 from .host import Host
 from .machine import Machine, Nursery, Scope
-from .operations import GONE, LEFT, Branch, Filter, Nature, Operation, Where
 from .records import (
     ABSENT,
     CONTINUED,
@@ -682,7 +688,9 @@ class Run(Core):
         Raises:
             ForeignTaskError: this is a child, or a nursery is open.
         """
-        if self._branch_path() or (self.machine is not None and self.machine.nurseries):
+        if self.machine is None:
+            self._check_task()
+        elif self.machine.current().path or self.machine.nurseries:
             raise ForeignTaskError("continue_as() is for the main branch, outside of its nurseries")
         raise Continue(fn, [self.codec.node_of(arg) for arg in args])
 
@@ -811,12 +819,6 @@ class Run(Core):
             return f"{branch.path}{branch.count + 1}" if branch.path else branch.count + 1
         self._check_task()
         return self.count + 1
-
-    def _branch_path(self) -> str:
-        if self.machine is not None:
-            return self.machine.current().path
-        self._check_task()
-        return ""
 
     def _next(self) -> Id:
         return self._begin() if self.machine is None else self.machine.current().next()

@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from .operations import Where
+from .core import Where
 from .records import Id
 
 

@@ -12,9 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 
 import trio
 
-from .core import Core
+from .core import Core, Operation
 from .machine import Machine
-from .operations import Operation
 
 T = TypeVar("T")
 

@@ -47,12 +47,11 @@ from ...wire.rules import check_integer
 from ..blocks import FailScope
 from ..conversation import Conversation
 from ..journal_writer import outcome_of
-from ..questions.arguments import check_money_words
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
+from ..routes.routing import Delivery, OtherwisePolicy, Taken, Wait
 from ..running.branches import OperationKind
-from ..running.waits import Delivery, OtherwisePolicy, Taken, Wait
 from .paid import Currency, Paid, moves, paid_of, payments_of, refuse_without_aside
 
 # Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
@@ -606,3 +605,15 @@ def _asked(
         "handler" if late == "deliver" else "nobody",
         conversation.run.now() + int(life * 1000),
     )
+
+
+def check_money_words(currency: object, late: object) -> None:
+    """Refuse what is no currency, and what would leave nobody with late money.
+
+    Raises:
+        LocalProtocolError: it is another word.
+    """
+    if currency not in ("IRR", "coin"):
+        raise LocalProtocolError("currency", 'is "IRR" or "coin"')
+    if late not in ("deliver", "refund"):
+        raise LocalProtocolError("late", 'is "deliver" or "refund"')

@@ -20,7 +20,7 @@ from ..life import ChatLife
 from ..revival.reviving import revive
 from ..routes.declarations import Table
 from ..routes.filters import is_payment
-from ..running.waits import Delivery
+from ..routes.routing import Delivery
 from ..services import Services
 from ..workload import Workload
 from .consumption import stored_event

@@ -52,8 +52,7 @@ from ..data.slots import any_declared
 from ..life import ChatLife
 from ..routes.declarations import Per, RouteKind
 from ..routes.filters import Setting
-from ..routes.routing import Decision, Give, Start, decide
-from ..running.waits import Delivery, Taken, Wait, Watch
+from ..routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from ..services import Services
 from ..shared import Shared
 from ..starting import StartedWith, open_run, tell

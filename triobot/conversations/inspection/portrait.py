@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 import trio
 
-from ...engine.operations import Where
+from ...engine.core import Where
 from ...engine.snapshot import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
 from ...wire.events import Event, Message

@@ -1,11 +1,13 @@
 """Questions: say something, and wait for what answers it.
 
 Each opens its wait before it sends, so that a fast answer is not missed; says what is wrong when something
-else comes; and takes its buttons away however it ends.
+else comes; and takes its buttons away however it ends. What authors hand over is looked at before anything is
+done with it.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,18 +16,18 @@ from operator import contains
 from typing import Any, Final, TypeVar, cast
 
 from ...errors import ConfigError, LocalProtocolError
-from ...wire.content import Audio, Contact, File, Image, Location, Video, Voice
-from ...wire.events import Event, Message, Press, Submission
+from ...seams import OnUnknown
+from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
+from ...wire.events import Event, Join, Leave, Message, Press, Submission
 from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..codec import CODEC
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
+from ..routes.routing import KIND, Delivery, Otherwise, OtherwisePolicy, PrivateHint, Taken, Unfit, Wait
 from ..running.branches import OperationKind
 from ..running.failures import Ending
-from ..running.waits import KIND, Delivery, Otherwise, OtherwisePolicy, PrivateHint, Taken, Unfit, Wait
-from .arguments import check_kind, check_otherwise, check_question, check_sent
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
 from .keys import TOKEN_BYTES, question_token
@@ -34,6 +36,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
+_EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
@@ -364,3 +367,96 @@ def check_by(by: object) -> None:
 
 def _is_by(event: Event, by: int | None) -> bool:
     return by is None or (event.sender is not None and event.sender.id == by)
+
+
+# --- what authors hand over: errors name what they wrote
+
+
+def check_content(content: object, name: str = "content") -> None:
+    """Refuse what can't be said.
+
+    Raises:
+        LocalProtocolError: it is no content, or an empty text.
+    """
+    if not isinstance(content, CONTENT_CLASSES):
+        raise LocalProtocolError(name, "must be text, a media value, a Contact or a Location")
+    if content == "":
+        raise LocalProtocolError(name, "must not be empty")
+
+
+def check_question(question: object) -> None:
+    """Refuse a question that is no text.
+
+    Raises:
+        LocalProtocolError: it isn't, or it is empty.
+    """
+    if not isinstance(question, str) or not question:
+        raise LocalProtocolError("question", "must be text, and not empty")
+
+
+def check_sent(sent: object, name: str = "sent") -> None:
+    """Refuse what is no message that was sent.
+
+    Raises:
+        LocalProtocolError: it isn't.
+    """
+    if not isinstance(sent, Sent):
+        raise LocalProtocolError(name, "must be a Sent: what send() returned")
+
+
+def check_edit(sent: object, content: object, buttons: object) -> None:
+    """Refuse an edit of nothing, or to nothing.
+
+    Raises:
+        LocalProtocolError: it is one.
+    """
+    check_sent(sent)
+    if content is not None:
+        check_content(content)
+    elif buttons is None:
+        raise LocalProtocolError("content", "must be given, or buttons: an edit changes something")
+
+
+def on_unknown_of(word: object) -> OnUnknown:
+    """Return the policy for a send of unknown outcome, by its word.
+
+    Raises:
+        LocalProtocolError: there is no such word.
+    """
+    if word == "resend":
+        return OnUnknown.RESEND
+    try:
+        return OnUnknown(word)
+    except ValueError:
+        raise LocalProtocolError("on_unknown", 'is "resend" or "raise"') from None
+
+
+def check_otherwise(otherwise: object) -> None:
+    """Refuse what can't be done with what doesn't fit.
+
+    Raises:
+        ConfigError: it is neither a text nor an `Otherwise`.
+    """
+    if otherwise is not None and not isinstance(otherwise, str | Otherwise):
+        raise ConfigError("otherwise= is a text to say, Otherwise.DROP or Otherwise.KEEP")
+
+
+def check_kind(kind: object) -> None:
+    """Refuse what `Chat.ask` could never make of an answer.
+
+    Raises:
+        ConfigError: it is neither a content class nor a plain function of a text.
+    """
+    if kind is str:
+        return
+    if not callable(kind) or inspect.iscoroutinefunction(kind):
+        raise ConfigError(
+            "ask() takes str, a content class such as Location, or a parser of text such as int; "
+            "what has to wait is a step after it"
+        )
+    if kind in _EVENTS:
+        name = cast("type", kind).__name__
+        raise ConfigError(
+            f"ask() takes a content class such as Location, and {name} is an event's; events are taken by "
+            "chat.receive() with a filter"
+        )

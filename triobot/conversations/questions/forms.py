@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     Annotated,
     Any,
@@ -43,7 +43,6 @@ from ...wire.forms import (
 )
 from ..routes.filters import fold
 from ..texts import Texts
-from .arguments import check_labels
 
 T = TypeVar("T")
 
@@ -229,3 +228,20 @@ def _field(slot: _Slot, prefill: object) -> NamedField:
         case "barcode" | "qrcode":
             return Inbuilt(slot.name, slot.label, slot.kind)
     raise LocalProtocolError("form", "unknown kind of field")
+
+
+def check_labels(labels: object, names: Sequence[str], whose: str) -> None:
+    """Refuse labels of fields that a form doesn't have.
+
+    Raises:
+        ConfigError: these are no labels by the names of its fields.
+    """
+    if labels is None:
+        return
+    if not isinstance(labels, Mapping):
+        raise ConfigError(f"fill(labels=) takes labels by the names of the fields of {whose}")
+    for name in cast("Mapping[object, object]", labels):
+        if name not in names:
+            raise ConfigError(
+                f"fill(labels=) names {name!r}, and {whose} has no such field; it has {', '.join(names)}"
+            )

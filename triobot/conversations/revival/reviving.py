@@ -26,8 +26,7 @@ from ..doors.calls import Order
 from ..inbox.consumption import stored_event
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting
-from ..routes.routing import Start
-from ..running.waits import Delivery
+from ..routes.routing import Delivery, Start
 from ..services import Services
 from .care import CRASHES, current_build
 from .stored import Stored, opening_of, read_stored, why_unfit

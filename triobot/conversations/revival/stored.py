@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast, final
+from typing import cast, final
 
 import attrs
 
@@ -18,12 +18,8 @@ from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of
 from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
-from ..routes.routing import Start, token_of
-from ..running.waits import Delivery
+from ..routes.routing import KIND, Delivery, Start, token_of
 from ..starting import opening_of as read_opening
-
-RECEIVE: Final = "receive"
-"""As what a wait is recorded."""
 
 
 @final
@@ -110,7 +106,7 @@ def _answered(question: Id, done: Sequence[Record]) -> bool:
         where, n = place_of(record[2])
         if where != branch or n <= asked:
             continue
-        if record[3] == RECEIVE:
+        if record[3] == KIND:
             if record[0] == FAILED:
                 return True
             try:

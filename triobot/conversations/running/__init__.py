@@ -1,5 +1,5 @@
 """One coroutine of the author's while it runs.
 
-`branches` are its tasks, `waits` what it would take and how, `lines` where in the author's code it
-is, `leash` what lets go of code that doesn't end, `failures` how it ends.
+`branches` are its tasks, `lines` where in the author's code it is, `leash` what lets go of code that doesn't
+end, `failures` how it ends.
 """

@@ -1,0 +1,57 @@
+"""Stand-ins for resources where none is open, as when a journal is only looked at."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, final
+
+from ...errors import LocalProtocolError
+from ...resources import Opened, Resource
+
+
+@final
+class Closed:
+    """Stands for a resource that isn't opened: its methods may be handed to a step, and nothing else."""
+
+    def __init__(self, name: str, all_closed: _AllClosed) -> None:
+        self._name = name
+        self._all = all_closed
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Closed(f"{self._name}.{name}", self._all)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        self._all.touched = True
+        raise LocalProtocolError(
+            self._name, "is a resource, which is not open when a journal is only looked at; use it in a step"
+        )
+
+    def __repr__(self) -> str:
+        # Where it becomes part of a text, the text is another one than live.
+        self._all.touched = True
+        return f"<{self._name}, closed>"
+
+    __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __contains__ = _refuse
+    __enter__ = __exit__ = __aenter__ = __aexit__ = __await__ = _refuse
+
+
+@final
+class _AllClosed(dict["Resource[object]", object]):
+    touched = False
+
+    def __missing__(self, resource: Resource[object]) -> object:
+        return Closed(resource.name, self)
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def closed_resources() -> Opened:
+    """Return every resource, none of them open."""
+    return _AllClosed()
+
+
+def touched(resources: Opened) -> bool:
+    """Return whether code has looked into one of the resources that are closed."""
+    return isinstance(resources, _AllClosed) and resources.touched
