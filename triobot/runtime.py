@@ -29,8 +29,8 @@ from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
-from .conversations.inbox.claims import begun_journal
 from .conversations.inspection.checking import ReplayCheck
+from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, Speech, tell_nobody
 from .errors import StoreError

@@ -8,8 +8,7 @@ import pytest
 import trio
 
 from triobot.conversations.codec import CODEC
-from triobot.conversations.revival.stored import read_journal
-from triobot.conversations.starting import opening_of
+from triobot.conversations.revival.stored import read_journal, read_opening
 from triobot.engine import Record, Run, decode_record, encode_record
 from triobot.engine import records as tags
 from triobot.engine.records import check_journal, time_of
@@ -42,7 +41,7 @@ def test_a_journal_of_format_1() -> None:
     assert {record[0] for record in records} == known
     start, *_ = records
     assert start[2:] == ["shop.order", start[3], "c0ffee", 1]
-    assert opening_of(start) is not None
+    assert read_opening(start) is not None
     by_tag = {record[0]: record for record in records}
     assert CODEC.value_of(by_tag["D"][5]) == (
         Message(ChatId(5), "hello", None),
@@ -63,7 +62,7 @@ def test_a_journal_of_format_1() -> None:
 
 def test_what_a_conversation_was_started_with() -> None:
     """An event as itself, as what a filter took it, and one that could not be written down."""
-    plain, taken, lost = (opening_of(record) for record in journal("format1-starts.jsonl"))
+    plain, taken, lost = (read_opening(record) for record in journal("format1-starts.jsonl"))
     assert plain is not None
     assert taken is not None
     assert (plain.event, plain.at, plain.interrupted) == (Join(ChatId(5), SARA), 7, None)

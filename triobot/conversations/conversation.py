@@ -57,7 +57,7 @@ from .data.slots import View
 from .doors.calls import Call
 from .inspection.closed import Closed
 from .journal_writer import JournalWriter
-from .revival.stored import Stored
+from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Delivery, Start, Wait, Watch
 from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
@@ -67,7 +67,6 @@ from .running.failures import Ending as Ending
 from .running.leash import Leash
 from .running.lines import calling_line
 from .services import Services as Services
-from .starting import StartedWith, open_run
 from .texts import Texts
 
 if TYPE_CHECKING:

@@ -48,10 +48,10 @@ from ..journals import (
 from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
 from .inbox.consumption import EarlyEvent
+from .revival.stored import tell
 from .running.leash import line_in, parting_line
 from .running.lines import calling_line
 from .services import HearRecords
-from .starting import tell
 
 if TYPE_CHECKING:
     from .conversation import Carried, Conversation

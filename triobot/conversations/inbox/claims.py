@@ -27,41 +27,29 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from operator import attrgetter
-from typing import Final, cast, final
+from typing import Final, final
 
 import trio
 
-from ...engine import Record, decode_record, encode_record
-from ...engine.records import FORMAT, START, time_of
-from ...errors import StoreError, StoreFullError, UnreadableRecordError
-from ...journals import (
-    AppendRecords,
-    BeginConversation,
-    ConversationId,
-    ConversationRow,
-    Journal,
-    Lease,
-    RunKind,
-)
-from ...seams import Alarm, Arrival, ChatAtArrival, Consume, InboxRow, Store, Write
+from ...engine import Record, encode_record
+from ...errors import StoreError, StoreFullError
+from ...seams import Alarm, Arrival, ChatAtArrival, InboxRow, Store
 from ...wire.events import Event, Join, Message
-from ...wire.ids import ChatId, SenderId
+from ...wire.ids import ChatId
 from ..conversation import Conversation
 from ..data.keeping import of_authors
 from ..data.slots import any_declared
 from ..life import ChatLife
+from ..revival.stored import StartedWith, open_run, write_out
 from ..routes.declarations import Per, RouteKind
 from ..routes.filters import Setting
 from ..routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from ..services import Services
 from ..shared import Shared
-from ..starting import StartedWith, open_run, tell
-from .consumption import EarlyEvent, stored_event
+from .consumption import EarlyEvent
 
 log: Final = logging.getLogger("triobot.conversations")
 
-_PAGE: Final = 256
-_PLACES: Final = 9
 HAS_NO_NUMBER: Final = -1
 _LATELY: Final = 4096
 _STUCK: Final = attrgetter("stuck")
@@ -117,7 +105,7 @@ class Claims:
         """Write down what began in an earlier run, before the store is asked who goes on."""
         while self._from_before is None:
             try:
-                self._from_before = await _write_out(self._services.store)
+                self._from_before = await write_out(self._services.store)
             except StoreFullError:
                 # Nothing may happen before it: what is under way would begin anew.
                 text = "the store can't be written, so the bot can't start: free some space"
@@ -336,76 +324,6 @@ class Beginning:
         if self._reads:
             self.values = of_authors(chat.data())
         return self._words
-
-
-async def _write_out(store: Store) -> int:
-    """Write down what began in an earlier run and was under way at its end; return the newest row's number.
-
-    A row that can't be read stays, as that of an event which waits.
-    """
-    newest = 0
-    while rows := await store.backlog(after=newest, limit=_PAGE):
-        newest = rows[-1].seq
-        writes: list[Write] = []
-        for row in rows:
-            lease = None if row.begun is None else store.lease(row.chat_id)
-            journal = None if lease is None else begun_journal(row, lease)
-            if journal is not None:
-                it = journal.row
-                begin = BeginConversation(
-                    it.lease, it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id
-                )
-                writes += [begin, AppendRecords(it.lease, it.id, 0, journal.records), Consume((row.seq,))]
-        if writes:
-            await store.commit(*writes)
-    return newest
-
-
-def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None:
-    """Return the journal of the conversation that this row stands for; None if it stands for none."""
-    if row.begun is None:
-        return None
-    try:
-        first, kind, version, owner = _read(row)
-    except UnreadableRecordError as error:
-        log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
-        return None
-    it = ConversationRow(
-        id=ConversationId(row.seq),
-        lease=lease,
-        chat_id=row.chat_id,
-        route=first[2],
-        kind=kind,
-        version=str(version),
-        sender_id=owner,
-        key=None,
-        run=1,
-        unfinished=True,
-        wake_at=None,
-        parked_because=None,
-        error=None,
-        in_hand=0,
-        position=1,
-        epoch=epoch,
-        started_at=time_of(first),
-        updated_at=time_of(first),
-    )
-    return Journal(it, 0, (encode_record(first),), {})
-
-
-def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
-    parts = decode_record(row.begun or "")
-    if len(parts) != _PLACES or parts[0] != START:
-        raise UnreadableRecordError("this is no beginning of a conversation")
-    first, (kind, version, owner) = parts[:-3], parts[-3:]
-    if first[5] != FORMAT:
-        raise UnreadableRecordError(f"it has format {first[5]!r}; this program reads {FORMAT}")
-    if not first[3]:  # the event's own bytes are in the row
-        event = stored_event(row)
-        if event is None:
-            raise UnreadableRecordError("its event can't be read")
-        tell(first, event, row.at)
-    return first, cast("RunKind", kind), version, owner
 
 
 @final

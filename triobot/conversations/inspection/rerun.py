@@ -373,7 +373,7 @@ async def open_rerun(
     Raises:
         NondeterminismError: it would be parked without being run.
     """
-    route, opening = fitting(stored, table)
+    route, (start, delivery, interrupted) = fitting(stored, table)
     row = stored.row
     life = _dry_life(services, table, row.chat_id, group=group)
     life.kept.values = {}
@@ -384,9 +384,9 @@ async def open_rerun(
         there = Conversation(
             services,
             life,
-            opening.start,
-            opening.delivery,
-            opening.interrupted,
+            start,
+            delivery,
+            interrupted,
             row.sender_id,
             stored,
             dry=rerun,

@@ -82,9 +82,7 @@ async def revive(
         if opening is None or not route.durable:
             _end_politely(services, life, row)
             continue
-        there = Conversation(
-            services, life, opening.start, opening.delivery, opening.interrupted, row.sender_id, stored
-        )
+        there = Conversation(services, life, *opening, row.sender_id, stored)
         await _follow(there, stored)
         _place(life, there)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:

@@ -1,25 +1,214 @@
-"""A conversation as it is in the store: what it was started with, and its journal."""
+"""How a conversation begins, and what is left of it in the store: what it was started with, and its journal.
+
+The beginning is its first record. That may be durable in the row of the event that began it; then the row
+stands for the conversation until that is written down by itself.
+"""
 
 from __future__ import annotations
 
+import logging
+import secrets
 from collections.abc import Sequence
-from typing import cast, final
+from functools import partial
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
-from ...engine import Record, decode_record
-from ...engine.records import DONE, FAILED, INTERRUPTED, KNOWN, OUTCOMES, Id, drawn
-from ...errors import NondeterminismError, UnreadableRecordError
-from ...journals import ConversationRow, Journal
-from ...wire.events import Press, Submission
-from ...wire.ids import MessageId
+from ...engine import Record, begun, decode_record, encode_record
+from ...engine.records import (
+    DONE,
+    FAILED,
+    FORMAT,
+    INTERRUPTED,
+    KNOWN,
+    OUTCOMES,
+    START,
+    Id,
+    Node,
+    drawn,
+    time_of,
+)
+from ...errors import NondeterminismError, UnreadableRecordError, UnrecordableError
+from ...journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    ConversationRow,
+    Journal,
+    Lease,
+    RunKind,
+)
+from ...seams import Consume, InboxRow, Store, Write
+from ...wire.events import Event, Join, Press, Submission
+from ...wire.ids import MessageId, SenderId
 from ...wire.results import Sent
 from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of
+from ..inbox.consumption import stored_event
 from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
 from ..routes.routing import KIND, Delivery, Start, token_of
-from ..starting import opening_of as read_opening
+
+log: Final = logging.getLogger("triobot.conversations")
+
+_PAGE: Final = 256
+_PLACES: Final = 9
+"""In the text that a row holds of a beginning: the first record, the route's kind and version, and whose."""
+
+Revived: TypeAlias = tuple[Start, Delivery, str | None]
+"""What a conversation was started with: how, by which event, and the name of what it ended."""
+
+
+# --- the beginning
+
+
+@final
+@attrs.frozen
+class StartedWith:
+    """What a conversation is started with.
+
+    Attributes:
+        at: when the event arrived.
+        value: as what its route's filter took the event.
+        args: what its function gets besides the chat.
+        interrupted: the name of what it ended.
+    """
+
+    event: Event
+    at: int
+    value: object = attrs.field(repr=False)
+    args: tuple[object, ...] = attrs.field(default=(), repr=False)
+    interrupted: str | None = None
+
+
+def open_run(
+    route: Route, opening: StartedWith, *, now: int, jumped: int, untold: bool = False
+) -> tuple[Record, object, bool]:
+    """Return the first record, the value as the code sees it, and whether the record holds all that.
+
+    What can't be recorded lives as long as the process; its record only says that it was there.
+
+    Args:
+        jumped: by how much the time of day has jumped in all, as the clock that says `now` knows.
+        untold: leave out what it was started with if that is the event alone, a request's: `tell` puts it in.
+    """
+    value, seed = opening.value, secrets.token_hex(16)
+    begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
+    # The wire's own events are the same when they come back, and there is no need to say them twice.
+    same = value is opening.event and type(value).__module__ == Join.__module__
+    if untold and same and not opening.args:
+        return begins(), value, route.durable
+    told: list[object] = [opening.event, opening.at, opening.interrupted]
+    try:
+        if not same or opening.args:
+            told += [value, list(opening.args)]
+        record = begins(*told)
+        if not same:
+            value = CODEC.value_of(record[3][3])
+    except UnrecordableError:
+        return begins(), value, False
+    return record, value, route.durable
+
+
+def tell(first: Record, event: Event, at: int) -> None:
+    """Put into a first record what it was started with, if `open_run` left that out."""
+    if not first[3]:
+        first[3] = [CODEC.node_of(told) for told in (event, at, None)]
+
+
+def read_opening(start: Record) -> StartedWith | None:
+    """Read a first record; None if it doesn't hold what the conversation was started with.
+
+    Raises:
+        UnreadableRecordError: this program can't read it.
+    """
+    if not start or start[0] != START:
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    nodes: list[Node] = start[3]
+    if not nodes:
+        return None
+    told = [CODEC.value_of(node) for node in nodes]
+    if len(told) not in (3, 5) or not isinstance(told[1], int):
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    event = cast("Event", told[0])
+    value, args = (told[3], tuple(cast("list[object]", told[4]))) if len(told) == 5 else (event, ())
+    return StartedWith(event, told[1], value, args, cast("str | None", told[2]))
+
+
+# --- a beginning in the row of its event
+
+
+async def write_out(store: Store) -> int:
+    """Write down what began in an earlier run and was under way at its end; return the newest row's number.
+
+    A row that can't be read stays, as that of an event which waits.
+    """
+    newest = 0
+    while rows := await store.backlog(after=newest, limit=_PAGE):
+        newest = rows[-1].seq
+        writes: list[Write] = []
+        for row in rows:
+            lease = None if row.begun is None else store.lease(row.chat_id)
+            journal = None if lease is None else begun_journal(row, lease)
+            if journal is not None:
+                it = journal.row
+                begin = BeginConversation(
+                    it.lease, it.id, it.chat_id, it.route, it.version, it.started_at, it.kind, it.sender_id
+                )
+                writes += [begin, AppendRecords(it.lease, it.id, 0, journal.records), Consume((row.seq,))]
+        if writes:
+            await store.commit(*writes)
+    return newest
+
+
+def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None:
+    """Return the journal of the conversation that this row stands for; None if it stands for none."""
+    if row.begun is None:
+        return None
+    try:
+        first, kind, version, owner = _read(row)
+    except UnreadableRecordError as error:
+        log.warning("event %d of chat %s is taken as new: %s", row.seq, row.chat_id, error)
+        return None
+    it = ConversationRow(
+        id=ConversationId(row.seq),
+        lease=lease,
+        chat_id=row.chat_id,
+        route=first[2],
+        kind=kind,
+        version=str(version),
+        sender_id=owner,
+        key=None,
+        run=1,
+        unfinished=True,
+        wake_at=None,
+        parked_because=None,
+        error=None,
+        in_hand=0,
+        position=1,
+        epoch=epoch,
+        started_at=time_of(first),
+        updated_at=time_of(first),
+    )
+    return Journal(it, 0, (encode_record(first),), {})
+
+
+def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
+    parts = decode_record(row.begun or "")
+    if len(parts) != _PLACES or parts[0] != START:
+        raise UnreadableRecordError("this is no beginning of a conversation")
+    first, (kind, version, owner) = parts[:-3], parts[-3:]
+    if first[5] != FORMAT:
+        raise UnreadableRecordError(f"it has format {first[5]!r}; this program reads {FORMAT}")
+    if not first[3]:  # the event's own bytes are in the row
+        event = stored_event(row)
+        if event is None:
+            raise UnreadableRecordError("its event can't be read")
+        tell(first, event, row.at)
+    return first, cast("RunKind", kind), version, owner
+
+
+# --- what is stored
 
 
 @final
@@ -58,16 +247,6 @@ def place_of(id: Id) -> tuple[str, int]:
     """Return the branch of an operation, and its number there."""
     branch, dot, n = str(id).rpartition(".")
     return branch + dot, int(n)
-
-
-@final
-@attrs.frozen
-class Revival:
-    """What a conversation was started with."""
-
-    start: Start
-    delivery: Delivery
-    interrupted: str | None
 
 
 def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
@@ -130,7 +309,7 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
     return None
 
 
-def fitting(stored: Stored, table: Table) -> tuple[Route, Revival]:
+def fitting(stored: Stored, table: Table) -> tuple[Route, Revived]:
     """Return the route of a stored conversation, and what it was started with.
 
     Raises:
@@ -179,7 +358,7 @@ def read_stored(journal: Journal) -> Stored:
     return Stored(journal.row, read_journal(journal))
 
 
-def opening_of(stored: Stored, route: Route) -> Revival | None:
+def opening_of(stored: Stored, route: Route) -> Revived | None:
     """Return what it was started with; None if that could not be recorded.
 
     Raises:
@@ -197,4 +376,4 @@ def opening_of(stored: Stored, route: Route) -> Revival | None:
         place = Place.BESIDE if row.kind == "aside" else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
     start = Start(route, told.value, call if isinstance(call, Call) else None)
-    return Revival(start, Delivery(stored.row.id, told.event, told.at), told.interrupted)
+    return start, Delivery(stored.row.id, told.event, told.at), told.interrupted
