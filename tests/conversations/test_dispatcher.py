@@ -20,8 +20,8 @@ from tests.samples import sample
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations import life as life_module
 from triobot.conversations.chat import Chat
-from triobot.conversations.inbox import catching_up
 from triobot.conversations.questions import tidying
+from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
 from triobot.seams import InboxRow
@@ -45,7 +45,7 @@ def reproducible(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything overflows."""
     monkeypatch.setattr(dispatcher_module, "CHANNEL", 3)
-    monkeypatch.setattr(catching_up, "PAGE", 4)
+    monkeypatch.setattr(reviving, "PAGE", 4)
     monkeypatch.setattr(dispatcher_module, "BUSY", 2)
     monkeypatch.setattr(life_module, "MAILBOX", 2)
     monkeypatch.setattr(life_module, "ASIDES", 2)

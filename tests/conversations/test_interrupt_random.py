@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from tests.samples import sample
 from triobot.conversations import dispatcher, life
 from triobot.conversations.chat import Chat
-from triobot.conversations.inbox import catching_up
+from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, leave
 from triobot.conversations.routes.router import Router
 
@@ -25,7 +25,7 @@ async def test_nothing_is_lost_behind_the_last_interrupt(
     """And nothing of before it is said after it."""
     random = Random(seed)
     monkeypatch.setattr(dispatcher, "CHANNEL", random.choice([1, 1024]))
-    monkeypatch.setattr(catching_up, "PAGE", random.choice([1, 3, 256]))
+    monkeypatch.setattr(reviving, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(life, "MAILBOX", random.choice([1, 3, 16]))
     monkeypatch.setattr(life, "ASIDES", random.choice([1, 64]))
     bot = Router()

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from tests.samples import sample
 from triobot.conversations import dispatcher
 from triobot.conversations.chat import Chat
-from triobot.conversations.inbox import catching_up
+from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.conversations.routes.routing import Otherwise
@@ -73,7 +73,7 @@ async def test_each_message_is_seen_once_and_in_order(
     """With tiny channels and pages, slow stores, timeouts at every moment, and a clean stop or two."""
     random = Random(seed)
     monkeypatch.setattr(dispatcher, "CHANNEL", random.choice([1, 3, 1024]))
-    monkeypatch.setattr(catching_up, "PAGE", random.choice([1, 3, 256]))
+    monkeypatch.setattr(reviving, "PAGE", random.choice([1, 3, 256]))
     monkeypatch.setattr(dispatcher, "BUSY", random.choice([1, 10_000]))
     log = Log(random)
     store = FakeStore(latency=random.choice([0.0, 0.05]), commit_lag=random.choice([0.0, 0.02]))

@@ -28,15 +28,14 @@ from .data.keeping import Keeper, Keeping
 from .doors.calls import Halt, Order, as_event, asked_of
 from .doors.elsewhere import Elsewhere
 from .habits import habits
-from .inbox import catching_up
-from .inbox.catching_up import CatchingUp, unreadable
 from .inbox.claims import Claims
 from .inbox.consumption import Consumption, stored_event
 from .inspection.portrait import Portrait, portray
 from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
+from .revival import reviving
 from .revival.care import Care
-from .revival.reviving import let_go, park
+from .revival.reviving import CatchingUp, let_go, park, unreadable
 from .routes.declarations import Table
 from .routes.routing import Delivery
 from .shared import Shared
@@ -266,7 +265,7 @@ class Dispatcher:
         while True:
             newest = self._newest
             with self._outdated.reading():
-                rows = await self._services.store.backlog(after=self._cursor, limit=catching_up.PAGE)
+                rows = await self._services.store.backlog(after=self._cursor, limit=reviving.PAGE)
                 self._outdated.came(rows[-1].seq if rows else 0)
             for row in rows:
                 await self.until_not_too_busy()
