@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from tests import samples
 from tests.clocks import run_in_virtual_time
 from triobot import Key
-from triobot.conversations.data import slots
+from triobot.conversations import data as slots
 
 # The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
 # ``--hypothesis-profile=search``.

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import events
-from triobot.conversations.data.slots import register_wire_values
+from triobot.conversations.codec import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
 from triobot.values import (
     decode_value,

@@ -37,15 +37,14 @@ import trio
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .conversations.chat import Address as Address
-from .conversations.data.keeping import Keeping
-from .conversations.data.slots import Key
+from .conversations.data import Keeping, Key, Speech
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.rerun import dry_services
 from .conversations.routes.declarations import check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
-from .conversations.running.failures import Speech, tell_nobody
+from .conversations.running.failures import tell_nobody
 from .conversations.running.lines import calling_line
 from .conversations.services import Services
 from .conversations.texts import Texts

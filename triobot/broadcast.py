@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 import attrs
 import trio
 
-from .conversations.data.slots import Key
+from .conversations.data import Key
 from .conversations.questions.asking import check_content
 from .conversations.questions.buttons import Buttons, inline_of
 from .conversations.running.branches import refuse_conversations

@@ -27,12 +27,13 @@ from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
 from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
+from .conversations.data import Speech
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
-from .conversations.running.failures import OnFailure, Speech, tell_nobody
+from .conversations.running.failures import OnFailure, tell_nobody
 from .errors import StoreError
 from .journals import ConversationRow
 from .money import Captured, MovePayment

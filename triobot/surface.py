@@ -12,8 +12,8 @@ from .conversations.blocks import ChatNursery as ChatNursery
 from .conversations.blocks import Scope as Scope
 from .conversations.charges.paid import Paid as Paid
 from .conversations.chat import Chat as Chat
-from .conversations.data.slots import Data as Data
-from .conversations.data.slots import Key as Key
+from .conversations.data import Data as Data
+from .conversations.data import Key as Key
 from .conversations.doors.calls import Signal as Signal
 from .conversations.questions.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.questions.buttons import Buttons as Buttons

@@ -12,7 +12,7 @@ import trio
 
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Chat, Key
-from triobot.conversations.data import slots as data_module
+from triobot.conversations import data as data_module
 from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError
 
 VISITS = Key("visits", int, default=0)

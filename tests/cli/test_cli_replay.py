@@ -15,7 +15,7 @@ from tests.bot.rig import say
 from triobot.cli import journal_check
 from triobot.cli import replay as replay_command
 from triobot.cli.loading import load_bot
-from triobot.conversations.data import slots
+from triobot.conversations import data as slots
 
 HEAD = """\
 import trio

@@ -11,10 +11,10 @@ import trio
 from town import open_town
 from trio.testing import MockClock
 
+from triobot.conversations import data as data_module
 from triobot.conversations.advice import Advice
 from triobot.conversations.chat import Chat
-from triobot.conversations.data import slots as data_module
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, pressed, text
 from triobot.conversations.routes.router import Router
 

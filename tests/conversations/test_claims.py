@@ -12,7 +12,7 @@ from town import ALI, CHAT, SARA, TEXTS, Town, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from triobot import Chat, Key, Router
-from triobot.conversations.data import slots
+from triobot.conversations import data as slots
 from triobot.conversations.dispatcher import CHANNEL
 from triobot.filters import flooding
 from triobot.journals import AppendRecords, BeginConversation, PutStanding

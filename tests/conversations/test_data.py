@@ -22,9 +22,9 @@ from doubles import FakeOutbox, FakeStore
 from town import CHAT, TEXTS, Town, open_town, start
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from triobot.conversations import data as data_module
 from triobot.conversations.chat import Chat
-from triobot.conversations.data import slots as data_module
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError, UnrecordableError

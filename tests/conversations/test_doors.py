@@ -12,9 +12,9 @@ from doubles import FakeOutbox, FakeStore
 from town import ALI, CHAT, SARA, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
+from triobot.conversations import data as data_module
 from triobot.conversations.chat import Address, Chat
-from triobot.conversations.data import slots as data_module
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.doors.calls import CALL, Call, call_arrival
 from triobot.conversations.routes.filters import command, signal, text
 from triobot.conversations.routes.router import Router

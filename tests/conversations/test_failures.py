@@ -14,7 +14,7 @@ from town import CHAT, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts

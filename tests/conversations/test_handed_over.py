@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError

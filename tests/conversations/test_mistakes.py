@@ -15,7 +15,7 @@ from town import TEXTS, open_town
 
 from triobot.conversations.charges.paid import paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, flooding, join, message, signal, text, when
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError

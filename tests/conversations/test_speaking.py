@@ -7,7 +7,7 @@ from doubles import FakeStore
 from town import TEXTS, open_town
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.data.slots import Data, Key
+from triobot.conversations.data import Data, Key
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
 from triobot.errors import StoreError

@@ -14,7 +14,7 @@ from town import CHAT, TEXTS, Town, start
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
-from triobot.conversations.data.slots import Key
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import Filter, command, message, text
 from triobot.conversations.routes.router import Router
 from triobot.values import encode_value, recorded, register

@@ -18,9 +18,9 @@ from triobot.clock import Timepiece
 from triobot.conversations.advice import Advice
 from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
+from triobot.conversations.data import Speech
 from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.routes.router import Router, table_of
-from triobot.conversations.running.failures import Speech
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier

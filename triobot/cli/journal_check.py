@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from ..bot import Bot, dry_services_of
-from ..conversations.data.slots import Key, declared_keys
+from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import open_rerun
 from ..conversations.revival.stored import read_stored, survives, why_unfit
 from ..conversations.routes.router import table_of

@@ -41,7 +41,7 @@ from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency, Paid
 from .conversation import Conversation
-from .data.slots import Key, check_key
+from .data import Key, check_key
 from .doors.address import Door, RecordedDoor
 from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of

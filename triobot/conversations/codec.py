@@ -1,4 +1,7 @@
-"""Values in records: what `triobot.values` takes, and the errors of `triobot.errors`."""
+"""Values in records: what `triobot.values` takes, and the errors of `triobot.errors`.
+
+The names under which the wire's own values are recorded stay when a module moves.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from ..engine import Codec
 from ..engine.records import Node
 from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
-from ..values import encode_value, node_of_value, value_of_node
+from ..values import encode_value, node_of_value, register, value_of_node
+from ..wire import content, events, results
 from ..wire.events import Message, Sender
 from ..wire.results import Sent
 
@@ -105,3 +109,35 @@ def leaves(failure: BaseException) -> Iterator[Exception]:
             yield from leaves(error)
     elif isinstance(failure, Exception):
         yield failure
+
+
+def register_wire_values() -> None:
+    """Let records hold events, content and results."""
+    for cls in (
+        content.Image,
+        content.Video,
+        content.Audio,
+        content.Voice,
+        content.File,
+        content.Contact,
+        content.Location,
+        content.Descriptor,
+        content.LocalFile,
+        content.Blob,
+        events.Sender,
+        events.Message,
+        events.Press,
+        events.Submission,
+        events.Join,
+        events.Leave,
+        events.InvoiceCallback,
+        events.PayCallback,
+        events.UnknownEvent,
+        results.Sent,
+        results.InvoiceCreated,
+        results.PaymentState,
+    ):
+        register(cls, name=f"triobot.{cls.__name__}")
+
+
+register_wire_values()

@@ -53,7 +53,7 @@ from ..wire.operations import Operation, SendMessage, repeatable
 from .advice import Copy, is_changed
 from .charges.paid import Giving, abandon
 from .codec import CODEC, leaves
-from .data.slots import View
+from .data import View
 from .doors.calls import Call
 from .inspection.closed import Closed
 from .journal_writer import JournalWriter

@@ -24,7 +24,7 @@ from ..wire.ids import ChatId
 from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
-from .data.keeping import Keeper, Keeping
+from .data import Keeper, Keeping
 from .doors.calls import Halt, Order, as_event, asked_of
 from .doors.elsewhere import Elsewhere
 from .habits import habits

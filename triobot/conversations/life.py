@@ -23,7 +23,7 @@ from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Carried, Conversation, Ending
-from .data.keeping import Kept
+from .data import Kept
 from .doors.calls import Halt, Order, is_signal
 from .inbox.consumption import UnitWriter
 from .places import Places, ends

@@ -13,11 +13,9 @@ from ..values import decode_value, encode_value
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
-from .data.keeping import Kept
-from .data.slots import OURS
+from .data import OURS, Kept, words_for
 from .routes.filters import is_payment
 from .routes.routing import Delivery, token_of
-from .running.failures import words_for
 from .services import Services
 from .shared import Shared
 from .texts import Texts

@@ -14,7 +14,8 @@ from ..money import Payments
 from ..resources import Opened, Resource
 from ..seams import Outbox, RaiseAlarm, Store
 from .advice import Advice
-from .running.failures import OnFailure, Speech, tell_nobody
+from .data import Speech
+from .running.failures import OnFailure, tell_nobody
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Told each record, and None when the conversation has come to rest."""

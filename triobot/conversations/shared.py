@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from .data.keeping import Keeping
+from .data import Keeping
 from .doors.elsewhere import Elsewhere
 from .questions.tidying import Answered, Tidying
 from .revival.care import Care

@@ -24,7 +24,6 @@ from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ...wire.rules import check_text
 from ..codec import recordable
-from ..data.slots import register_wire_values
 
 # No header of a request can hold a line feed: nothing from the web passes for a call.
 CALL: Final = "triobot/call\n"
@@ -166,9 +165,6 @@ def as_event(asked: Call | Halt | Order) -> Event:
 SIGNAL: Final = "triobot/signal\n"
 SIGNALS: Final = 256
 """Rows of a chat that may wait when a signal comes: well below what is kept for the platform's events."""
-
-register_wire_values()
-
 
 @final
 @attrs.frozen

@@ -37,8 +37,7 @@ from ...seams import Alarm, Arrival, ChatAtArrival, InboxRow, Store
 from ...wire.events import Event, Join, Message
 from ...wire.ids import ChatId
 from ..conversation import Conversation
-from ..data.keeping import of_authors
-from ..data.slots import any_declared
+from ..data import any_declared, of_authors
 from ..life import ChatLife
 from ..revival.stored import StartedWith, open_run, write_out
 from ..routes.declarations import Per, RouteKind

@@ -29,13 +29,13 @@ from ...wire.operations import Operation
 from ..chat import Chat
 from ..codec import CODEC, leaves
 from ..conversation import Conversation
+from ..data import Speech
 from ..doors.elsewhere import Elsewhere
 from ..inbox.consumption import Consumption
 from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
-from ..running.failures import Speech
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
@@ -45,7 +45,7 @@ from ..workload import Workload
 from .standing import Standing, standing_of
 
 if TYPE_CHECKING:
-    from ..data.keeping import Keeping
+    from ..data import Keeping
     from ..questions.tidying import Tidying
     from ..revival.care import Care
 

@@ -24,7 +24,7 @@ from ...seams import Outbox, PutData, Store, Urgency, Write
 from ...values import decode_value, encode_value
 from ...wire.ids import ChatId, MessageId
 from ...wire.operations import EditMessage, Operation, SendMessage
-from ..data.slots import OURS
+from ..data import OURS
 from ..inbox.consumption import EarlyEvent
 from ..workload import Workload
 

@@ -35,10 +35,9 @@ from ...journals import ConversationRow, TakeInHand
 from ...seams import WORK_SLOTS, Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
-from ..data.keeping import of_authors
+from ..data import of_authors, words_for
 from ..questions.tidying import Tidying
 from ..running.branches import CodeTask, branch_of
-from ..running.failures import words_for
 from ..running.lines import frames_of, steps_inner
 from ..services import Services
 from ..workload import Workload

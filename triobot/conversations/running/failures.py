@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -28,7 +28,6 @@ from ...seams import Alarm, RaiseAlarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
 from ..codec import leaves
-from ..data.slots import Data
 from ..texts import Texts
 from .lines import failing_line
 
@@ -170,20 +169,3 @@ def report_filter(
     shown = error if tracebacks else None
     log.error("filter %s failed on an event of chat %s: %s", name, chat_id, failed, exc_info=shown)
     on_failure(error, name, chat_id, "")
-
-
-Speech: TypeAlias = Texts | Callable[[Data], Texts]
-"""Words for everybody, or what chooses them for a chat."""
-
-
-def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
-    """Choose the words for a chat that keeps this; in English when the author's choice fails."""
-    if isinstance(speech, Texts):
-        return speech
-    try:
-        return speech(Data(data or {}))
-    except Exception as error:
-        # Whoever asks is about to say something else, which must not fail with it.
-        kind, line = type(error).__name__, failing_line(error.__traceback__)
-        log.error("the bot's texts= failed with %s at %s: its words are English", kind, line)  # noqa: TRY400
-        return Texts.english()

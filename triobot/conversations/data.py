@@ -4,12 +4,14 @@ A chat's values are read once, before its first conversation runs, and stay in m
 goes on there; so reading and writing need no waiting. They are written behind, in the commit that deletes the
 events which the conversation had in hand: a crash takes back both or neither.
 
-The names under which the wire's own values are recorded stay when a module moves.
+`Key` is what authors write to, `Kept` is what one chat keeps while it is in memory, `Keeping` the door to
+that of all chats.
 """
 
 from __future__ import annotations
 
 import collections.abc
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
@@ -21,6 +23,7 @@ from typing import (
     Generic,
     Literal,
     NewType,
+    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -33,16 +36,20 @@ from typing import (
     overload,
 )
 
+import trio
 from typing_extensions import TypeForm
 
-from ...engine import Run
-from ...errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
-from ...seams import LARGEST_VALUE
-from ...values import decode_value, encode_value, expect, register
-from ...wire import content, events, results
-from ...wire.ids import ChatId
-from ...wire.rules import check_text
+from ..engine import Run
+from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
+from ..seams import LARGEST_VALUE, PutData, Store
+from ..values import decode_value, encode_value, expect
+from ..wire.ids import ChatId
+from ..wire.rules import check_text
+from .inbox.consumption import Consumption
+from .running.lines import failing_line
+from .texts import Texts
 
+PAGE: Final = 256
 OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
 _declared: Final[set[str]] = set()
@@ -63,35 +70,7 @@ _OF_ELEMENTS: Final = frozenset(
 _OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
 
 T = TypeVar("T")
-
-
-def register_wire_values() -> None:
-    """Let records hold events, content and results."""
-    for cls in (
-        content.Image,
-        content.Video,
-        content.Audio,
-        content.Voice,
-        content.File,
-        content.Contact,
-        content.Location,
-        content.Descriptor,
-        content.LocalFile,
-        content.Blob,
-        events.Sender,
-        events.Message,
-        events.Press,
-        events.Submission,
-        events.Join,
-        events.Leave,
-        events.InvoiceCallback,
-        events.PayCallback,
-        events.UnknownEvent,
-        results.Sent,
-        results.InvoiceCreated,
-        results.PaymentState,
-    ):
-        register(cls, name=f"triobot.{cls.__name__}")
+log: Final = logging.getLogger("triobot.conversations")
 
 
 Check: TypeAlias = Callable[[object], bool]
@@ -102,9 +81,6 @@ class _Missing(Enum):
 
 
 MISSING: Final = _Missing.MISSING
-
-
-register_wire_values()
 
 
 def any_declared() -> bool:
@@ -378,3 +354,152 @@ class View(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+# --- the words that a chat hears
+
+
+Speech: TypeAlias = Texts | Callable[[Data], Texts]
+"""Words for everybody, or what chooses them for a chat."""
+
+
+def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
+    """Choose the words for a chat that keeps this; in English when the author's choice fails."""
+    if isinstance(speech, Texts):
+        return speech
+    try:
+        return speech(Data(data or {}))
+    except Exception as error:
+        # Whoever asks is about to say something else, which must not fail with it.
+        kind, line = type(error).__name__, failing_line(error.__traceback__)
+        log.error("the bot's texts= failed with %s at %s: its words are English", kind, line)  # noqa: TRY400
+        return Texts.english()
+
+
+# --- how it is kept
+
+
+class Keeper(Protocol):
+    """Whoever knows what one chat keeps, or is about to."""
+
+    @property
+    def values(self) -> Mapping[str, str] | None:
+        """Return what the chat keeps, by key, as text; None while that is not known."""
+        ...
+
+    def put(self, key: str, value: str | None) -> None:
+        """Keep this for the chat, or with None nothing, under a key."""
+        ...
+
+
+def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return what is kept, without what the runtime keeps for itself."""
+    return {key: value for key, value in stored.items() if not key.startswith(OURS)}
+
+
+@final
+class Kept:
+    """What one chat keeps, by key, as text.
+
+    Args:
+        flush: has the writers of the chat's conversations, but for this one, hand over what they have put.
+
+    Attributes:
+        values: None until they are read.
+    """
+
+    def __init__(
+        self, keeping: Keeping, chat_id: ChatId, flush: Callable[[object], None], texts: Speech
+    ) -> None:
+        self.values: dict[str, str] | None = None
+        self._keeping = keeping
+        self._chat_id = chat_id
+        self._flush = flush
+        self._texts = texts
+        self._put_early: dict[str, str | None] = {}
+
+    async def load(self) -> None:
+        """Read what the chat keeps, unless that has been done or no key was declared."""
+        if self.values is None and any_declared():
+            stored = await self._keeping.stored(self._chat_id)
+            if self.values is None:  # another conversation of the chat may have been faster
+                self.begin_with(stored)
+
+    @property
+    def known(self) -> bool:
+        """Return whether what the chat keeps has been read, or need not be."""
+        return self.values is not None or not any_declared()
+
+    def begin_with(self, stored: Mapping[str, str]) -> None:
+        """Begin with what the store has, and put on it what was put here before."""
+        self.values = dict(stored)
+        for key, value in self._put_early.items():
+            self.put(key, value)
+
+    def put(self, key: str, value: str | None, writer: object = None) -> None:
+        """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
+        # What others have put and not handed to the commit queue comes before it.
+        self._flush(writer)
+        if self.values is None:
+            self._put_early[key] = value
+        elif value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+
+    @property
+    def texts(self) -> Texts:
+        """Return the runtime's own words, as this chat is to hear them."""
+        return self.words(self.values)
+
+    def words(self, data: Mapping[str, str] | None) -> Texts:
+        """Return the runtime's own words for a chat that keeps this."""
+        return words_for(self._texts, data)
+
+
+@final
+class Keeping:
+    """What any chat keeps, in memory or not.
+
+    Args:
+        find: who knows what the chat keeps, while it is in memory.
+    """
+
+    def __init__(
+        self, store: Store, consumption: Consumption, find: Callable[[ChatId], Keeper | None]
+    ) -> None:
+        self._store = store
+        self._consumption = consumption
+        self._find = find
+
+    async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
+        """Read what a chat keeps from the store, once all of it is written there."""
+        await self._consumption.wait_written(chat_id)
+        stored = await self._store.data(chat_id)
+        return of_authors(stored)
+
+    def is_stored(self, chat_id: ChatId) -> bool:
+        """Return whether all that the chat keeps is in the store."""
+        return not self._consumption.has_data(chat_id)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """Return what a chat keeps, as its conversations see it."""
+        kept = self._find(chat_id)
+        if kept is not None and kept.values is not None:
+            await trio.lowlevel.checkpoint()
+            return dict(kept.values)
+        return await self.stored(chat_id)
+
+    async def put(self, chat_id: ChatId, key: str, value: str | None) -> None:
+        """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        kept = self._find(chat_id)
+        if kept is not None:
+            kept.put(key, value)
+        self._consumption.add([PutData(chat_id, key, value)])
+        await self._consumption.wait_written()
+
+    async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
+        """Read a page of the chats that keep a value under this key."""
+        await self._consumption.wait_written()
+        return await self._store.keyed(key, after=after, limit=PAGE)
