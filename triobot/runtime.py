@@ -148,7 +148,7 @@ class Intake:
             self.work.dispatcher.offer(row, event)
 
     def _claims(self) -> EventClaims | None:
-        return None if self.work is None else self.work.dispatcher.claims
+        return None if self.work is None else self.work.dispatcher
 
     @property
     def writable(self) -> bool:
@@ -508,7 +508,7 @@ async def open_work(
                 intake.work = work
                 try:
                     # A payment whose conversation isn't found is taken from the screen.
-                    await dispatcher.claims.write_out()
+                    await dispatcher.write_out()
                     await cashier.start(partial(goes_on, intake.store, table))
                     # In this order: what is verified is for a conversation that can be brought back.
                     await nursery.start(dispatcher.run)

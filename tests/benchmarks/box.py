@@ -99,7 +99,7 @@ class Box:
             if not standing.store.inbox and not standing.outbox.queued and not standing.outbox.in_flight:
                 break
             await trio.sleep(0.01)
-        await work.dispatcher.work.wait_written()
+        await work.dispatcher.work.commits.wait_for()
 
 
 @asynccontextmanager

@@ -26,8 +26,6 @@ import trio
 
 from triobot import Bot
 from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.inbox.claims import Claims
-from triobot.conversations.inbox.consumption import EarlyEvent
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
@@ -186,7 +184,12 @@ class Deaths:
     @contextmanager
     def watching(self) -> Generator[None]:
         """See every write of the store while the block runs."""
-        deaths, take, first_take, busy = self, DrivenProcess.take, Claims.take, Dispatcher.until_not_too_busy
+        deaths, take, first_take, busy = (
+            self,
+            DrivenProcess.take,
+            Dispatcher.take,
+            Dispatcher.until_not_too_busy,
+        )
         accept, commit = CrashableStore.accept, CrashableStore.commit
         passed_on = CrashableStore.__getattr__
 
@@ -198,8 +201,10 @@ class Deaths:
             deaths._may_keep(late=late > 0)
             return await take(process, body)
 
-        def taken_first(claims: Claims, event: Event, arrival: Arrival) -> EarlyEvent | None:
-            return None if deaths._kept_at == trio.current_time() else first_take(claims, event, arrival)
+        def taken_first(
+            dispatcher: Dispatcher, event: Event, arrival: Arrival
+        ) -> Awaitable[bool | None] | None:
+            return None if deaths._kept_at == trio.current_time() else first_take(dispatcher, event, arrival)
 
         async def until_all_came(dispatcher: Dispatcher) -> None:
             if deaths._kept_at == trio.current_time():
@@ -233,7 +238,7 @@ class Deaths:
             return partial(noted, found) if name == "backlog" else found
 
         setattr(DrivenProcess, "take", late_take)  # noqa: B010
-        setattr(Claims, "take", taken_first)  # noqa: B010
+        setattr(Dispatcher, "take", taken_first)  # noqa: B010
         setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
@@ -242,7 +247,7 @@ class Deaths:
             yield
         finally:
             setattr(DrivenProcess, "take", take)  # noqa: B010
-            setattr(Claims, "take", first_take)  # noqa: B010
+            setattr(Dispatcher, "take", first_take)  # noqa: B010
             setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010

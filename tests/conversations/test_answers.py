@@ -57,9 +57,9 @@ async def delivered(town: Town, words: str, key: str | None = None, chat: int = 
     body = encode_event(said)
     now = town.services.clock.now()
     arrival = Arrival(said.chat_id, ALI.id, now, body.content_type, body.data, key, key is not None)
-    taken = town.dispatcher.claims.take(said, arrival)
+    taken = town.dispatcher.take(said, arrival)
     assert taken is not None
-    return await taken.stored()
+    return await taken
 
 
 async def kill(town: Town, run: Run) -> None:
@@ -249,7 +249,7 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         said = encode_event(Message(CHAT, "Ali", ALI))
         now = town.services.clock.now()
         arrival = Arrival(CHAT, ALI.id, now, said.content_type, said.data, "once", once=True)
-        assert town.dispatcher.claims.take(Message(CHAT, "Ali", ALI), arrival) is None
+        assert town.dispatcher.take(Message(CHAT, "Ali", ALI), arrival) is None
     async with open_town(asking_bot(got), store=store) as town:
         await town.says("Ali", CHAT + 5)  # a stranger begins something meanwhile
         # After a restart the first event of a chat brings it back.

@@ -15,8 +15,8 @@ from trio.testing import MockClock
 from tests.payments.plain_money import all_decided
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
-from triobot.conversations.inbox.consumption import Consumption, UnitWriter
 from triobot.conversations.routes.router import Router
+from triobot.conversations.workload import CommitQueue, UnitWriter
 from triobot.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
 from triobot.money import PutPayment
 from triobot.seams import Acceptance, Arrival, Consume, InboxRow, Quota, Write
@@ -59,15 +59,15 @@ class Watched(FakeStore):
 @pytest.fixture(autouse=True)
 def units(monkeypatch: pytest.MonkeyPatch) -> None:
     """What conversations write is noted unit by unit."""
-    add = Consumption.add
+    add = CommitQueue.add
 
-    def noted(consumption: Consumption, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
+    def noted(consumption: CommitQueue, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         store = cast("object", consumption._store)
         assert isinstance(store, Watched)
         store.note(writes)
         return add(consumption, writes, writer)
 
-    monkeypatch.setattr(Consumption, "add", noted)
+    monkeypatch.setattr(CommitQueue, "add", noted)
 
 
 def has(store: Watched, fact: str, kind: type[object]) -> bool:

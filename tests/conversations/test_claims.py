@@ -208,7 +208,7 @@ async def test_a_beginning_that_nobody_ran_is_revived(autojump_clock: MockClock)
         town = Town(echo_bot(), FakeOutbox(), store, TEXTS, username=None)
         run = await start(nursery, town)
         await wait_all_tasks_blocked()
-        claim = town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), town.services.clock.now())
+        claim = town.dispatcher.claim(Message(CHAT, "hi", ALI), town.services.clock.now())
         town.at_once = False
         store.commit_lag = 1
         nursery.start_soon(accept_without_word, town, claim.beginning)
@@ -236,9 +236,9 @@ async def test_who_gives_up_first_takes_the_beginning_along(known: bool, autojum
     async with open_town(echo_bot()) as town:
         await town.rest()
         now = town.services.clock.now()
-        claim = town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), now)
+        claim = town.dispatcher.claim(Message(CHAT, "hi", ALI), now)
         assert claim.beginning(AT_REST) is not None
-        second = town.dispatcher.claims.claim(Message(CHAT, "hi", ALI), now)
+        second = town.dispatcher.claim(Message(CHAT, "hi", ALI), now)
         assert second.beginning(AT_REST) is None
         second.over(known=True)
         claim.over(known=known)
@@ -252,12 +252,12 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
     store = FakeStore()
     async with open_town(echo_bot(), store=store) as town:
         await town.rest()
-        claims, now = town.dispatcher.claims, town.services.clock.now()
-        claim = claims.claim(Message(CHAT, "hi", ALI), now)
+        dispatcher, now = town.dispatcher, town.services.clock.now()
+        claim = dispatcher.claim(Message(CHAT, "hi", ALI), now)
         assert claim.beginning(AT_REST) is not None
         claim.over(known=False)
         await town.rest()
-        assert claims.of(CHAT) is None
+        assert not dispatcher._beginnings
         await town.says("hi")
         assert town.counts["taken_at_once"] == 1
 

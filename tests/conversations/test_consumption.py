@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from doubles import FakeClock
 
-from triobot.conversations.inbox.consumption import Consumption, Refusal
+from triobot.conversations.workload import CommitQueue, Refusal
 from triobot.errors import StaleRowError
 from triobot.journals import AppendRecords, ConversationId, Lease
 from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
@@ -45,9 +45,9 @@ REFUSED: dict[str, Write] = {
 
 
 @asynccontextmanager
-async def consuming() -> AsyncGenerator[tuple[Store, Consumption]]:
+async def consuming() -> AsyncGenerator[tuple[Store, CommitQueue]]:
     async with open_memory(clock=FakeClock()) as store, trio.open_nursery() as nursery:
-        consumption = Consumption(store, lambda alarm: None)
+        consumption = CommitQueue(store, lambda alarm: None)
         nursery.start_soon(consumption.keep_flushing)
         yield store, consumption
         nursery.cancel_scope.cancel()

@@ -100,11 +100,11 @@ class Town:
         sender = None if event.sender is None else event.sender.id
         arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
-        taken = self.dispatcher.claims.take(event, arrival) if self.at_once else None
+        taken = self.dispatcher.take(event, arrival) if self.at_once else None
         if taken is not None:
             place = self._place_of_taken(event.chat_id)
             self.accepted.append((place, event))
-            if (stored := await taken.stored()) is None:
+            if (stored := await taken) is None:
                 self.accepted.remove((place, event))
                 taken = None
             else:
@@ -113,7 +113,7 @@ class Town:
             if wait:
                 await wait_all_tasks_blocked()
             return 0
-        claim = self.dispatcher.claims.claim(event, arrival.at) if self.at_once else None
+        claim = self.dispatcher.claim(event, arrival.at) if self.at_once else None
 
         def offer(row: InboxRow) -> None:
             self.accepted.append(((row.seq, 0), event))

@@ -68,6 +68,7 @@ from .running.leash import Leash
 from .running.lines import calling_line
 from .services import Services as Services
 from .texts import Texts
+from .workload import holds
 
 if TYPE_CHECKING:
     from .life import ChatLife
@@ -95,7 +96,7 @@ class Carried:
     Attributes:
         run: counts the runs of the conversation.
         position: of the next record.
-        written: of the unit that stores it, see `Workload.wait_written`.
+        written: of the unit that stores it, see `CommitQueue.wait_for`.
     """
 
     first: Record = attrs.field(repr=False)
@@ -218,7 +219,7 @@ class Conversation:
             if self.carried is not None:
                 # A loop that never waits would else run ahead of the disk, and let nobody else run.
                 with suppress(trio.ClosedResourceError):  # the bot stops
-                    await self.work.wait_written(self.carried.written)
+                    await self.work.commits.wait_for(self.carried.written)
             new = None if self.stored is not None or self.writer is None else self.writer.counted
             await self.shared.care.begins(self.seq, new)
             if self.work.cut or self._evicted:
@@ -238,7 +239,7 @@ class Conversation:
             # Before the apology: the chat must not wait until that has been sent.
             self.life.ended(self)
         taken = None if self.writer is None else self.writer.ahead
-        if words and self.ending is Ending.FAILED and (taken is None or await taken.holds()):
+        if words and self.ending is Ending.FAILED and (taken is None or await holds(taken)):
             await self._apologize(words)
         if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
             self.writer = self._run = None
@@ -392,7 +393,7 @@ class Conversation:
                 return  # the next start says it
         finally:
             work.working(-1)
-            work.when_written(noted.set)
+            work.commits.when_written(noted.set)
         self.shared.tidying.said(chat_id, self.seq)
 
     def _begun(self, chat: object, *_: object) -> Awaitable[None]:
@@ -441,6 +442,11 @@ class Conversation:
         """Whether an eviction loses nothing but memory."""
         run = self._run
         return self.stuck or (run is not None and run.quiescent and not run.mailbox and not self._over)
+
+    @property
+    def at_rest(self) -> bool:
+        """Return whether it waits, and can be brought back as it is stored."""
+        return not self.stuck and self.quiescent and self.route.durable
 
     def bring(self, delivery: Delivery) -> None:
         """Give an event to the run: one of its waits or blocks is to take it (`Wait.takes`)."""

@@ -23,7 +23,6 @@ from typing import (
     Generic,
     Literal,
     NewType,
-    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -45,9 +44,9 @@ from ..seams import LARGEST_VALUE, PutData, Store
 from ..values import decode_value, encode_value, expect
 from ..wire.ids import ChatId
 from ..wire.rules import check_text
-from .inbox.consumption import Consumption
 from .running.lines import failing_line
 from .texts import Texts
+from .workload import CommitQueue
 
 PAGE: Final = 256
 OURS: Final = "triobot."
@@ -379,19 +378,6 @@ def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
 # --- how it is kept
 
 
-class Keeper(Protocol):
-    """Whoever knows what one chat keeps, or is about to."""
-
-    @property
-    def values(self) -> Mapping[str, str] | None:
-        """Return what the chat keeps, by key, as text; None while that is not known."""
-        ...
-
-    def put(self, key: str, value: str | None) -> None:
-        """Keep this for the chat, or with None nothing, under a key."""
-        ...
-
-
 def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
     """Return what is kept, without what the runtime keeps for itself."""
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
@@ -462,25 +448,19 @@ class Keeping:
     """What any chat keeps, in memory or not.
 
     Args:
-        find: who knows what the chat keeps, while it is in memory.
+        find: returns what a chat keeps that is in memory, or None.
     """
 
-    def __init__(
-        self, store: Store, consumption: Consumption, find: Callable[[ChatId], Keeper | None]
-    ) -> None:
+    def __init__(self, store: Store, commits: CommitQueue, find: Callable[[ChatId], Kept | None]) -> None:
         self._store = store
-        self._consumption = consumption
+        self._commits = commits
         self._find = find
 
     async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
         """Read what a chat keeps from the store, once all of it is written there."""
-        await self._consumption.wait_written(chat_id)
+        await self._commits.wait_written(chat_id)
         stored = await self._store.data(chat_id)
         return of_authors(stored)
-
-    def is_stored(self, chat_id: ChatId) -> bool:
-        """Return whether all that the chat keeps is in the store."""
-        return not self._consumption.has_data(chat_id)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Return what a chat keeps, as its conversations see it."""
@@ -496,10 +476,10 @@ class Keeping:
         kept = self._find(chat_id)
         if kept is not None:
             kept.put(key, value)
-        self._consumption.add([PutData(chat_id, key, value)])
-        await self._consumption.wait_written()
+        self._commits.add([PutData(chat_id, key, value)])
+        await self._commits.wait_written()
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
         """Read a page of the chats that keep a value under this key."""
-        await self._consumption.wait_written()
+        await self._commits.wait_written()
         return await self._store.keyed(key, after=after, limit=PAGE)

@@ -6,46 +6,73 @@ in the same way, by itself, up to where the cursor is, and delays nobody else.
 
 A row says whether its chat has conversations as of when it was read. That counts only for chats that are not
 in memory; so it is wrong only for a chat that has left memory since, and `Outdated` knows those.
+
+The dispatcher is asked for each event of the platform before that is stored, for one commit is enough for an
+event and for what comes of it. One that a conversation at rest waits for is given to it at once
+(`Dispatcher.take`). The record that takes it is stored in the same transaction, with all that it has led to
+by then; what is sent waits for that. If the store has no room, or has had the event before, the chat is
+brought back as it is stored.
+
+Of a conversation that begins nothing may be taken back: its code has not run before. So the routing is asked
+before such an event is stored (`Dispatcher.claim`). If it would start a conversation in a chat of which
+nothing is in memory, the first record is stored in the event's own row (`begun`). Whether the chat is at rest
+is looked at once more *in* the transaction, where nothing can come between: no other event of it waits, and
+no conversation of it is stored. If not, the event is accepted as every other, and goes its way.
+
+Most conversations end well before anything more of them has to be known; then that row is all that was ever
+stored of them. One that rests, or does more than one thing, is written down by itself (`JournalWriter`). What
+was under way when the last process ended is written down by the next one, before anything else happens
+there, and is revived as every other conversation.
+
+Filters see an event then that isn't stored yet: it has no number by which they would know it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import Context, copy_context
+from functools import partial
 from itertools import islice
 from typing import Final, final
 
 import attrs
 import trio
 
-from ..seams import InboxRow
-from ..wire.events import Event
-from ..wire.ids import ChatId
+from ..engine import Record, encode_record
+from ..errors import StoreError, StoreFullError
+from ..seams import Alarm, Arrival, ChatAtArrival, InboxRow, Store
+from ..wire.events import Event, Join, Message
+from ..wire.ids import ChatId, SenderId
 from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
-from .data import Keeper, Keeping
-from .doors.calls import Halt, Order, as_event, asked_of
+from .data import Keeping, Kept, any_declared, of_authors
+from .doors.calls import Halt, Order, as_event, asked_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .habits import habits
-from .inbox.claims import Claims
-from .inbox.consumption import Consumption, stored_event
 from .inspection.portrait import Portrait, portray
 from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
 from .revival import reviving
 from .revival.care import Care
 from .revival.reviving import CatchingUp, let_go, park, unreadable
-from .routes.declarations import Table
-from .routes.routing import Delivery
+from .revival.stored import StartedWith, open_run, write_out
+from .routes.declarations import Per, RouteKind, Table
+from .routes.filters import REMEMBERS_NOTHING, Setting
+from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .shared import Shared
 from .timers import Jumps, Timers, Waking
-from .workload import Workload
+from .workload import CommitQueue, Workload, is_stored
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
 """Chats in memory; above it, those in which nothing happens go to the store."""
 LOOKED_AT: Final = 32
+LATELY: Final = 4096
+"""Keys of events that were taken before they were stored: so many are remembered."""
+HAS_NO_NUMBER: Final = -1
+"""In place of its row, of an event that isn't stored."""
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
 
@@ -54,8 +81,8 @@ BUSY: Final = 10_000
 class Outdated:
     """Says of which rows the store has to be asked once more."""
 
-    def __init__(self, consumption: Consumption) -> None:
-        self._consumption = consumption
+    def __init__(self, commits: CommitQueue) -> None:
+        self._commits = commits
         self._newest = 0
         self._until = 0
         self._evicted_at = 0
@@ -67,13 +94,13 @@ class Outdated:
     def came(self, seq: int) -> None:
         """Note that rows up to this one were read."""
         self._newest = max(self._newest, seq)
-        if not self._consumption.is_written(self._evicted_at):
+        if not self._commits.is_written(self._evicted_at):
             self._until = self._newest
 
     def evicted(self) -> None:
         """Note that a chat leaves memory: rows that are read before all is written know too little."""
         self._evictions += 1
-        self._evicted_at, self._until = self._consumption.added, self._newest
+        self._evicted_at, self._until = self._commits.added, self._newest
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -95,7 +122,7 @@ class Dispatcher:
         self._lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
-        self.commits: Final = Consumption(services.store, services.raise_alarm)
+        self.commits: Final = CommitQueue(services.store, services.raise_alarm)
         self.work: Final = Workload(self.commits)
         self._timers = Timers(services.clock)
         self._held_up_at: int | None = None
@@ -112,7 +139,7 @@ class Dispatcher:
         self._catching_up = CatchingUp(services, table, self.work, self.known, self.until_not_too_busy)
         self._scope = trio.CancelScope(shield=True)
         self.elsewhere: Final = Elsewhere(services, table, self.offer, self._runs, self._is_behind)
-        self.keeping: Final = Keeping(services.store, self.commits, self._keeper)
+        self.keeping: Final = Keeping(services.store, self.commits, self._kept)
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
             self.work,
@@ -127,36 +154,18 @@ class Dispatcher:
         self._calls = DispatcherCalls(
             self.start, self.let_go, park, self._catching_up.room, self.over, self.retry, self.take_back
         )
-        self.claims: Final = Claims(
-            services,
-            self._shared,
-            username,
-            find=self.life,
-            keeps_up=self.keeps_up,
-            has_routed_all=self.has_routed_all,
-            came_to=self.came_to,
-            took=self.took,
-        )
+        # Conversations are started from the store's task, and must not run in its context.
+        self._context: Context | None = None
+        # The chats of which an event is being stored, with how many are, and what one is to begin.
+        self._coming: dict[ChatId, int] = {}
+        self._beginnings: dict[ChatId, Coming] = {}
+        # Rows whose beginning came to nothing: they go their way like every other.
+        self._declined: set[int] = set()
+        self._from_before: int | None = None
+        # Keys of events that were taken lately: what is delivered twice is for the store to tell.
+        self._lately: dict[str, None] = {}
 
     # --- from the inbox
-
-    def keeps_up(self) -> bool:
-        """Return whether nothing waits before what comes in now."""
-        return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
-
-    def came_to(self, row: InboxRow) -> ChatLife:
-        """Return the life of this row's chat, in which something has begun that is durable with the row."""
-        self._outdated.came(row.seq)
-        return self._new_life(row.chat_id, row.seq, row.at)
-
-    def took(self, life: ChatLife) -> None:
-        """Note that an event that came now was given to its chat before it is stored."""
-        self._lives[life.chat_id] = self._lives.pop(life.chat_id)  # the newest last
-        self.work.count("answered_at_once")
-
-    def has_routed_all(self) -> bool:
-        """Return whether all that was accepted and announced has come to its chat."""
-        return not self._behind and self._cursor >= self._sent
 
     def offer(self, row: InboxRow, event: Event) -> None:
         """Take an accepted event, in the order of acceptance; never waits.
@@ -202,9 +211,9 @@ class Dispatcher:
                         self.work.nursery = nursery
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
-                        await self._or_cut(self.claims.write_out)
+                        await self._or_cut(self.write_out)
                         await self._or_cut(self.care.begin)
-                        await self._or_cut(self.claims.open)
+                        await self._or_cut(self._open)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._timers.keep_time)
@@ -285,7 +294,7 @@ class Dispatcher:
         self._held_up_at = None
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self.work.stopping or is_the_ledgers(self._services, row.seq, event) or self.claims.has_begun(row):
+        if self.work.stopping or is_the_ledgers(self._services, row.seq, event) or self._has_begun(row):
             return
         life = self._lives.get(row.chat_id)
         self.elsewhere.came(row.seq)
@@ -439,8 +448,12 @@ class Dispatcher:
         life = self._lives.get(chat_id)
         return self._behind or (life is not None and life.behind)
 
-    def _keeper(self, chat_id: ChatId) -> Keeper | None:
-        return self.claims.of(chat_id) if (life := self.life(chat_id)) is None else life.kept
+    def _kept(self, chat_id: ChatId) -> Kept | None:
+        """Return what a chat in memory keeps; what is about to begin there reads the store once more."""
+        if (coming := self._beginnings.get(chat_id)) is not None:
+            coming.reads, coming.values = False, None
+        life = self._lives.get(chat_id)
+        return None if life is None else life.kept
 
     def over(self, life: ChatLife) -> None:
         """Drop a chat from memory, in which nothing goes on any more."""
@@ -459,6 +472,159 @@ class Dispatcher:
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()
         await self.commits.wait_written(chat_id)
+
+    # --- before an event is stored
+
+    async def write_out(self) -> None:
+        """Write down what began in an earlier run, before the store is asked who goes on."""
+        while self._from_before is None:
+            try:
+                self._from_before = await write_out(self._services.store)
+            except StoreFullError:
+                # Nothing may happen before it: what is under way would begin anew.
+                text = "the store can't be written, so the bot can't start: free some space"
+                self._services.raise_alarm(Alarm("store_unwritable", "store", text))
+                await trio.sleep(1)
+
+    async def _open(self) -> None:
+        """Let events begin conversations in this task's context, once what began before is written down."""
+        await self.write_out()
+        self._context = copy_context()
+
+    @property
+    def _keeps_up(self) -> bool:
+        """Return whether nothing waits before what comes in now."""
+        return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
+
+    def take(self, event: Event, arrival: Arrival) -> Awaitable[bool | None] | None:
+        """Give an event to the conversation that waits for it; None, and nothing done, if it goes its way.
+
+        Returns: what waits until it is stored; see `triobot.webhook.inbox.EventClaims`.
+        """
+        life, chat_id, key = self._lives.get(event.chat_id), event.chat_id, arrival.key
+        if life is None or type(event) is not Message or not self._keeps_up:
+            return None
+        # All that was accepted has come to its chat, and nothing of this chat is on its way.
+        if self._cursor < self._sent or chat_id in self._coming or key in self._lately:
+            return None
+        if not life.may_take(arrival.sender_id):
+            return None
+        given = self._decide(event, arrival.at, life)
+        if type(given) is not Give or not given.wait.parked or given.wait.question:
+            return None
+        writer = life.writer_of(given.wait)
+        if writer is None or not writer.may_take:
+            return None
+        if key is not None:
+            self._lately[key] = None
+            if len(self._lately) > LATELY:
+                del self._lately[next(iter(self._lately))]
+        self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
+        self.work.count("answered_at_once")
+        taken, writer.handed_on = writer.take(arrival), arrival.at
+        given.wait.give(Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
+        writer.handed_on = None
+        return is_stored(taken)
+
+    def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:
+        """Return what would become of an event now; None if that can't be told before it is stored."""
+        care, chat_id = self.care, event.chat_id
+        if not care.may_claim(chat_id):
+            return None
+        failures: list[str] = []
+        waits: list[Wait] = []
+        live: list[Wait] | None = None
+        watches: list[Watch] = []
+        if life is not None:
+            (waits, live), watches = life.places.waits(event), life.places.watches(event)
+        setting = Setting(
+            self._username, life is not None and life.group, HAS_NO_NUMBER, at, REMEMBERS_NOTHING
+        )
+        care.claims(chat_id)
+        try:
+            decision = decide(
+                event,
+                setting,
+                self._table,
+                waits,
+                live,
+                lambda name, error: failures.append(name),
+                watches=watches,
+            )
+        finally:
+            care.claims(0)
+        return None if failures else decision
+
+    def claim(self, event: Event, at: int) -> Coming:
+        """Return what is to become durable with this event, if it begins something."""
+        chat_id = event.chat_id
+        coming = Coming(self, event, *(self._opening(event, at) or (None, None)))
+        self._coming[chat_id] = self._coming.get(chat_id, 0) + 1
+        if coming.start is not None:
+            self._beginnings[chat_id] = coming
+        return coming
+
+    def _opening(self, event: Event, at: int) -> tuple[Start, Record] | None:
+        """Return what an event would begin, and the first record of that."""
+        chat_id, services = event.chat_id, self._services
+        if self._context is None or not self._keeps_up or not isinstance(event, Message | Join):
+            return None
+        if chat_id in self._coming or chat_id in self._lives or self.commits.has_data(chat_id):
+            return None
+        if services.store.lease(chat_id) is None:
+            return None
+        start = self._decide(event, at, None)
+        if not isinstance(start, Start) or start.call is not None or not start.route.durable:
+            return None
+        if start.route.kind is not RouteKind.CONVERSATION:
+            return None
+        opening, jumped = StartedWith(event, at, start.value), services.clock.jumped()
+        first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
+        return (Start(start.route, value), first) if durable else None
+
+    def begin(self, coming: Coming, row: InboxRow) -> bool:
+        """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
+        if self.work.stopping:
+            return False  # it is stored as something under way, and goes on after the next start
+        if self._context is None or row.chat_id in self._lives:
+            self._declined.add(row.seq)
+            return False
+        self._context.run(self._run_begun, coming, row)
+        return True
+
+    def _run_begun(self, coming: Coming, row: InboxRow) -> None:
+        assert coming.start is not None
+        self._outdated.came(row.seq)
+        life = self._new_life(row.chat_id, row.seq, row.at)
+        if coming.values is not None:
+            life.kept.begin_with(coming.values)
+        self.work.count("taken_at_once")
+        delivery = Delivery(row.seq, coming.event, row.at)
+        life.begin_claimed(
+            Conversation(
+                self._services, life, coming.start, delivery, owner=coming.owner, in_row=coming.first
+            )
+        )
+
+    def _has_begun(self, row: InboxRow) -> bool:
+        """Return whether a conversation has begun with this row in this run, and may be over by now."""
+        if row.begun is None or self._from_before is None or row.seq <= self._from_before:
+            return False
+        return row.seq not in self._declined
+
+    def came(self, coming: Coming) -> None:
+        """Note that an event is stored, or won't be: others of its chat may be taken, or begin something."""
+        chat_id = coming.event.chat_id
+        if (left := self._coming[chat_id] - 1) == 0:
+            del self._coming[chat_id]
+        else:
+            self._coming[chat_id] = left
+        if self._beginnings.get(chat_id) is coming:
+            del self._beginnings[chat_id]
+
+    def find_out(self, coming: Coming) -> None:
+        """Find out, in a task of its own, what became of an event that the store has been given."""
+        self.work.beside(partial(coming.wait_out, self._services.store))
 
     # --- stopping
 
@@ -508,3 +674,70 @@ class Dispatcher:
     def live(self) -> int:
         """Return how many conversations run now, parked or not."""
         return len(self._running)
+
+
+@final
+class Coming:
+    """An event that is being stored, and what it begins, if it does; see `triobot.webhook.inbox.Claim`.
+
+    Attributes:
+        start: the conversation that it begins; None if it begins none.
+        first: the first record of that.
+        owner: whose it will be.
+        reads: what the chat keeps is to be read in the transaction.
+        values: what the chat keeps; None if it is to be read from the store.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, event: Event, start: Start | None, first: Record | None
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._came = False
+        self.event = event
+        self.start = start
+        self.first = first
+        self.owner: SenderId | None = None
+        self.reads = False
+        self.values: Mapping[str, str] | None = None
+        self._words: str | None = None
+        if start is not None and first is not None:
+            route, sender = start.route, event.sender
+            if sender is not None and route.per is Per.SENDER:
+                self.owner = sender.id
+            self.reads = any_declared()
+            self._words = encode_record([*first, route.kind.value, route.version, self.owner])
+
+    def beginning(self, chat: ChatAtArrival) -> str | None:
+        """Return what is stored with the event; None if nothing begins, or something goes on in the chat.
+
+        Runs in the store's thread; the last run counts.
+        """
+        if self._words is None or not chat.at_rest:
+            return None
+        if self.reads:
+            self.values = of_authors(chat.data())
+        return self._words
+
+    def accepted(self, row: InboxRow) -> bool:
+        """Return whether the event, durable now, has begun something; else it is to be handed on."""
+        self._is_known()
+        return self.start is not None and row.begun is not None and self._dispatcher.begin(self, row)
+
+    def over(self, *, known: bool) -> None:
+        """Note that the event is stored, or refused; if not `known`, it may still be stored."""
+        if known:
+            self._is_known()
+        elif not self._came:
+            self._dispatcher.find_out(self)
+
+    async def wait_out(self, store: Store) -> None:
+        """Wait until the store has it, or not."""
+        # What is asked later is answered later; only its failure would be told to nobody.
+        with suppress(StoreError):
+            await store.pending(self.event.chat_id, after=0, limit=1)
+        self._is_known()
+
+    def _is_known(self) -> None:
+        if not self._came:
+            self._came = True
+            self._dispatcher.came(self)

@@ -47,11 +47,11 @@ from ..journals import (
 )
 from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
-from .inbox.consumption import EarlyEvent
 from .revival.stored import tell
 from .running.leash import line_in, parting_line
 from .running.lines import calling_line
 from .services import HearRecords
+from .workload import EarlyEvent
 
 if TYPE_CHECKING:
     from .conversation import Carried, Conversation
@@ -303,7 +303,8 @@ class JournalWriter(Host):
             self.over = True
             self._there.life.calls.take_back(self._there.life, self._taken_at)
         if taken is not None:
-            taken.settle(error)
+            taken.error = error
+            taken.known.set()
 
     # --- units
 
@@ -438,7 +439,7 @@ class JournalWriter(Host):
     # --- what others write for it
 
     def write(self, writes: Sequence[Write]) -> int:
-        """Make this durable behind what was appended, and before what will be; see `Workload.write`."""
+        """Make this durable behind what was appended, and before what will be; see `CommitQueue.add`."""
         self.flush(begin=True)
         self._written = self._commits.add(writes, self)
         return self._written

@@ -25,7 +25,7 @@ from ..wire.ids import ChatId, SenderId
 from .conversation import Carried, Conversation, Ending
 from .data import Kept
 from .doors.calls import Halt, Order, is_signal
-from .inbox.consumption import UnitWriter
+from .journal_writer import JournalWriter
 from .places import Places, ends
 from .refusals import Refusals
 from .routes.declarations import Table
@@ -59,6 +59,7 @@ from .routes.routing import (
 from .running.failures import report_filter
 from .services import Services
 from .shared import Shared
+from .workload import UnitWriter
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
@@ -68,6 +69,7 @@ ASIDES: Final = 64
 READ_IN: Final = 1_000
 # Not as generators: they are asked for each answer.
 _QUIESCENT: Final = attrgetter("quiescent")
+_AT_REST: Final = attrgetter("at_rest")
 _DURABLE: Final = attrgetter("route.durable")
 
 
@@ -197,10 +199,6 @@ class ChatLife:
         memory = self._services.memory
         return Setting(self._username, self._group, delivery.seq, delivery.at, memory)
 
-    def knows(self, sender: SenderId | None) -> bool:
-        """Return whether an event of this sender doesn't make it a group, as far as is known here."""
-        return self._group or sender is None or sender == self._sender
-
     def remember(self, before: ChatLife) -> None:
         """Know whom this chat's last life knew."""
         self._group, self._sender = before._group, before._sender
@@ -221,6 +219,21 @@ class ChatLife:
     def may_leave(self) -> bool:
         """Whether something goes on here that can be brought back as it is."""
         return self.quiescent and not self.idle and all(map(_DURABLE, self.places.all()))
+
+    def may_take(self, sender: SenderId | None) -> bool:
+        """Return whether an event of this sender may be taken before it is stored.
+
+        Nothing waits here, it doesn't make this a group, and all can be brought back as it is stored.
+        """
+        if not (self._group or sender is None or sender == self._sender):
+            return False
+        waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
+        there = self.places.all()
+        return not waiting and bool(there) and all(map(_AT_REST, there))
+
+    def writer_of(self, wait: Wait) -> JournalWriter | None:
+        """Return what keeps the records of the conversation that waits."""
+        return next((there.writer for there in self.places.all() if wait in there.waits), None)
 
     @property
     def may_come_back(self) -> bool:
@@ -453,7 +466,7 @@ class ChatLife:
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         """Code stops a route: where it runs, and where it waits for its place."""
-        self.work.consumed([delivery.seq])
+        self.work.commits.consumed([delivery.seq])
         if self.behind:
             self._remember_late().halted(delivery.seq, halt)
         for there in self.places.all():
@@ -583,7 +596,7 @@ class ChatLife:
             # The row stays until it has been said.
             self.shared.tidying.say(self.chat_id, order.say, delivery.seq)
             return
-        self.work.consumed([delivery.seq])
+        self.work.commits.consumed([delivery.seq])
         if there is not None and there.stuck and delivery.at > self.born:
             self.calls.retry(self.chat_id)
 

@@ -45,7 +45,7 @@ class Refusals:
         """Forget an event, and count it under this word."""
         event = delivery.event
         self._work.count(why)
-        self._work.consumed([delivery.seq])
+        self._work.commits.consumed([delivery.seq])
         if isinstance(event, Press):
             self._services.outbox.refuse_press(event, "")
         if is_payment(event):
@@ -103,7 +103,7 @@ class Refusals:
             self._offers.clear()
             had = True
         if had:
-            self._work.consumed((), [self._record()])
+            self._work.commits.consumed((), [self._record()])
 
     def _record(self) -> PutData:
         told = self._told_at, self._offers
@@ -114,7 +114,7 @@ class Refusals:
 
         def say(said: str) -> None:
             told = self._shared.tidying.tell(self._chat_id, conversation, said) if said else ()
-            self._work.consumed(answered, [self._record(), *told])
+            self._work.commits.consumed(answered, [self._record(), *told])
 
         self._choose(words, say)
 
@@ -137,7 +137,7 @@ class Refusals:
         """Say that a button or a form is over; the second click of a double click needs no word."""
         event = delivery.event
         self._work.count("expired")
-        self._work.consumed([delivery.seq])
+        self._work.commits.consumed([delivery.seq])
         question = self.question_of(event)
         if question is not None and self._shared.answers.lately(question, delivery.at):
             self._tell(event, "")

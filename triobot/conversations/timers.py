@@ -27,8 +27,8 @@ from ..clock import JUMPED, Timepiece
 from ..journals import WakeEarlier
 from ..seams import PutSetting, Store, Write
 from ..wire.ids import ChatId
-from .inbox.consumption import Consumption
 from .services import Services
+from .workload import CommitQueue
 
 _BREATH: Final = 256
 
@@ -170,9 +170,9 @@ class Waking:
 class Jumps:
     """Tells of jumps."""
 
-    def __init__(self, services: Services, consumption: Consumption, timers: Timers, waking: Waking) -> None:
+    def __init__(self, services: Services, commits: CommitQueue, timers: Timers, waking: Waking) -> None:
         self._services = services
-        self._consumption = consumption
+        self._commits = commits
         self._timers = timers
         self._waking = waking
 
@@ -182,7 +182,7 @@ class Jumps:
 
     def end(self) -> None:
         """Write down how late it is: the next run knows by that if the clock is set back meanwhile."""
-        self._consumption.add([self._written()])
+        self._commits.add([self._written()])
 
     def took(self, by: int) -> None:
         """Note that the time of day has jumped; the clock is read anywhere, and so nothing runs yet."""
@@ -190,7 +190,7 @@ class Jumps:
         lease = self._services.store.lease(ChatId(0))
         if by < 0 and lease is not None:
             writes.append(WakeEarlier(lease, -by))
-        self._consumption.add(writes)
+        self._commits.add(writes)
         self._timers.wake_all()
         self._waking.look_again()
 

@@ -1,15 +1,365 @@
-"""What goes on in a running bot: how much, what is written of it, and whether it comes to its end."""
+"""What goes on in a running bot: how much, what is written of it, and whether it comes to its end.
+
+What conversations leave behind is written behind: a crash before it handles events again, and never loses
+one. What a conversation wrote into its chat's data while it had an event in hand goes into the same commit as
+that event's end. An end that comes alone is noted only, and written with whatever is written next.
+"""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import final
+from typing import Final, Protocol, TypeAlias, final
 
+import attrs
 import trio
 
-from ..seams import Consume, PutData, Write
-from .inbox.consumption import Consumption, UnitWriter
+from ..errors import (
+    JournalConflictError,
+    LocalProtocolError,
+    RedeliveredError,
+    StaleRowError,
+    StoreFullError,
+)
+from ..seams import Accept, Alarm, Consume, PutData, RaiseAlarm, Store, Write
+from ..wire.ids import ChatId
+
+log: Final = logging.getLogger("triobot.conversations")
+
+_FLUSH_DEADLINE: Final = 10.0
+
+Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
+_REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
+"""What the store says of a unit that it will not have, however often it is asked."""
+
+
+class UnitWriter(Protocol):
+    """Who has written a unit.
+
+    Attributes:
+        lost: one of its units was refused: what it has written behind that is of no use to anybody.
+    """
+
+    lost: bool
+
+    def refused(self, error: Refusal) -> None:
+        """Stop: its unit can't be stored, and has not happened; no effect of it was seen. Must not raise."""
+        ...
+
+    def accepted(self, error: Exception | None) -> None:
+        """Hear what became of an event that it took before that was stored. Must not raise."""
+        ...
+
+
+@final
+@attrs.define(eq=False)
+class _Unit:
+    """What is stored whole or not at all.
+
+    Attributes:
+        accepts: an event comes into the store with it.
+        stored: it is durable.
+        error: why it is not, and never will be.
+    """
+
+    writes: tuple[Write, ...]
+    writer: UnitWriter | None
+    accepts: bool = False
+    stored: bool = False
+    error: Exception | None = None
+
+
+@final
+@attrs.define(eq=False)
+class EarlyEvent:
+    """An event that was taken before it was stored, and what became of it.
+
+    Attributes:
+        known: that is known.
+        error: why it is not stored.
+    """
+
+    known: trio.Event = attrs.field(factory=trio.Event)
+    error: Exception | None = None
+
+
+async def holds(early: EarlyEvent) -> bool:
+    """Wait until it is known what became of an event, and return whether it was taken."""
+    await early.known.wait()
+    return early.error is None
+
+
+async def is_stored(early: EarlyEvent) -> bool | None:
+    """Wait until an event is stored, with all that came of it so far; return False if it was here already.
+
+    None if it has not been taken after all, for a reason that isn't its own: it is to go its way.
+
+    Raises:
+        StoreFullError: it could not be stored, and has not been taken.
+        LocalProtocolError: it can't be stored.
+    """
+    await early.known.wait()
+    if early.error is None:
+        return True
+    if isinstance(early.error, RedeliveredError):
+        return False
+    if isinstance(early.error, JournalConflictError):
+        return None
+    raise early.error
+
+
+@final
+class CommitQueue:
+    """Writes what conversations leave behind, as many units at once as there are, in their order.
+
+    A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
+    nobody else's with it: who wrote it is told before anybody hears that anything was written.
+    """
+
+    def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
+        self._store = store
+        self._raise_alarm = raise_alarm
+        self._units: list[_Unit] = []
+        self._looks: list[Callable[[], None]] = []
+        self._told: list[Callable[[], None]] = []
+        self._chats: Counter[ChatId] = Counter()
+        self._added = 0
+        self._written = 0
+        # Who waits, and for how many units. Nobody is woken before these are durable.
+        self._waiting: dict[trio.lowlevel.Task, int] = {}
+        self._over = False
+        self._in_doubt = False
+        self._some = trio.Event()
+        self._has_some = False
+
+    def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
+        """Write this, as one; returns how many units were added so far, for `wait_for`."""
+        if writes:
+            unit = _Unit(tuple(writes), writer)
+            self._units.append(unit)
+            for write in writes:
+                match write:
+                    case PutData():
+                        self._chats[write.chat_id] += 1
+                    case Accept():
+                        unit.accepts = True
+                    case _:
+                        pass
+            self._added += 1
+            if not self._has_some:
+                self._stir()
+        return self._added
+
+    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
+        """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
+        self.add([*([Consume(tuple(seqs))] if seqs else []), *data])
+
+    def before_writing(self, look: Callable[[], None]) -> None:
+        """Call this once, just before the next units are taken, which is soon: it may add one."""
+        self._looks.append(look)
+        if not self._has_some:
+            self._stir()
+
+    def when_written(self, tell: Callable[[], None]) -> None:
+        """Call this once what is added by the end of the present step is durable; when the bot stops, too."""
+        self._told.append(tell)
+        if not self._has_some:
+            self._stir()
+
+    def _stir(self) -> None:
+        self._has_some = True
+        self._some.set()
+
+    def has_data(self, chat_id: ChatId) -> bool:
+        """Return whether there is data of this chat that isn't durable yet."""
+        return self._chats[chat_id] > 0
+
+    async def wait_written(self, chat_id: ChatId | None = None) -> None:
+        """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
+
+        What is about to be added (`before_writing`) counts as well.
+
+        Raises:
+            trio.ClosedResourceError: the bot stops, and it could not be written.
+        """
+        self._look()
+        if chat_id is None or self.has_data(chat_id):
+            await self.wait_for(self._added)
+
+    async def wait_for(self, added: int | None = None) -> None:
+        """Wait until so many units are durable, or all so far; what others add meanwhile is not waited for.
+
+        Raises: as `wait_written`.
+        """
+        added = self._added if added is None else added
+        if self._written < added and not self._over:
+            task = trio.lowlevel.current_task()
+            self._waiting[task] = added
+
+            def abort(_: object) -> trio.lowlevel.Abort:
+                del self._waiting[task]
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        if self._written < added:
+            raise trio.ClosedResourceError("the bot has stopped")
+
+    @property
+    def added(self) -> int:
+        """Return how many units were added so far."""
+        return self._added
+
+    def is_written(self, added: int) -> bool:
+        """Return whether so many units are durable."""
+        return self._written >= added
+
+    @property
+    def waiting(self) -> int:
+        """Return how many units are not written yet."""
+        return len(self._units)
+
+    async def keep_flushing(self) -> None:
+        """Write whatever is added, until cancelled."""
+        while True:
+            await self._some.wait()
+            self._some, self._has_some = trio.Event(), False
+            if not await self._flush():
+                await trio.sleep(1)
+                self._stir()
+
+    async def flush_at_the_end(self) -> None:
+        """Write the last of it, in spite of cancellation, within some seconds."""
+        # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
+        try:
+            with trio.move_on_after(_FLUSH_DEADLINE, shield=True) as limit:
+                await self._flush()
+        finally:
+            self._over = True
+            self._wake()
+            for unit in self._units:
+                unit.error = StoreFullError("the bot stopped before this could be written")
+                _tell(unit)
+            for tell in self._told:
+                tell()
+        if limit.cancelled_caught:
+            log.warning("the last %d handled events are still in the inbox", len(self._units))
+
+    async def _flush(self) -> bool:
+        """Write all units that were added, and return whether the store had room for them."""
+        self._look()
+        units, self._units = self._units, []
+        told, self._told = self._told, []
+        try:
+            await self._commit(units)
+        except StoreFullError as error:
+            # Nothing is lost: what isn't durable has not happened, and nobody has seen anything of it.
+            for unit in units:
+                if unit.accepts:
+                    # The platform delivers it again; what others have written waits in memory for room.
+                    if not unit.stored:
+                        _refuse(unit, error)
+                    _tell(unit)
+                    unit.accepts = False
+            self._units, self._told = [*units, *self._units], [*told, *self._told]
+            self._raise_alarm(
+                Alarm("store_unwritable", "store", "the store can't be written: free some space")
+            )
+            return False
+        except BaseException:
+            self._units, self._told = [*units, *self._units], [*told, *self._told]
+            self._in_doubt = True
+            raise
+        self._written += len(units)
+        if self._chats:
+            for unit in units:
+                self._chats.subtract(write.chat_id for write in unit.writes if isinstance(write, PutData))
+            self._chats += Counter()
+        for unit in units:
+            if unit.accepts:
+                _tell(unit)
+        self._wake()
+        for tell in told:
+            tell()
+        return True
+
+    def _wake(self) -> None:
+        """Let those go on whose units are durable; at the end everybody."""
+        written = math.inf if self._over else self._written
+        for task in [task for task, added in self._waiting.items() if added <= written]:
+            del self._waiting[task]
+            trio.lowlevel.reschedule(task)
+
+    def _look(self) -> None:
+        """Let those add their units who wait with that until something is written."""
+        looks, self._looks = self._looks, []
+        for look in looks:
+            look()
+
+    async def _commit(self, units: Sequence[_Unit]) -> None:
+        writes: list[Write] = []
+        for unit in units:
+            if unit.stored:
+                continue
+            if not _is_lost(unit):
+                writes += unit.writes
+            elif unit.error is None:
+                unit.error = JournalConflictError(0, "what this comes behind was not stored")
+        try:
+            if writes and not self._note_ends(writes):
+                await self._store.commit(*writes)
+        except _REFUSALS as error:
+            if len(units) == 1:
+                return self._refused(units[0], error)
+            # It is one unit's own: the others must not suffer for it.
+            for unit in units:
+                await self._commit([unit])
+        else:
+            for unit in units:
+                unit.stored = unit.error is None
+
+    def _note_ends(self, writes: Sequence[Write]) -> bool:
+        """Note what has been dealt with, if that is all that there is to write: no commit is made for it."""
+        seqs = list[int]()
+        for write in writes:
+            if type(write) is not Consume:
+                return False
+            seqs += write.seqs
+        return self._store.note_consumed(seqs)
+
+    def _refused(self, unit: _Unit, error: Refusal) -> None:
+        if self._in_doubt and isinstance(error, JournalConflictError | RedeliveredError):
+            # A commit that was cut short by the program's stop has been done all the same.
+            unit.stored = True
+            log.debug("a conversation is where its writer believes it to be, already: %s", error)
+            return
+        _refuse(unit, error)
+        if unit.accepts:
+            # At once: what has begun behind it must not be stored without it.
+            _tell(unit)
+            unit.accepts = False
+            return
+        log.warning("a conversation isn't where its writer believes: %s", error)
+        if unit.writer is not None:
+            unit.writer.refused(error)
+
+
+def _refuse(unit: _Unit, error: Exception) -> None:
+    """Have a unit not happen, nor what its writer has written behind it."""
+    unit.error = error
+    if unit.writer is not None:
+        unit.writer.lost = True
+
+
+def _tell(unit: _Unit) -> None:
+    """Tell the writer of a unit what became of the event that comes into the store with it."""
+    if unit.accepts and unit.writer is not None:
+        unit.writer.accepted(unit.error)
+
+
+def _is_lost(unit: _Unit) -> bool:
+    return unit.writer is not None and unit.writer.lost
 
 
 @final
@@ -26,7 +376,7 @@ class Workload:
         nursery: of all that runs; None before it does.
     """
 
-    def __init__(self, commits: Consumption) -> None:
+    def __init__(self, commits: CommitQueue) -> None:
         self.commits = commits
         self.stopping = self.cut = False
         self.busy = 0
@@ -62,23 +412,3 @@ class Workload:
 
         self.nursery.start_soon(run, name=work)
         self.working(1)
-
-    def consumed(self, seqs: Sequence[int], data: Sequence[PutData] = ()) -> None:
-        """Consume these inbox rows, which have been dealt with, and write what was kept meanwhile."""
-        self.commits.add([*([Consume(tuple(seqs))] if seqs else []), *data])
-
-    def write(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
-        """Make this durable, as one, soon; return what `wait_written` takes.
-
-        Args:
-            writer: told if the store refuses it; nothing that it writes behind that is stored.
-        """
-        return self.commits.add(writes, writer)
-
-    def when_written(self, tell: Callable[[], None]) -> None:
-        """Call this once what has been written by the end of the present step is durable."""
-        self.commits.when_written(tell)
-
-    async def wait_written(self, until: int | None = None) -> None:
-        """Wait until everything that was to be written is durable, or as much as `write` said."""
-        await self.commits.wait_for(self.commits.added if until is None else until)

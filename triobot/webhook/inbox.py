@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
 import attrs
@@ -108,26 +108,16 @@ class Claim(Protocol):
         ...
 
 
-class TakenEvent(Protocol):
-    """An event that was taken before it is stored."""
-
-    async def stored(self) -> bool | None:
-        """Wait until it is stored, with what came of it; return False if the store had it before.
-
-        None if it has not been taken after all, and is to be stored first.
-
-        Raises:
-            StoreError: it could not be stored, and has not been taken.
-            LocalProtocolError: it can't be stored.
-        """
-        ...
-
-
 class EventClaims(Protocol):
     """Asked for each event before it is stored, at its time of arrival. Must not raise."""
 
-    def take(self, event: Event, arrival: Arrival) -> TakenEvent | None:
-        """Have the event handled before it is stored; None if it is to be stored first."""
+    def take(self, event: Event, arrival: Arrival) -> Awaitable[bool | None] | None:
+        """Have the event handled before it is stored; None if it is to be stored first.
+
+        Returns: what waits until it is stored, with what came of it: False if the store had it before, None
+            if it has not been taken after all, and is to be stored first. It raises a StoreError if the event
+            could not be stored, and a LocalProtocolError if it can't be; then it has not been taken.
+        """
         ...
 
     def claim(self, event: Event, at: int) -> Claim:
@@ -237,7 +227,7 @@ class Inbox:
             if (claims := self._claims()) is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 taken = claims.take(event, arrival)
-                if taken is not None and (new := await taken.stored()) is not None:
+                if taken is not None and (new := await taken) is not None:
                     return self._was_taken(key, once=once, new=new)
             acceptance = await self._store_event(event, arrival, claims)
         except LocalProtocolError as error:

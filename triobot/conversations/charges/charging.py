@@ -457,7 +457,7 @@ class Sending:
                         noted=noted,
                     )
                 finally:
-                    self._conversation.work.when_written(noted.set)
+                    self._conversation.work.commits.when_written(noted.set)
                 return ticket.sent(message_id=self._message.id, twice=self._twice)
             case EditMessage():
                 await outbox.perform(operation, urgency=Urgency.MONEY)
@@ -487,7 +487,7 @@ class Sending:
     def _keep(self, moved: list[MovePayment]) -> None:
         world, error = self._conversation.writer, self._error
         if world is None or world.over:
-            self._conversation.work.write(moved)
+            self._conversation.work.commits.add(moved)
         else:
             outcome = outcome_of(self._message if error is None else error)
             world.write([*moved, *world.result_of(self._own, "charge")(*outcome)])

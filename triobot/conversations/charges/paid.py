@@ -175,7 +175,7 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
         return False
     if work.stopping:
         await trio.sleep_forever()  # the next start delivers it
-    await work.wait_written()
+    await work.commits.wait_for()
     try:
         await elsewhere.hand_money(found[0].name, captured, claim)
     except StaleRowError:
@@ -211,7 +211,7 @@ def abandon(
 
     async def give_up() -> None:
         # In this order: what is still there at the next start has not given anything up.
-        await work.wait_written()
+        await work.commits.wait_for()
         with _written_if_possible(conversation_id):
             await payments.give_up(chat_id, conversation_id, key=key)
 
@@ -225,7 +225,7 @@ def tell_parked(work: Workload, services: Services, chat_id: ChatId, key: str | 
         return
 
     async def tell() -> None:
-        await work.wait_written()
+        await work.commits.wait_for()
         with _written_if_possible(key):
             await payments.parked(chat_id, key)
 

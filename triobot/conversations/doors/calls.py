@@ -16,10 +16,11 @@ from typing import Final, cast, final
 
 import attrs
 
-from ...errors import LocalProtocolError, RecordError
+from ...errors import LocalProtocolError, ProtocolError, RecordError
 from ...journals import ConversationId
 from ...seams import Arrival, InboxRow
 from ...values import decode_value, encode_value, register
+from ...wire.decode import decode_event
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ...wire.rules import check_text
@@ -166,6 +167,7 @@ SIGNAL: Final = "triobot/signal\n"
 SIGNALS: Final = 256
 """Rows of a chat that may wait when a signal comes: well below what is kept for the platform's events."""
 
+
 @final
 @attrs.frozen
 class Signal:
@@ -218,4 +220,20 @@ def stored_signal(row: InboxRow) -> Event | None:
         # The wire's own union stays closed; only the filters made for signals look at one.
         return cast("Event", Signal(row.chat_id, decode_value(row.body.decode())))
     except (RecordError, UnicodeDecodeError):
+        return None
+
+
+# --- what a row holds
+
+
+def stored_event(row: InboxRow) -> Event | None:
+    """Decode the event of a stored row; return None if only an earlier version could read it."""
+    if row.content_type == SIGNAL:
+        return stored_signal(row)
+    if row.content_type == CALL:
+        # As a signal's: the wire's own union stays closed.
+        return cast("Event | None", stored_call(row))
+    try:
+        return decode_event(row.content_type, row.body)
+    except ProtocolError:
         return None

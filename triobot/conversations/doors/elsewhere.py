@@ -27,7 +27,6 @@ from ...seams import (
 )
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
-from ..inbox.consumption import stored_event
 from ..routes.declarations import Table
 from ..services import Services
 from .calls import (
@@ -42,6 +41,7 @@ from .calls import (
     order_arrival,
     signal_arrival,
     stored_call,
+    stored_event,
 )
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)

@@ -31,7 +31,6 @@ from ..codec import CODEC, leaves
 from ..conversation import Conversation
 from ..data import Speech
 from ..doors.elsewhere import Elsewhere
-from ..inbox.consumption import Consumption
 from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
@@ -41,7 +40,7 @@ from ..running.lines import failing_line
 from ..services import Services
 from ..shared import Shared
 from ..timers import Timers
-from ..workload import Workload
+from ..workload import CommitQueue, Workload
 from .standing import Standing, standing_of
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class _Tidy:
 
 def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool) -> ChatLife:
     """Return the life of a chat that is only looked at: nothing that happens in it is anybody's business."""
-    work = Workload(Consumption(services.store, services.raise_alarm))
+    work = Workload(CommitQueue(services.store, services.raise_alarm))
     shared = Shared(
         work,
         table,

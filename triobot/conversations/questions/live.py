@@ -18,6 +18,7 @@ from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..conversation import Conversation
+from ..workload import holds
 from .asking import tidy
 from .buttons import Buttons, keyboard_of
 
@@ -91,7 +92,7 @@ class Live:
                 while self._newest != self._shown:
                     await trio.sleep_until(self._due)
                     writer = self._conversation.writer
-                    if writer is not None and writer.ahead is not None and not await writer.ahead.holds():
+                    if writer is not None and writer.ahead is not None and not await holds(writer.ahead):
                         return  # what the text tells of has been taken back
                     self._due = trio.current_time() + self._every
                     await self._perform(self._newest)

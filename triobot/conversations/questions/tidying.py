@@ -25,8 +25,7 @@ from ...values import decode_value, encode_value
 from ...wire.ids import ChatId, MessageId
 from ...wire.operations import EditMessage, Operation, SendMessage
 from ..data import OURS
-from ..inbox.consumption import EarlyEvent
-from ..workload import Workload
+from ..workload import EarlyEvent, Workload, holds
 
 ANSWERED: Final = 10_000
 """So many are remembered; older buttons are answered as expired."""
@@ -122,7 +121,7 @@ class Tidying:
             beside = isinstance(operation, EditMessage)
             noted = None if beside else trio.Event()
             try:
-                if (taken is None or await taken.holds()) and still():
+                if (taken is None or await holds(taken)) and still():
                     urgency = Urgency.BESIDE if beside else Urgency.REPLY
                     await self._outbox.perform(operation, urgency=urgency, noted=noted)
                 over()
@@ -133,7 +132,7 @@ class Tidying:
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
                 if noted is not None:
-                    self._work.when_written(noted.set)
+                    self._work.commits.when_written(noted.set)
                 self._chats[chat_id] -= 1
                 if not self._chats[chat_id]:
                     del self._chats[chat_id]
@@ -145,7 +144,7 @@ class Tidying:
         if seq in self._saying:
             return None
         if not words:
-            return self._work.consumed([seq])
+            return self._work.commits.consumed([seq])
         self._saying.add(seq)
 
         async def say() -> None:
@@ -158,8 +157,8 @@ class Tidying:
                 self._work.count("tidying_failed")
                 log.info("an operator's words to chat %s were not sent: %s", chat_id, type(error).__name__)
             finally:
-                self._work.when_written(noted.set)
-            self._work.consumed([seq])
+                self._work.commits.when_written(noted.set)
+            self._work.commits.consumed([seq])
             self._saying.discard(seq)
 
         return self._work.beside(say)
@@ -248,7 +247,7 @@ class Tidying:
         if there.get(debt) is owed:
             del there[debt]
             if owed.kept:
-                self._work.write([self._all(chat_id)])
+                self._work.commits.add([self._all(chat_id)])
             if not there:
                 del self._owed[chat_id]
 

@@ -231,8 +231,8 @@ class Care(trio.abc.Instrument):
                 writes.append(self._put_early())
         writes += await self._count_filters(noted[_LOOKED_AT])
         if writes:
-            self._work.write(writes)
-            await self._work.wait_written()
+            self._work.commits.add(writes)
+            await self._work.commits.wait_for()
         await self._tell_loop(routes)
 
     async def _count_filters(self, seq: int) -> Sequence[Write]:
@@ -285,8 +285,8 @@ class Care(trio.abc.Instrument):
         """
         count = self._early.pop(seq, 0)
         if count and counted is not None and not self._work.cut:
-            self._work.write([*counted(count), self._put_early()])
-            await self._work.wait_written()
+            self._work.commits.add([*counted(count), self._put_early()])
+            await self._work.commits.wait_for()
 
     # --- who is parked
 
@@ -301,7 +301,7 @@ class Care(trio.abc.Instrument):
         """Try what was parked by count, one after the other, once the program has lived for a while."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
-            self._work.write([PutSetting(_LIVED, str(self._opening.at))])
+            self._work.commits.add([PutSetting(_LIVED, str(self._opening.at))])
         while True:
             self._condemned = trio.Event()
             pause = await self._retry_due()

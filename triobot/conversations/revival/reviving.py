@@ -26,8 +26,7 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
-from ..doors.calls import CALL, SIGNAL, Call, Halt, Order
-from ..inbox.consumption import stored_event
+from ..doors.calls import CALL, SIGNAL, Call, Halt, Order, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting, is_payment
@@ -122,7 +121,7 @@ async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
     row = there.stored.row
     there.stored = attrs.evolve(there.stored, row=attrs.evolve(row, parked_because=None))
     if there.writer is not None:
-        life.work.write(there.writer.freed(row.in_hand))
+        life.work.commits.add(there.writer.freed(row.in_hand))
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -182,7 +181,7 @@ def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> N
     """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
     said = life.kept.texts.restarted if row.kind != "aside" else ""
     told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
-    life.work.write([EndConversation(row.lease, row.id, services.clock.now()), *told])
+    life.work.commits.add([EndConversation(row.lease, row.id, services.clock.now()), *told])
     abandon(life.work, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.work.count("not_durable")
 
@@ -237,7 +236,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     new = stored is None or stored.row.parked_because is None
     if (said := life.kept.texts.parked) and new and not there.beside:
         writes += [*life.shared.tidying.tell(life.chat_id, there.seq, said), life.regretted()]
-    life.work.write(writes)
+    life.work.commits.add(writes)
 
 
 def let_go(there: Conversation) -> None:
@@ -341,7 +340,7 @@ class CatchingUp:
     async def _come_back(self, life: ChatLife) -> None:
         """Bring a chat back from the store; then look at what came for it."""
         # What the last ones of this chat left behind must be there to be read.
-        await self._work.wait_written()
+        await self._work.commits.wait_for()
         await revive(self._services, self._table, life, await self._waiting(life))
         life.shows_no_more()
         await self._look_at_those_that_waited(life)
@@ -440,4 +439,4 @@ def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
         services.raise_alarm(Alarm("signal_unreadable", what, text))
     else:
         work.count("unreadable")
-        work.consumed([row.seq])
+        work.commits.consumed([row.seq])

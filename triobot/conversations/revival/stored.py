@@ -43,8 +43,7 @@ from ...wire.events import Event, Join, Press, Submission
 from ...wire.ids import MessageId, SenderId
 from ...wire.results import Sent
 from ..codec import CODEC
-from ..doors.calls import Call, Place, asked_of
-from ..inbox.consumption import stored_event
+from ..doors.calls import Call, Place, asked_of, stored_event
 from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
 from ..routes.routing import KIND, Delivery, Start, token_of

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
@@ -69,6 +69,29 @@ class Setting:
     memory: MutableMapping[object, object] = attrs.field(
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
+
+
+@final
+class NoMemory(MutableMapping[object, object]):
+    """What filters that count remember: nothing, and they are told so."""
+
+    def __getitem__(self, key: object) -> object:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __delitem__(self, key: object) -> None:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __iter__(self) -> Iterator[object]:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+    def __len__(self) -> int:
+        raise TypeError("nothing is remembered of an event that isn't stored yet")
+
+
+REMEMBERS_NOTHING: Final = NoMemory()
 
 
 Look: TypeAlias = Callable[[Event, Setting], F | None]
