@@ -38,11 +38,11 @@ class ChatCodec(Codec):
 
     def is_frozen(self, value: object) -> bool:
         """Return whether a value is what a send returns, or a wait for text; see `Codec.is_frozen`."""
-        if type(value) is tuple:
-            taken = cast("tuple[object, ...]", value)
-            event, as_what = taken[0] if taken else None, taken[-1] if len(taken) == 4 else None
-            return type(event) is Message and type(event.content) is str and as_what == (event.content,)
-        return type(value) is Sent
+        match value:
+            case (Message() as event, _, _, as_what) if type(value) is tuple and type(event) is Message:
+                return type(event.content) is str and as_what == (event.content,)
+            case _:
+                return type(value) is Sent
 
 
 def _usual_node(value: object) -> Node:

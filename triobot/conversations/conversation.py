@@ -57,6 +57,7 @@ from .data import View
 from .doors.calls import Call
 from .inspection.closed import Closed
 from .journal_writer import JournalWriter
+from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Delivery, Start, Wait, Watch
 from .running.branches import CodeTask as CodeTask
@@ -211,39 +212,46 @@ class Conversation:
             chat: what the author's function gets.
         """
         failure: Exception | None = None
+        care, words = self.shared.care, ""
         try:
-            await self.life.kept.load()
-            if self._evicted:
-                return  # what began it has been taken back
-            self.make_run()
-            if self.carried is not None:
-                # A loop that never waits would else run ahead of the disk, and let nobody else run.
-                with suppress(trio.ClosedResourceError):  # the bot stops
-                    await self.work.commits.wait_for(self.carried.written)
-            new = None if self.stored is not None or self.writer is None else self.writer.counted
-            await self.shared.care.begins(self.seq, new)
-            if self.work.cut or self._evicted:
-                return  # the row that starts it is in the inbox
             try:
-                end = await self.go_over(chat)
+                await self.life.kept.load()
+                if self._evicted:
+                    return  # what began it has been taken back
+                self.make_run()
+                if self.carried is not None:
+                    # A loop that never waits would else run ahead of the disk, and let nobody else run.
+                    with suppress(trio.ClosedResourceError):  # the bot stops
+                        await self.work.commits.wait_for(self.carried.written)
+                new = None if self.stored is not None or self.writer is None else self.writer.counted
+                await care.begins(self.seq, new)
+                if self.work.cut or self._evicted:
+                    return  # the row that starts it is in the inbox
+                try:
+                    end = await care.drive(self.seq, self.branch, self.go_over(chat))
+                finally:
+                    self.went_over()
+                failure = self._came_to(end)
             finally:
-                self.went_over()
-            failure = self._came_to(end)
+                self.settled.set()
+                self.stirred(busy=False)
+                self._over = True
+                # What an author has to say of a failure, and filters: that is at work here, too.
+                care.at_work[RUNS] = self.seq
+                try:
+                    words = "" if failure is None else self._report(failure)
+                    # Before the apology: the chat must not wait until that has been sent.
+                    self.life.ended(self)
+                finally:
+                    care.at_work[RUNS] = 0
+            taken = None if self.writer is None else self.writer.ahead
+            if words and self.ending is Ending.FAILED and (taken is None or await holds(taken)):
+                await self._apologize(words)
+            if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
+                self.writer = self._run = None
+                del self.giving
         finally:
-            self.settled.set()
-            self.stirred(busy=False)
-            self._over = True
-            if not self.stuck:
-                self.shared.timers.wake_at(self, None)
-            words = "" if failure is None else self._report(failure)
-            # Before the apology: the chat must not wait until that has been sent.
-            self.life.ended(self)
-        taken = None if self.writer is None else self.writer.ahead
-        if words and self.ending is Ending.FAILED and (taken is None or await holds(taken)):
-            await self._apologize(words)
-        if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
-            self.writer = self._run = None
-            del self.giving
+            self.life.calls.gone(self)
 
     def make_run(self) -> Run:
         """Make the run, over what is stored or from the first line."""
@@ -454,7 +462,8 @@ class Conversation:
             return  # a payment's news, or the event waits in the inbox
         self.stirred()
         run.deliver(delivery.seq, delivery.at, delivery)
-        self.rested()
+        if run.quiescent:
+            self.stirred(busy=False)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Return whether it can't go on, and may wait for this press or form all the same."""
@@ -465,14 +474,16 @@ class Conversation:
 
     def tick(self) -> None:
         """Look at the clock again."""
-        if self._run is not None:
-            self.stirred()
-            if self._shifted:
-                self._shifted = False
-                self._run.shift(0)  # says anew when to look at the clock
-            else:
-                self._run.tick()
-            self.rested()
+        if (run := self._run) is None:
+            return
+        self.stirred()
+        if self._shifted:
+            self._shifted = False
+            run.shift(0)  # says anew when to look at the clock
+        else:
+            run.tick()
+        if run.quiescent:
+            self.stirred(busy=False)
 
     def shift(self, by: int) -> None:
         """Move deadlines that were asked for as lengths of time: the clock was set. It is ticked soon."""
@@ -496,11 +507,6 @@ class Conversation:
     def when_live(self, work: Callable[[], None]) -> None:
         """Do this once what was recorded has been replayed."""
         self._when_live.append(work)
-
-    def rested(self) -> None:
-        """Note that nothing comes next: it waits, and perhaps an effect is under way."""
-        if self._busy and self._run is not None and self._run.quiescent:
-            self.stirred(busy=False)
 
     def stirred(self, *, busy: bool = True) -> None:
         """Count it as at work, or not."""
@@ -601,7 +607,8 @@ class Conversation:
     @property
     def replaying(self) -> bool:
         """Whether what runs now ran before, and what it did beside its operations has been done."""
-        return self._run is not None and (self._run.dry or not self._run.live)
+        run = self._run
+        return run is not None and (run.dry or run.cursor < run.many)
 
     def also(self, key: str, writes: Sequence[Write]) -> bool:
         """Have these written together with a record, once; return False if they were, as on replay."""
@@ -626,11 +633,9 @@ class Conversation:
 
     def check_task(self) -> Id:
         """Return the id of the current task's next operation; refuse tasks that have none."""
-        run = self._run
-        if run is not None and run.machine is None and run.admits(trio.lowlevel.current_task()):
-            return run.count + 1
         try:
-            return self.run.upcoming()
+            if self._run is not None:
+                return self._run.upcoming()
         except ForeignTaskError as error:
             if "inside an effect" in str(error):
                 raise ForeignTaskError(
@@ -641,7 +646,8 @@ class Conversation:
                 "start it with chat.open_nursery()"
             ) from None
         except ConversationEndedError:
-            raise ConversationEndedError(f"{calling_line()}: this conversation is over") from None
+            pass
+        raise ConversationEndedError(f"{calling_line()}: this conversation is over")
 
     def kept(self) -> Mapping[str, str]:
         """Return what the chat keeps, by key, as text; each read is recorded once a turn.
@@ -682,14 +688,14 @@ class Conversation:
             self.life.chat_id, message_id, lambda: self.run.is_recorded(self.check_task())
         )
 
-    async def perform(
+    def perform(
         self,
         operation: Operation[T],
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
-    ) -> T:
-        """Send something, in the order of the chat."""
+    ) -> Awaitable[T]:
+        """Send something, in the order of the chat; to be awaited at once."""
         self.enter(OperationKind.SEND)
 
         async def body() -> T:
@@ -705,14 +711,13 @@ class Conversation:
                 if noted is not None:
                     self.work.commits.when_written(noted.set)
 
-        done: T = await self.run.effect(
+        return self.run.effect(
             f"send {operation.path}",
             body,
             print=fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
             in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
         )
-        return done
 
     def typing(self) -> AbstractAsyncContextManager[None]:
         """Show typing while the block runs."""
@@ -788,16 +793,18 @@ class Conversation:
         if advice is not None and not (self.watches or self.waits or self in self.life.places.asides):
             advice.sleeps(seconds)
 
-    async def effect(
+    def effect(
         self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False
-    ) -> T:
-        """Do this at least once, and never again once its outcome is recorded; it gets its own id."""
+    ) -> Awaitable[T]:
+        """Do this at least once, and never again once its outcome is recorded; it gets its own id.
+
+        To be awaited at once.
+        """
         own = self.enter(kind)
         # What the store alone sees must not outlive an event that is taken back, either.
         inside = inside and (self.writer is None or self.writer.ahead is None)
         hold = HELD if holds else 0
-        done: T = await self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)
-        return done
+        return self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)
 
 
 # --- what tells a reworded operation from the recorded one, without its words

@@ -152,7 +152,14 @@ class Dispatcher:
             self.elsewhere,
         )
         self._calls = DispatcherCalls(
-            self.start, self.let_go, park, self._catching_up.room, self.over, self.retry, self.take_back
+            start=self.start,
+            gone=self.gone,
+            let_go=self.let_go,
+            park=park,
+            room=self._catching_up.room,
+            over=self.over,
+            retry=self.retry,
+            take_back=self.take_back,
         )
         # Conversations are started from the store's task, and must not run in its context.
         self._context: Context | None = None
@@ -412,24 +419,17 @@ class Dispatcher:
             return
         self.work.count("started")
         self._running.add(conversation)
-        nursery.start_soon(self._run, conversation, name=conversation.route.name)
+        nursery.start_soon(conversation.live, Chat(conversation), name=conversation.route.name)
         self.work.working(1)
-
-    async def _run(self, conversation: Conversation) -> None:
-        try:
-            inner = conversation.live(Chat(conversation))
-            await self.care.drive(conversation.seq, conversation.branch, inner)
-        finally:
-            self.given_up(conversation)
 
     def let_go(self, conversation: Conversation) -> None:
         """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
-        self.given_up(conversation)
+        self.gone(conversation)
         if not self.work.cut and self._lives.get(conversation.life.chat_id) is conversation.life:
             let_go(conversation)
 
-    def given_up(self, conversation: Conversation) -> None:
-        """Wait for a conversation no more."""
+    def gone(self, conversation: Conversation) -> None:
+        """Wait for a conversation no more: its task ends, or never will."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
         self._fewer_running.unpark_all()

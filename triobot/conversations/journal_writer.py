@@ -221,11 +221,13 @@ class JournalWriter(Host):
         if not there.lives:
             there.lives_on()
         # Who waits for what is paid is looked up at the next start: the end of that may have been told since.
-        self._rests = there.run.quiescent and not there.awaited
+        quiescent = there.run.quiescent
+        self._rests = quiescent and not there.awaited
         if wake is not None or self._wake is not None:
             self._wake = wake
             there.shared.timers.wake_at(there, wake)
-        there.rested()
+        if quiescent:
+            there.stirred(busy=False)
         if self._watched is not None:
             self._watched(None)
         if (not self._rests, self._wake) != self._stood and not self._scheduled:

@@ -114,6 +114,7 @@ class DispatcherCalls:
 
     Attributes:
         start: run a conversation as a task.
+        gone: wait no more for a conversation whose task ends.
         let_go: wait no more for a conversation whose coroutine doesn't end.
         park: park a conversation whose code doesn't fit its journal, because of this.
         room: read on for a chat that was behind, and has room again.
@@ -123,6 +124,7 @@ class DispatcherCalls:
     """
 
     start: Callable[[Conversation], None]
+    gone: Callable[[Conversation], None]
     let_go: Callable[[Conversation], None]
     park: Callable[[Conversation, str], None]
     room: Callable[[ChatLife], None]
@@ -143,6 +145,7 @@ class ChatLife:
         loading: its conversations are being brought back from the store; nothing is routed meanwhile.
         loads_at: since when, in wall milliseconds, if it is.
         born: when it came into memory.
+        group: two different people were seen here.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
     """
@@ -172,7 +175,7 @@ class ChatLife:
         self.services = self._services = services
         self._table = table
         self._username = username
-        self._group = group
+        self.group = group
         # Who sent what came last.
         self._sender: SenderId | None = None
         self.places: Final = Places(table)
@@ -189,19 +192,14 @@ class ChatLife:
         self._early: set[int] = set()
         self._typed_until: dict[SenderId | None, int] = {}
 
-    @property
-    def group(self) -> bool:
-        """Two different people were seen here."""
-        return self._group
-
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
         memory = self._services.memory
-        return Setting(self._username, self._group, delivery.seq, delivery.at, memory)
+        return Setting(self._username, self.group, delivery.seq, delivery.at, memory)
 
     def remember(self, before: ChatLife) -> None:
         """Know whom this chat's last life knew."""
-        self._group, self._sender = before._group, before._sender
+        self.group, self._sender = before.group, before._sender
 
     @property
     def idle(self) -> bool:
@@ -225,7 +223,7 @@ class ChatLife:
 
         Nothing waits here, it doesn't make this a group, and all can be brought back as it is stored.
         """
-        if not (self._group or sender is None or sender == self._sender):
+        if not (self.group or sender is None or sender == self._sender):
             return False
         waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
         there = self.places.all()
@@ -273,7 +271,7 @@ class ChatLife:
             self.shared.care.looks_at(0)
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
-        self._group = self._group or group
+        self.group = self.group or group
         self._sender = None if delivery.event.sender is None else delivery.event.sender.id
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
@@ -288,7 +286,7 @@ class ChatLife:
             self._drop(delivery, "typed_while_parked")
             return True
         if isinstance(delivery.event, Leave):
-            if not self._group:
+            if not self.group:
                 self._leave(delivery)
                 return True
             if not jumped:
@@ -318,11 +316,11 @@ class ChatLife:
             self.shared.care.looks_at(0)
 
     def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
-        self._group = self._group or group
+        self.group = self.group or group
         event = delivery.event
-        if isinstance(event, Leave) and self._group:
+        if isinstance(event, Leave) and self.group:
             self._member_left(delivery)
-        if isinstance(event, Leave) and not self._group:
+        if isinstance(event, Leave) and not self.group:
             self._leave(delivery)
         elif (decision := self._jump(delivery)) is not None:
             self._act(decision, delivery)
@@ -436,7 +434,7 @@ class ChatLife:
 
     def follow(self, conversation: Conversation, delivery: Delivery, *, group: bool) -> None:
         """A conversation that comes back was being ended by this interrupt, which is to know it."""
-        self._group = self._group or group
+        self.group = self.group or group
         decision = self._jump(delivery)
         if isinstance(decision, Start) and decision.interrupts:
             conversation.ending = Ending.INTERRUPTED
@@ -766,7 +764,7 @@ class ChatLife:
             others = delivery.seq < conversation.seq and not is_signal(delivery.event)
             if known or others or delivery.at >= turn or isinstance(delivery.event, Leave):
                 continue
-            self._group = self._group or group
+            self.group = self.group or group
             if len(self.mailbox) >= MAILBOX or not self._is_for(delivery, conversation):
                 continue
             self.shared.care.looks_at(delivery.seq)

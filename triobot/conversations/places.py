@@ -145,6 +145,8 @@ class Places:
 
     def watches(self, event: Event, at: int | None = None) -> list[Watch]:
         """Return all blocks that an event may end; `at` as for `waits`."""
+        if not self.asides and len(self.live) == 1 and (only := self.live.get(None)) and not only.watches:
+            return only.watches  # there is nothing to choose
         own = self.live.get(self.owner_of(event))
         seen = [watch for one in self.all() for watch in one.watches if one is own or _saw(watch, event, at)]
         return self._in_order(seen, event) if len(seen) > 1 else seen

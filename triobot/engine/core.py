@@ -413,7 +413,7 @@ class Core:
 
     def since(self) -> int:
         """Return when the present turn began, by the clock as it is set now."""
-        return self.time + self.set_by() - self.jumped
+        return self.time + self.host.jumped() + self.unseen - self.jumped
 
     @property
     def live(self) -> bool:

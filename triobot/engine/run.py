@@ -24,7 +24,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NoReturn, cast, final
+from typing import Any, NoReturn, final
 
 import trio
 from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task
@@ -514,8 +514,8 @@ class Run(Core):
                         return await self._read(self._taken(op, taken, row), ())
                 self.operation = op
                 self.host.rests(None)
-                given = await self.rest(op)
-                return cast("tuple[Any]", given)[0] if type(given) is tuple else await self.come(op, given)
+                given: Any = await self.rest(op)
+                return given[0] if type(given) is tuple else await self.come(op, given)
         assert self.machine is not None
         return await self.machine.wait(id, kind, takes, print)
 
@@ -569,10 +569,6 @@ class Run(Core):
             self._check_task()
         self.count += 1
         return self.count
-
-    def admits(self, task: Task) -> bool:
-        """Return whether a task may begin an operation of the main branch, if there is no machine."""
-        return task is self.task and self._doing is None
 
     def _check_task(self) -> None:
         # An effect that an eviction cut may leave cleanup behind, whose operations are refused as all others.
@@ -814,11 +810,12 @@ class Run(Core):
 
     def upcoming(self) -> Id:
         """Return the id that the current task's next operation will have."""
-        if self.machine is not None:
-            branch = self.machine.current()
-            return f"{branch.path}{branch.count + 1}" if branch.path else branch.count + 1
-        self._check_task()
-        return self.count + 1
+        if self.machine is None:
+            if current_task() is not self.task or self._doing is not None:
+                self._check_task()
+            return self.count + 1
+        branch = self.machine.current()
+        return f"{branch.path}{branch.count + 1}" if branch.path else branch.count + 1
 
     def _next(self) -> Id:
         return self._begin() if self.machine is None else self.machine.current().next()

@@ -136,7 +136,7 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         cast("Care", _Careless()),
         Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False),
     )
-    calls = DispatcherCalls(_nothing, _nothing, _nothing, _nothing, _nothing, _nothing, _nothing)
+    calls = DispatcherCalls(*[_nothing] * 8)
     return ChatLife(shared, calls, services, table, chat_id, None, 0, group=group)
 
 

@@ -67,7 +67,7 @@ def begin_wait(
     there.check_task()
     wait = Wait(look, otherwise, question, token, also, owner=there.owner, bring=there.bring)
     there.waits.append(wait)
-    reopen_wait(there, wait)
+    there.life.offer_queued(there, wait)
     return wait
 
 
@@ -80,13 +80,12 @@ def reopen_wait(there: Conversation, wait: Wait) -> None:
 def end_wait(there: Conversation, wait: Wait) -> None:
     """Stop taking events; what was given and not looked at goes back to the chat."""
     there.waits.remove(wait)
-    look_again(there, wait)
+    if wait.ready:
+        look_again(there, wait)
 
 
 def look_again(there: Conversation, wait: Wait) -> None:
     """Route again what the wait was given and has not looked at: what it takes has changed."""
-    if not wait.ready:
-        return
     given = list(wait.ready.values())
     wait.ready.clear()
     if there.dead:

@@ -27,7 +27,7 @@ from functools import cache
 from math import inf
 from pathlib import Path
 from types import coroutine
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, cast, final
 
 import trio
 
@@ -42,6 +42,7 @@ from ..running.lines import frames_of, steps_inner
 from ..services import Services
 from ..workload import Workload
 
+T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
 """A conversation whose code was at work at so many kills, without having come to rest, is parked."""
@@ -120,9 +121,7 @@ class Care(trio.abc.Instrument):
 
     @steps_inner
     @coroutine
-    def drive(
-        self, seq: int, branch: CodeTask, inner: Coroutine[Any, Any, None]
-    ) -> Generator[Any, Any, None]:
+    def drive(self, seq: int, branch: CodeTask, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Await what a conversation does; note whose it is at each step of its tasks.
 
         Args:
@@ -137,8 +136,8 @@ class Care(trio.abc.Instrument):
                 note(_RUNS, seq)
                 try:
                     trap = inner.send(sent) if error is None else inner.throw(error)
-                except StopIteration:
-                    return
+                except StopIteration as stopped:
+                    return cast("T", stopped.value)
                 finally:
                     note(_RUNS, 0)
                 if branch.in_step or task.child_nurseries:

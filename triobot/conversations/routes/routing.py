@@ -149,7 +149,7 @@ class Wait:
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     parking: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
     bring: Callable[[Delivery], None] = attrs.field(default=lambda _: None, kw_only=True, repr=False)
-    ready: dict[int, Answer] = attrs.field(factory=lambda: dict[int, Answer](), init=False)
+    ready: dict[int, Answer] = attrs.field(factory=dict[int, Answer], init=False)
 
     @property
     def hint(self) -> str:
@@ -465,7 +465,7 @@ def _question(case: Case) -> Decision | None:
 
 
 def _newest_wait(case: Case) -> Decision | None:
-    return _first(case.event, case.setting, (w for w in case.waits if w.open), also=True)
+    return _first(case.event, case.setting, [wait for wait in case.waits if not wait.ready], also=True)
 
 
 def _parked(case: Case) -> Decision | None:
@@ -516,6 +516,7 @@ class Row:
         jumps: it goes ahead of what is queued, and doesn't wait for its turn.
         once: it is not asked again when the event's turn comes.
         within: it asks conversations that are there.
+        messages: a message is its business; else buttons and forms alone are.
     """
 
     name: str
@@ -525,6 +526,7 @@ class Row:
     jumps: bool = False
     once: bool = False
     within: bool = False
+    messages: bool = True
 
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -552,6 +554,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "the question's conversation",
         _question,
         within=True,
+        messages=False,
     ),
     Row(
         "wait",
@@ -565,12 +568,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "a conversation that can't go on just now, if the button or form is of a message of its own",
         "kept until the conversation goes on or ends; a press is answered with the words for it",
         _parked,
+        messages=False,
     ),
     Row(
         "over",
         "a button or form of a question that is not open to this person, or over",
         'dropped without a word, or answered "expired"',
         _question_over,
+        messages=False,
     ),
     Row(
         "live",
@@ -596,8 +601,9 @@ ROWS: Final[tuple[Row, ...]] = (
 """Who is asked, in this order."""
 
 _AT_REST: Final = tuple(row for row in ROWS if not row.within)
-_OF_WAITS: Final = tuple(row for row in ROWS if not row.jumps)
-_LAST: Final = tuple(row for row in _AT_REST if not row.jumps)
+# For messages alone, where the rows that jump have nothing to say.
+_OF_WAITS: Final = tuple(row for row in ROWS if row.messages and not row.jumps)
+_LAST: Final = tuple(row for row in _AT_REST if row.messages and not row.jumps)
 
 
 def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:
