@@ -90,7 +90,8 @@ class Broadcast:
             raise LocalProtocolError("to", "must be chat ids, from a list or an async iterator, or a Key")
         if on_unknown not in ("count", "resend"):
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
-        announcement = Announcement(content, inline_of(buttons), on_unknown)
+        keyboard = None if buttons is None else inline_of(buttons)
+        announcement = Announcement(content, keyboard, on_unknown)
         # What can't be sent to anybody is refused here, and not two hundred thousand times.
         announcement.to(_SOMEBODY)
         async with aclosing(self._chats(to)) as chats:

@@ -197,8 +197,8 @@ class Chat(Generic[E_co]):
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=reply_of(keyboard),
-            inline_keyboard=inline_of(buttons),
+            reply_keyboard=None if keyboard is None else reply_of(keyboard),
+            inline_keyboard=None if buttons is None else inline_of(buttons),
         )
         return await self._conversation.perform(operation, on_unknown=on_unknown_of(on_unknown))
 
@@ -216,7 +216,7 @@ class Chat(Generic[E_co]):
         Platform: interface section 4.3; gap 7.
         """
         check_edit(sent, content, buttons)
-        keyboard = inline_of(buttons)
+        keyboard = None if buttons is None else inline_of(buttons)
         operation = EditMessage(sent.chat_id, sent.message_id, content, keyboard)
         if content is not None:
             self._conversation.touch(sent.message_id)
@@ -523,7 +523,9 @@ class Chat(Generic[E_co]):
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
-        return await run_step(self._conversation, fn, args, raises, self._conversation.giving.step(args))
+        giving = self._conversation.giving
+        first = None if giving is None else giving.step(args)
+        return await run_step(self._conversation, fn, args, raises, first)
 
     # --- others, and what goes on beside or after this
 
@@ -718,8 +720,8 @@ class Address:
         operation = SendMessage(
             self.id,
             content,
-            reply_keyboard=reply_of(keyboard),
-            inline_keyboard=inline_of(buttons),
+            reply_keyboard=None if keyboard is None else reply_of(keyboard),
+            inline_keyboard=None if buttons is None else inline_of(buttons),
         )
         return await self._door.perform(operation, on_unknown_of(on_unknown))
 
@@ -728,7 +730,8 @@ class Address:
     ) -> None:
         """Replace a message; see `Chat.edit`."""
         check_edit(sent, content, buttons)
-        operation = EditMessage(sent.chat_id, sent.message_id, content, inline_of(buttons))
+        keyboard = None if buttons is None else inline_of(buttons)
+        operation = EditMessage(sent.chat_id, sent.message_id, content, keyboard)
         await self._door.perform(operation, OnUnknown.RESEND)
 
     async def delete(self, sent: Sent) -> None:

@@ -32,47 +32,41 @@ class ChatCodec(Codec):
         return value_of_node(node)
 
     def node_of(self, value: object) -> Node:
-        """Return the node to record for a value; see `Codec.node_of`."""
-        node = _usual_node(value)
-        return super().node_of(value) if node is None else node
+        """Return the node to record for a value; see `Codec.node_of`.
+
+        Without a detour for what nearly every turn records: a short text that a wait took, what a send
+        returned.
+        """
+        if type(value) is Sent:
+            chat_id, id = value.chat_id, value.id
+            if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
+                return {"class": ["triobot.Sent", {"chat_id": chat_id, "id": id}]}
+        match value:
+            case (
+                Message(int(chat), str(text), Sender(int(sender), str(name), str(user))),
+                int(seq),
+                int(at),
+                (str(same),),
+            ) if (
+                same == text
+                and type(text) is type(same) is type(name) is type(user) is str
+                and -_EXACT <= chat <= _EXACT
+                and -_EXACT <= sender <= _EXACT
+                and len(text) + len(name) + len(user) < _SHORT
+            ):
+                about = {"class": ["triobot.Sender", {"id": sender, "name": name, "username": user}]}
+                event = {"class": ["triobot.Message", {"chat_id": chat, "content": text, "sender": about}]}
+                return {"tuple": [event, seq, at, {"tuple": [text]}]}
+            case _:
+                return super().node_of(value)
 
     def is_frozen(self, value: object) -> bool:
         """Return whether a value is what a send returns, or a wait for text; see `Codec.is_frozen`."""
-        match value:
-            case (Message() as event, _, _, as_what) if type(value) is tuple and type(event) is Message:
-                return type(event.content) is str and as_what == (event.content,)
-            case _:
-                return type(value) is Sent
-
-
-def _usual_node(value: object) -> Node:
-    """Return what `node_of_value` returns, if it is what nearly every turn records; else None.
-
-    That is a short text that a wait took, and what a send returned.
-    """
-    if type(value) is Sent:
-        chat_id, id = value.chat_id, value.id
-        if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
-            return {"class": ["triobot.Sent", {"chat_id": chat_id, "id": id}]}
-        return None
-    match value:
-        case (
-            Message(int(chat), str(text), Sender(int(sender), str(name), str(user))),
-            int(seq),
-            int(at),
-            (str(same),),
-        ) if (
-            same == text
-            and type(text) is type(same) is type(name) is type(user) is str
-            and -_EXACT <= chat <= _EXACT
-            and -_EXACT <= sender <= _EXACT
-            and len(text) + len(name) + len(user) < _SHORT
-        ):
-            about = {"class": ["triobot.Sender", {"id": sender, "name": name, "username": user}]}
-            event = {"class": ["triobot.Message", {"chat_id": chat, "content": text, "sender": about}]}
-            return {"tuple": [event, seq, at, {"tuple": [text]}]}
-        case _:
-            return None
+        if type(value) is tuple:
+            taken = cast("tuple[object, ...]", value)
+            event, as_what = taken[0] if taken else None, taken[-1] if len(taken) == 4 else None
+            return type(event) is Message and type(event.content) is str and as_what == (event.content,)
+        return type(value) is Sent
 
 
 _EXACT: Final = 2**53

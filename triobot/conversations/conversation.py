@@ -51,7 +51,7 @@ from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import Operation, SendMessage, repeatable
 from .advice import Copy, is_changed
-from .charges.paid import Giving, abandon
+from .charges.paid import Giving, abandon, paid_of
 from .codec import CODEC, leaves
 from .data import View
 from .doors.calls import Call
@@ -120,7 +120,7 @@ class Conversation:
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
         key: with which code started it.
-        giving: what it gives, if it is the aside for a payment.
+        giving: what it gives; None unless it is the aside for a payment, and has begun.
         awaited: its charges that are paid, and wait for the asides that give what was bought; each is told
             by this what became of that.
         value: what it was started with, as its code sees it.
@@ -179,7 +179,7 @@ class Conversation:
         self.watches: list[Watch] = []
         self.scopes: dict[Id, Scope] = {}
         self.ending: Ending | None = None
-        self.giving = Giving(self)
+        self.giving: Giving | None = None
         self.awaited: dict[RefId, Callable[[PaymentGoods], None]] = {}
         self.settled = trio.Event()
         self.stuck = False
@@ -248,8 +248,7 @@ class Conversation:
             if words and self.ending is Ending.FAILED and (taken is None or await holds(taken)):
                 await self._apologize(words)
             if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
-                self.writer = self._run = None
-                del self.giving
+                self.writer = self._run = self.giving = None
         finally:
             self.life.calls.gone(self)
 
@@ -338,10 +337,12 @@ class Conversation:
         """Settle what it gives for in the transaction in which it ends."""
         if error is None:
             # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
-            self.giving.conclude(well=not self.run.felt)
+            if self.giving is not None:
+                self.giving.conclude(well=not self.run.felt)
         else:
             # It was handed over, or failed, or was cancelled.
-            self.giving.conclude(well=self.goes_on)
+            if self.giving is not None:
+                self.giving.conclude(well=self.goes_on)
             self._owe_words(error)
 
     def _owe_words(self, error: BaseException) -> None:
@@ -362,9 +363,10 @@ class Conversation:
         if self.ending is Ending.LEFT or refused:
             return GONE, ""
         what, words = verdict(errors, self.texts)
-        if self.giving.owes and what in (CRASHED, HANDED_OVER):
+        giving = self.giving
+        if giving is not None and giving.owes and what in (CRASHED, HANDED_OVER):
             # There is nothing to start again: it is given again.
-            words = self.texts.handed_over if self.giving.alone else ""
+            words = self.texts.handed_over if giving.alone else ""
         return what, words
 
     def _report(self, failure: Exception) -> str:
@@ -383,7 +385,7 @@ class Conversation:
                 self.services.raise_alarm,
                 self.services.on_failure,
                 tracebacks=self.services.tracebacks,
-                gives=self.giving.owes,
+                gives=self.giving is not None and self.giving.owes,
             )
         return words
 
@@ -406,7 +408,9 @@ class Conversation:
 
     def _begun(self, chat: object, *_: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):
-            self.value = self.giving.begin(self.value)
+            self.giving = Giving(self, self.value)
+            with self.reading():
+                self.value = paid_of(self.value)
         awaitable: object = self.route.handler(chat, *self.args)
         if not inspect.isawaitable(awaitable):
             raise ConfigError(
@@ -523,11 +527,6 @@ class Conversation:
         kinds = {kind.partition(" ")[0] for kind in run.effects}
         return bool(kinds) and kinds <= _OF_PLATFORM and (run.machine is None or run.machine.holder is None)
 
-    def succeed(self, start: Start, delivery: Delivery) -> None:
-        """End, and let this go on in the same place."""
-        self.successor = (start, delivery)
-        self.ending = Ending.CONTINUED
-
     async def continue_as(self, fn: Callable[..., object], args: tuple[object, ...]) -> NoReturn:
         """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
         self.enter(OperationKind.CONTINUE)
@@ -588,11 +587,10 @@ class Conversation:
     @property
     def around(self) -> Sequence[trio.CancelScope]:
         """The scopes around the current task's next operation, as its run knows them."""
-        run = self.run
-        machine, root = run.machine, run.root
-        if machine is not None:
-            return tuple(machine.current().around)
-        return () if root is None else (root,)
+        run = self._run
+        if run is None or run.root is None:
+            return ()
+        return (run.root,) if run.machine is None else tuple(run.machine.current().around)
 
     @property
     def begun(self) -> bool:

@@ -661,11 +661,6 @@ class Dispatcher:
         since = [row.at for row in rows] + [life.loads_at for life in self._lives.values() if life.loading]
         return min([*since, *([] if self._held_up_at is None else [self._held_up_at])], default=None)
 
-    @property
-    def lag(self) -> int:
-        """Return how far the cursor is behind the newest event, in inbox numbers."""
-        return max(0, self._newest - self._cursor) if self._behind else 0
-
     def portraits(self, limit: int) -> Sequence[Portrait]:
         """Describe the chats in memory, those in which something happened last first."""
         return [portray(life, self._timers.when) for life in islice(reversed(self._lives.values()), limit)]

@@ -289,7 +289,8 @@ class JournalWriter(Host):
 
     def take(self, arrival: Arrival) -> EarlyEvent:
         """Store this event with the record that takes it, which is appended next."""
-        self.flush()  # what was done before it doesn't hang on it
+        if self._scheduled:
+            self.flush()  # what was done before it doesn't hang on it
         self._writes.append(Accept(arrival))
         self._taken, self._taken_at = EarlyEvent(), self._commits.added
         return self._taken

@@ -3,8 +3,6 @@
 A chat in which nothing is going on has no `ChatLife`: it costs nothing. The mailbox is bounded; when it is
 full the chat is *behind*, and everything of it comes from the inbox, in order, until that is empty. What
 can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead of the others even then.
-
-What came before the end of what it was for (an interrupt, a leave or a stop went ahead of it) is too late.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import inf
 from operator import attrgetter
 from typing import Final, final
@@ -26,7 +25,7 @@ from .conversation import Carried, Conversation, Ending
 from .data import Kept
 from .doors.calls import Halt, Order, is_signal
 from .journal_writer import JournalWriter
-from .places import Places, ends
+from .places import Places, TooLate, ends
 from .refusals import Refusals
 from .routes.declarations import Table
 from .routes.filters import Setting
@@ -71,40 +70,6 @@ READ_IN: Final = 1_000
 _QUIESCENT: Final = attrgetter("quiescent")
 _AT_REST: Final = attrgetter("at_rest")
 _DURABLE: Final = attrgetter("route.durable")
-
-
-@final
-class TooLate:
-    """Remembers, for one chat, up to where in the inbox events are of no use any more."""
-
-    def __init__(self) -> None:
-        self._ended_by: dict[SenderId | None, int] = {}
-        self._left_by = 0
-        self._halts: list[tuple[int, Halt]] = []
-
-    def ended(self, owner: SenderId | None, seq: int) -> None:
-        """Remember that what came for this owner's conversation before this is of no use."""
-        self._ended_by[owner] = max(self._ended_by.get(owner, 0), seq)
-
-    def left(self, seq: int) -> None:
-        """Remember that the chat was left: nothing before this is of use."""
-        self._left_by = max(self._left_by, seq)
-
-    def halted(self, seq: int, halt: Halt) -> None:
-        """Remember to stop what was to start before this, also where it still waits in the inbox."""
-        self._halts.append((seq, halt))
-
-    def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:
-        """Return whether an interrupt or a leave has made an event useless; signals stay of use."""
-        sender = delivery.event.sender
-        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
-        if sender is not None:
-            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
-        return delivery.seq < ended_by and not is_signal(delivery.event)
-
-    def stopped(self, delivery: Delivery) -> bool:
-        """Return whether code has stopped what this is to start."""
-        return any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts)
 
 
 @final
@@ -185,7 +150,6 @@ class ChatLife:
         self.mailbox: list[Delivery] = []
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
-        self._refusals = Refusals(shared, chat_id, self.kept, services)
         self.born = 0
         self.passed: set[int] = set()
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
@@ -239,6 +203,10 @@ class ChatLife:
         works = self.loading or self.places.next or self.places.asides_due
         there = self.places.all()
         return not works and all(one.quiescent and one.route.durable for one in there)
+
+    @cached_property
+    def _refusals(self) -> Refusals:
+        return Refusals(self.shared, self.chat_id, self.kept, self.services)
 
     # --- what came too late
 
@@ -800,8 +768,9 @@ class ChatLife:
         this is the aside that gives what was bought: what it is told is what the ledger knows.
         """
         owner = conversation.owner
-        giving, waiting = conversation.giving, self.places.waiting_for(conversation)
-        if giving.paid is not None and giving.ending is not None and waiting is not None:
+        giving = conversation.giving
+        waiting = None if giving is None else self.places.waiting_for(conversation)
+        if giving is not None and giving.ending is not None and waiting is not None:
             own, its = conversation.writer, waiting.writer
             # What may yet be taken back is told by the ledger, once it is stored.
             if own is not None and its is not None and not (own.ahead or its.ahead):

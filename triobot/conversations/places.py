@@ -2,6 +2,8 @@
 
 A conversation is the chat's, or with ``per="sender"`` a member's own. A member's event is for the member's
 own conversation where there is one, else for the chat's.
+
+What came before the end of what it was for (an interrupt, a leave or a stop went ahead of it) is too late.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar, final
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
-from .doors.calls import Call, Halt, Place, asked_of
+from .doors.calls import Call, Halt, Place, asked_of, is_signal
 from .routes.declarations import Per, Table
 from .routes.routing import Delivery, Start, Wait, Watch, concerns
 
@@ -25,6 +27,40 @@ def ends(halt: Halt, delivery: Delivery) -> bool:
     """Return whether a stop ends what this delivery is about to start."""
     asked = asked_of(delivery.event)
     return isinstance(asked, Call) and halt.ends(asked.name, asked.key)
+
+
+@final
+class TooLate:
+    """Remembers, for one chat, up to where in the inbox events are of no use any more."""
+
+    def __init__(self) -> None:
+        self._ended_by: dict[SenderId | None, int] = {}
+        self._left_by = 0
+        self._halts: list[tuple[int, Halt]] = []
+
+    def ended(self, owner: SenderId | None, seq: int) -> None:
+        """Remember that what came for this owner's conversation before this is of no use."""
+        self._ended_by[owner] = max(self._ended_by.get(owner, 0), seq)
+
+    def left(self, seq: int) -> None:
+        """Remember that the chat was left: nothing before this is of use."""
+        self._left_by = max(self._left_by, seq)
+
+    def halted(self, seq: int, halt: Halt) -> None:
+        """Remember to stop what was to start before this, also where it still waits in the inbox."""
+        self._halts.append((seq, halt))
+
+    def overtaken(self, delivery: Delivery, owner: SenderId | None) -> bool:
+        """Return whether an interrupt or a leave has made an event useless; signals stay of use."""
+        sender = delivery.event.sender
+        ended_by = max(self._left_by, self._ended_by.get(owner, 0))
+        if sender is not None:
+            ended_by = max(ended_by, self._ended_by.get(sender.id, 0))
+        return delivery.seq < ended_by and not is_signal(delivery.event)
+
+    def stopped(self, delivery: Delivery) -> bool:
+        """Return whether code has stopped what this is to start."""
+        return any(delivery.seq < seq and ends(halt, delivery) for seq, halt in self._halts)
 
 
 def _saw(taker: Wait | Watch, event: Event, at: int | None) -> bool:
@@ -119,10 +155,10 @@ class Places:
 
     def waiting_for(self, aside: Conversation) -> Conversation | None:
         """Return the conversation whose charge waits for the goods that this aside gives, if it is one."""
-        paid = aside.giving.paid
-        if paid is None or not aside.giving.owes:
+        giving = aside.giving
+        if giving is None or not giving.owes:
             return None
-        return next((one for one in self.all() if paid.id in one.awaited), None)
+        return next((one for one in self.all() if giving.paid.id in one.awaited), None)
 
     def was_live(self, delivery: Delivery) -> bool:
         """Return whether there is a live conversation for an event that had begun when it came."""

@@ -515,7 +515,9 @@ class Run(Core):
                 self.operation = op
                 self.host.rests(None)
                 given: Any = await self.rest(op)
-                return given[0] if type(given) is tuple else await self.come(op, given)
+                if type(given) is tuple:
+                    return given[0]  # pyright: ignore[reportUnknownVariableType]
+                return await self.come(op, given)
         assert self.machine is not None
         return await self.machine.wait(id, kind, takes, print)
 

@@ -234,19 +234,19 @@ def tell_parked(work: Workload, services: Services, chat_id: ChatId, key: str | 
 
 @final
 class Giving:
-    """What one conversation gives, if it is the aside for a payment.
+    """What the aside for a payment gives.
 
     Its normal end settles the payment, in the transaction in which it ends; any other has it given again.
 
     Attributes:
-        paid: the payment; None if this is no such aside.
+        paid: the payment.
         ending: what the end of the conversation makes of it.
         alone: it failed for the first time, and no charge waits that could tell the user.
     """
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, paid: Captured) -> None:
         self._conversation = conversation
-        self.paid: Captured | None = None
+        self.paid = paid
         self.ending: PaymentGoods | None = None
         self.alone = False
         self._keyed = False
@@ -255,22 +255,10 @@ class Giving:
     @property
     def owes(self) -> bool:
         """Tell whether the payment is open until this has ended; behind `continue_as` it is settled."""
-        return self.paid is not None and self._conversation.run_number == 1
+        return self._conversation.run_number == 1
 
-    def begin(self, captured: Captured) -> Paid[Any]:
-        """Note for what this conversation gives the goods, and return it as its code sees it.
-
-        Raises:
-            RecordError: this program doesn't know what was bought; the conversation is parked with it.
-        """
-        self.paid = captured
-        with self._conversation.reading():
-            return paid_of(captured)
-
-    def step(self, args: tuple[object, ...]) -> Callable[[], Awaitable[None]] | None:
+    def step(self, args: tuple[object, ...]) -> Callable[[], Awaitable[None]]:
         """Note that a step is begun with these arguments, and return what has to come before it."""
-        if self.paid is None:
-            return None
         if self._conversation.services.advice is not None:
             self._line = self._line or calling_line()
             self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
@@ -282,16 +270,14 @@ class Giving:
         Raises:
             PaymentHandedOverError: an operator, or another aside, has it by now.
         """
-        paid = self.paid
-        if paid is not None and not await payments_of(self._conversation).may_give(
-            paid.id, uncertain=paid.uncertain
-        ):
+        paid, payments = self.paid, payments_of(self._conversation)
+        if not await payments.may_give(paid.id, uncertain=paid.uncertain):
             raise PaymentHandedOverError
 
     def conclude(self, *, well: bool) -> None:
         """Settle the payment with the end of the conversation, or have it given again."""
         paid = self.paid
-        if paid is None or not self.owes or self._conversation.dead:
+        if not self.owes or self._conversation.dead:
             return
         self.ending = "given" if well else "handed_over"
         places, advice = self._conversation.life.places, self._conversation.services.advice

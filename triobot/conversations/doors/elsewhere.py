@@ -17,7 +17,6 @@ from ...money import Captured, MovePayment
 from ...seams import (
     Accepted,
     Arrival,
-    Beginning,
     InboxRow,
     OverQuota,
     Quota,
@@ -168,11 +167,8 @@ class Elsewhere:
         on_commit: Callable[[InboxRow], None],
         *,
         also: Sequence[Write] = (),
-        beginning: Beginning | None = None,
     ) -> bool:
-        accepted = await self._services.store.accept(
-            arrival, quota=_QUOTA, also=also, beginning=beginning, on_commit=on_commit
-        )
+        accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
         if isinstance(accepted, OverQuota):
             whose = "altogether" if accepted.whole else f"in chat {arrival.chat_id}"
             raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")

@@ -198,7 +198,7 @@ async def ask(
         content: object = event.content
         return content if by is None or _is_by(event, by) else None
 
-    reply = reply_of(keyboard)
+    reply = None if keyboard is None else reply_of(keyboard)
     # As `open_wait`, without its detour: this is what most turns are.
     wait = begin_wait(conversation, look, policy(otherwise, hint))
     try:

@@ -210,18 +210,23 @@ def _read(row: InboxRow) -> tuple[Record, RunKind, int, SenderId | None]:
 # --- what is stored
 
 
+def _interrupt(stored: Stored) -> int | None:
+    """Return the row of the interrupt in a journal, if there is one."""
+    return next((record[2] for record in stored.records if record[0] == INTERRUPTED), None)
+
+
 @final
 @attrs.frozen
 class Stored:
-    """What a conversation is revived from."""
+    """What a conversation is revived from.
+
+    Attributes:
+        interrupted_by: the row of the interrupt that was ending it.
+    """
 
     row: ConversationRow
     records: Sequence[Record] = attrs.field(repr=False)
-
-    @property
-    def interrupted_by(self) -> int | None:
-        """The row of the interrupt that was ending it."""
-        return next((one[2] for one in self.records if one[0] == INTERRUPTED), None)
+    interrupted_by: int | None = attrs.field(default=attrs.Factory(_interrupt, takes_self=True))
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Return whether it may wait for this press or form: that of a message of its own, not answered yet.

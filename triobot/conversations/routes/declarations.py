@@ -126,7 +126,7 @@ class Table:
         A route that was given a name is also found by its function's: what was stored before goes on.
         """
         routes = self.routes
-        if found := next((route for route in routes if name in route.names), None):
+        if found := next((one for one in routes if name == one.name or name in one.formerly), None):
             return found
         by_function = [route for route in routes if route.function == name]
         return by_function[0] if len(by_function) == 1 else None

@@ -461,7 +461,8 @@ def _aside(case: Case) -> Decision | None:
 
 
 def _question(case: Case) -> Decision | None:
-    return _first(case.event, case.setting, (w for w in case.waits if w.open and w.question))
+    questions = [wait for wait in case.waits if wait.question and not wait.ready]
+    return _first(case.event, case.setting, questions) if questions else None
 
 
 def _newest_wait(case: Case) -> Decision | None:
@@ -516,7 +517,7 @@ class Row:
         jumps: it goes ahead of what is queued, and doesn't wait for its turn.
         once: it is not asked again when the event's turn comes.
         within: it asks conversations that are there.
-        messages: a message is its business; else buttons and forms alone are.
+        messages: it may take a message; else buttons and forms alone.
     """
 
     name: str
@@ -554,7 +555,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "the question's conversation",
         _question,
         within=True,
-        messages=False,
     ),
     Row(
         "wait",
