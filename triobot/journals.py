@@ -55,7 +55,7 @@ class Opening:
         epoch: counts restored backups: what is older may have been done already, or never.
         epoch_at: when the last of them was restored, in wall milliseconds; 0 if none was.
         restored: this is the first run since the last of them.
-        at_work: what was noted by slot when the run before was killed (`Store.note_at_work`); empty after
+        at_work: what was noted by slot when the run before was killed (`Store.at_work`); empty after
             a clean stop, and where the machine has been started since.
     """
 

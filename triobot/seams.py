@@ -306,6 +306,12 @@ Beginning: TypeAlias = Callable[[ChatAtArrival], str | None]
 """See `triobot.seams.Store.accept`."""
 
 
+class WorkSlots(Protocol):
+    """Numbers of what is at work, each in a slot; 0 is nothing. Set several times an event."""
+
+    def __setitem__(self, slot: int, number: int, /) -> None: ...
+
+
 class WallClock(Protocol):
     """The time of day. Trio's clock is for waiting; this one is for what is written down."""
 
@@ -728,8 +734,9 @@ class Store(Protocol):
         """Return how full and how fast the store is, without waiting."""
         ...
 
-    def note_at_work(self, slot: int, number: int, /) -> None:
-        """Note in one of `WORK_SLOTS` what is at work, or with 0 nothing; never waits, never raises.
+    @property
+    def at_work(self) -> WorkSlots:
+        """Return where to note what is at work; setting one of `WORK_SLOTS` never waits.
 
         It outlives the process, and only that: `Opening.at_work` of the next run has it after a kill.
         """

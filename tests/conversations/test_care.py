@@ -21,7 +21,7 @@ from triobot.conversations.revival.care import BETWEEN_RETRIES, CRASHES, FIRST_R
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.journals import ConversationRow, TakeInHand
-from triobot.seams import KeepRaw, Write
+from triobot.seams import KeepRaw, WorkSlots, Write
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
 
@@ -44,9 +44,14 @@ class DyingStore(FakeStore):
         self.counted += sum(isinstance(write, TakeInHand) for write in writes)
         await super().commit(*writes)
 
-    def note_at_work(self, slot: int, number: int) -> None:
+    def __setitem__(self, slot: int, number: int) -> None:
         if not self.dead:
-            self.store.note_at_work(slot, number)
+            self.store.at_work[slot] = number
+
+    @property
+    def at_work(self) -> WorkSlots:
+        """What a dead process notes is not noted."""
+        return self
 
     def reopen(self, *, cleanly: bool = False) -> None:
         """As the next process finds it."""

@@ -194,10 +194,10 @@ async def test_what_was_at_work_at_a_kill_is_known_to_the_next_run(
 ) -> None:
     """Also after a tool has looked in; not after a clean stop, nor once the machine was started again."""
     async with opened(path) as store:
-        store.note_at_work(0, 41)
-        store.note_at_work(0, 0)
-        store.note_at_work(2, -7)
-        store.note_at_work(WORK_SLOTS - 1, 10**18)
+        store.at_work[0] = 41
+        store.at_work[0] = 0
+        store.at_work[2] = -7
+        store.at_work[WORK_SLOTS - 1] = 10**18
         crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
         rebooted = as_a_crash_leaves_it(path, tmp_path / "rebooted")
     async with opened(path) as store:

@@ -55,7 +55,7 @@ from .inspection.portrait import Portrait, portray
 from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
 from .revival import reviving
-from .revival.care import Care
+from .revival.care import CLAIMED, Care
 from .revival.reviving import CatchingUp, let_go, park, unreadable
 from .revival.stored import StartedWith, open_run, write_out
 from .routes.declarations import Per, RouteKind, Table
@@ -540,7 +540,7 @@ class Dispatcher:
         setting = Setting(
             self._username, life is not None and life.group, HAS_NO_NUMBER, at, REMEMBERS_NOTHING
         )
-        care.claims(chat_id)
+        care.at_work[CLAIMED] = chat_id
         try:
             decision = decide(
                 event,
@@ -552,7 +552,7 @@ class Dispatcher:
                 watches=watches,
             )
         finally:
-            care.claims(0)
+            care.at_work[CLAIMED] = 0
         return None if failures else decision
 
     def claim(self, event: Event, at: int) -> Coming:

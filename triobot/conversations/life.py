@@ -27,6 +27,7 @@ from .doors.calls import Halt, Order, is_signal
 from .journal_writer import JournalWriter
 from .places import Places, TooLate, ends
 from .refusals import Refusals
+from .revival.care import LOOKED_AT
 from .routes.declarations import Table
 from .routes.filters import Setting
 from .routes.routing import (
@@ -232,11 +233,11 @@ class ChatLife:
             group: the chat is a group.
             jumped: `jump` refused it before.
         """
-        self.shared.care.looks_at(delivery.seq)
+        self.shared.care.at_work[LOOKED_AT] = delivery.seq
         try:
             return self._deliver(delivery, group=group, jumped=jumped)
         finally:
-            self.shared.care.looks_at(0)
+            self.shared.care.at_work[LOOKED_AT] = 0
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self.group = self.group or group
@@ -277,11 +278,11 @@ class ChatLife:
 
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
-        self.shared.care.looks_at(delivery.seq)
+        self.shared.care.at_work[LOOKED_AT] = delivery.seq
         try:
             self._jump_ahead(delivery, group=group)
         finally:
-            self.shared.care.looks_at(0)
+            self.shared.care.at_work[LOOKED_AT] = 0
 
     def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
         self.group = self.group or group
@@ -735,11 +736,11 @@ class ChatLife:
             self.group = self.group or group
             if len(self.mailbox) >= MAILBOX or not self._is_for(delivery, conversation):
                 continue
-            self.shared.care.looks_at(delivery.seq)
+            self.shared.care.at_work[LOOKED_AT] = delivery.seq
             try:
                 decision = self.decide_on(delivery)
             finally:
-                self.shared.care.looks_at(0)
+                self.shared.care.at_work[LOOKED_AT] = 0
             if isinstance(decision, Queue | Give | Tell | Break | End):
                 # A block that was open before has the event, whatever opens now.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, final
 
-from ..seams import WORK_SLOTS
+from ..seams import WORK_SLOTS, WorkSlots
 
 SLOT: Final = 128
 """Bytes of a line in a lock file: the first holds the process, each other one note."""
@@ -43,16 +43,14 @@ class Notes:
     Used by one thread at a time.
 
     Attributes:
-        note_at_work: notes in one of `WORK_SLOTS` what is at work there, or with 0 nothing.
+        at_work: where to note what is at work, from `begin` to `close`.
     """
-
-    note_at_work: Callable[[int, int], None]
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._pages: mmap.mmap | None = None
         self._numbers: memoryview[int] | None = None
-        self.note_at_work = _note_nowhere
+        self.at_work: WorkSlots = [0] * WORK_SLOTS
         self._lines: dict[str, int] = {}
         self._free_lines = list(range(_LINES, 0, -1))
         self._consumed: dict[int, int] = {}
@@ -98,7 +96,7 @@ class Notes:
             self._pages = mmap.mmap(self._fd, _SIZE)
             numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
             numbers[_RUN] = run
-            self._numbers, self.note_at_work = numbers, numbers.__setitem__
+            self._numbers = self.at_work = numbers
 
     def note_answered(self, key: str) -> None:
         """Note a key; the oldest makes room for it if need be."""
@@ -142,7 +140,7 @@ class Notes:
 
     def close(self) -> None:
         """Write nothing more; what was noted stays."""
-        self.note_at_work = _note_nowhere
+        self.at_work = [0] * WORK_SLOTS
         numbers, self._numbers = self._numbers, None
         pages, self._pages = self._pages, None
         if numbers is not None:
@@ -151,17 +149,12 @@ class Notes:
             pages.close()
 
 
-def _note_nowhere(slot: int, number: int) -> None:
-    """Note nothing: there is no room, or the store is closed."""
-
-
 @final
 class MemoryNotes:
     """As `Notes`, where the tables know of everything else at once: what is at work."""
 
     def __init__(self) -> None:
-        self._numbers = [0] * WORK_SLOTS
-        self.note_at_work: Callable[[int, int], None] = self._numbers.__setitem__
+        self.at_work = [0] * WORK_SLOTS
 
     def answered_left(self) -> list[str]:
         """Return no key."""
@@ -169,7 +162,7 @@ class MemoryNotes:
 
     def at_work_left(self) -> tuple[int, ...]:
         """Return the number in each slot, whichever process noted it; empty if none is noted."""
-        return tuple(self._numbers) if any(self._numbers) else ()
+        return tuple(self.at_work) if any(self.at_work) else ()
 
     def consumed_left(self, run: int) -> list[int]:
         """Return no row."""
@@ -177,7 +170,7 @@ class MemoryNotes:
 
     def clear(self) -> None:
         """Drop whatever is noted."""
-        self._numbers[:] = [0] * WORK_SLOTS
+        self.at_work[:] = [0] * WORK_SLOTS
 
     def begin(self, run: int) -> None:
         """Do nothing: there is room."""

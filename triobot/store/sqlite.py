@@ -36,6 +36,7 @@ from ..seams import (
     Store,
     StoreStatistics,
     WallClock,
+    WorkSlots,
     Write,
     check_key,
 )
@@ -323,7 +324,7 @@ class SqliteStore:
         # These are called for each event, the last several times.
         self.note_answered = writer.note_answered
         self.note_consumed = writer.note_consumed
-        self.note_at_work = notes.note_at_work
+        self.at_work: WorkSlots = notes.at_work
         self._clock = clock
         self._back_up = back_up
         self.payments = ReadPayments(self._ask_money)

@@ -34,6 +34,7 @@ from ..seams import (
     Quota,
     RaiseAlarm,
     Store,
+    WorkSlots,
     Write,
 )
 from ..settings import Settings
@@ -167,9 +168,14 @@ class CrashableStore:
     def note_consumed(self, seqs: Sequence[int]) -> bool:
         return self._mortal.dead or self._inner.note_consumed(seqs)
 
-    def note_at_work(self, slot: int, number: int, /) -> None:
+    def __setitem__(self, slot: int, number: int, /) -> None:
+        """Note what is at work; see `at_work`."""
         if not self._mortal.dead:
-            self._inner.note_at_work(slot, number)
+            self._inner.at_work[slot] = number
+
+    @property
+    def at_work(self) -> WorkSlots:
+        return self
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
         if self._mortal.dead:

@@ -22,7 +22,7 @@ from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
 from ...money import Payments
 from ...resources import Opened
-from ...seams import Acceptance, OnUnknown, Redelivered, Store, Urgency, Write
+from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Store, Urgency, Write
 from ...wire.events import Press
 from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
@@ -106,8 +106,7 @@ class _Nothing:
 class _Careless:
     """Nobody counts what runs dry."""
 
-    def looks_at(self, seq: int) -> None:
-        """Do nothing: what looks is not at work."""
+    at_work: Final = [0] * WORK_SLOTS
 
 
 class _Tidy:

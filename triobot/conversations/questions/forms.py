@@ -18,6 +18,7 @@ from typing import (
     Literal,
     TypeAlias,
     TypeVar,
+    cast,
     final,
     get_args,
     get_origin,

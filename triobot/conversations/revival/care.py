@@ -77,8 +77,14 @@ def current_build() -> str:
     return f"build {digest.hexdigest()}"
 
 
-# What is noted where: numbers of conversations, but for a row of the inbox and a chat.
-_RUNS, _LOOKED_AT, _CLAIMED, _THREADS = 0, 1, 2, 3
+# What is noted in which slot: numbers of conversations, but for a row of the inbox and a chat.
+RUNS: Final = 0
+"""The conversation whose code runs."""
+LOOKED_AT: Final = 1
+"""The row of the inbox that filters look at."""
+CLAIMED: Final = 2
+"""The chat of which filters look at an event that isn't stored."""
+_THREADS: Final = 3
 
 # Who notes it, the number of a conversation, and its own task.
 _at_work: ContextVar[tuple[Care, int, trio.lowlevel.Task] | None] = ContextVar("at_work", default=None)
@@ -90,6 +96,9 @@ class Care(trio.abc.Instrument):
 
     Args:
         retry: brings a chat back from the store once more.
+
+    Attributes:
+        at_work: where it is noted, 0 for nothing.
     """
 
     def __init__(
@@ -99,7 +108,7 @@ class Care(trio.abc.Instrument):
         self._work = work
         self._tidying = tidying
         self._retry = retry
-        self._note = services.store.note_at_work
+        self.at_work = services.store.at_work
         self._noted = False
         # The tasks that have children, or are in a step; while there are some, this is an instrument.
         self._wide: set[trio.lowlevel.Task] = set()
@@ -127,19 +136,19 @@ class Care(trio.abc.Instrument):
         Args:
             branch: that of its own task, which is the current one.
         """
-        note, task = self._note, trio.lowlevel.current_task()
+        at_work, task = self.at_work, trio.lowlevel.current_task()
         sent: Any = None
         error: BaseException | None = None
         _at_work.set((self, seq, task))
         try:
             while True:
-                note(_RUNS, seq)
+                at_work[RUNS] = seq
                 try:
                     trap = inner.send(sent) if error is None else inner.throw(error)
                 except StopIteration as stopped:
                     return cast("T", stopped.value)
                 finally:
-                    note(_RUNS, 0)
+                    at_work[RUNS] = 0
                 if branch.in_step or task.child_nurseries:
                     self._look_at(task)
                 elif self._wide:
@@ -176,9 +185,9 @@ class Care(trio.abc.Instrument):
         if found is None or found[0] is not self or not _is_within(task, found[2]):
             return
         self._noted = True
-        self._note(_RUNS, found[1])
+        self.at_work[RUNS] = found[1]
         if (slot := self._in_threads.pop(task, None)) is not None:
-            self._note(slot, 0)
+            self.at_work[slot] = 0
             self._free.append(slot)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -186,23 +195,15 @@ class Care(trio.abc.Instrument):
         if not self._noted:
             return
         self._noted = False
-        self._note(_RUNS, 0)
+        self.at_work[RUNS] = 0
         found = task.context.get(_at_work)
         if found is not None and self._free and _is_in_thread(task):
             slot = self._in_threads[task] = self._free.pop()
-            self._note(slot, found[1])
-
-    def looks_at(self, seq: int) -> None:
-        """Note this row of the inbox, while filters look at it; 0 afterwards."""
-        self._note(_LOOKED_AT, seq)
+            self.at_work[slot] = found[1]
 
     def may_claim(self, chat_id: ChatId) -> bool:
         """Return whether filters may look at an event of this chat before it is stored."""
         return chat_id != self._unclaimed
-
-    def claims(self, chat_id: int) -> None:
-        """Note this chat, while filters look at an event of it that isn't stored; 0 afterwards."""
-        self._note(_CLAIMED, chat_id)
 
     # --- who was
 
@@ -213,9 +214,9 @@ class Care(trio.abc.Instrument):
         if not opening.unclean:
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
-        numbers = sorted({noted[_RUNS], *noted[_THREADS:]} - {0})
+        numbers = sorted({noted[RUNS], *noted[_THREADS:]} - {0})
         self._suspects = frozenset(numbers)
-        self._unclaimed = ChatId(noted[_CLAIMED]) if noted[_CLAIMED] else None
+        self._unclaimed = ChatId(noted[CLAIMED]) if noted[CLAIMED] else None
         writes: list[Write] = []
         routes: list[str] = []
         for number in numbers:
@@ -228,7 +229,7 @@ class Care(trio.abc.Instrument):
                 routes.append(f"what event {number} starts")
                 self._early[number] = self._early.get(number, 0) + 1
                 writes.append(self._put_early())
-        writes += await self._count_filters(noted[_LOOKED_AT])
+        writes += await self._count_filters(noted[LOOKED_AT])
         if writes:
             self._work.commits.add(writes)
             await self._work.commits.wait_for()
