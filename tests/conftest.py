@@ -44,9 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the modules that are loaded next."""
+    """Tell the modules that are loaded next, and let the processes that tests start find them compiled."""
     if config.getoption("--long"):
         samples.take_all()
+    # Where Python is told to keep no bytecode, each of a hundred processes would compile two hundred modules.
+    if sys.dont_write_bytecode and config.cache is not None:
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode"))
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,6 +13,8 @@ from .nested import check
 
 SEEDS = (1, 18, 20, 34, 50, 51, 61)
 """Programs that found a defect each, when there was one."""
+SHOWS_SOON = 51
+"""That by which a store that forgets is found out soonest."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -41,7 +43,7 @@ def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(stored, "read_journal", read_short)
 
-    assert any(_goes_wrong(seed) for seed in SEEDS)
+    assert any(_goes_wrong(seed) for seed in (SHOWS_SOON, *SEEDS))
 
 
 def _goes_wrong(seed: int) -> bool:
