@@ -48,9 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
         samples.take_all()
     # Where Python is told to keep no bytecode, each of a hundred processes would compile two hundred modules.
-    if sys.dont_write_bytecode and config.cache is not None:
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if sys.dont_write_bytecode and cache is not None:
         sys.dont_write_bytecode = False
-        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode"))
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
