@@ -37,6 +37,7 @@ from . import (
     report,
     revival,
     starting,
+    virtual_month,
 )
 from .installing import default_folder
 from .systems import ACKNOWLEDGING, ASKING, ECHO, FLOOR, INBOUND, TRIOBOT
@@ -125,6 +126,10 @@ async def measure_starting(size: Size) -> object:
     return await starting.measure(rounds=min(size.rounds, 3), chats=chats, alone=0.2 if size.small else 2)
 
 
+def measure_virtual(size: Size) -> object:
+    return virtual_month.measure(rounds=size.rounds, crowds=(0, 1) if size.small else virtual_month.CROWDS)
+
+
 async def measure_memory(size: Size) -> object:
     return await (memory.measure(chats=40, extra=10) if size.small else memory.measure())
 
@@ -157,6 +162,7 @@ PARTS: Final[dict[str, Callable[[Size], object]]] = {
     "answers": _waiting(measure_answers),
     "revival": _waiting(measure_revival),
     "starting": _waiting(measure_starting),
+    "virtual": measure_virtual,
     "memory": _waiting(measure_memory),
     "parked": measure_parked,
 }

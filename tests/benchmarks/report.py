@@ -68,6 +68,7 @@ def tables_of(results: Results) -> dict[str, str]:
         "answers": _answers(parts["answers"]),
         "revival": _revival(parts["revival"]),
         "starting": _starting(parts["starting"]),
+        "virtual": _virtual(parts["virtual"]),
         "memory": _memory(parts["memory"]),
         "parked": _parked(parts["parked"]),
     }
@@ -294,6 +295,11 @@ def _starting(parts: Mapping[str, Figures]) -> str:
         "longest ms",
     ]
     return markdown(head, rows)
+
+
+def _virtual(parts: Mapping[str, Figures]) -> str:
+    rows = [[sleepers, _spread(Spread.of(figures["cpu"]), 1)] for sleepers, figures in parts.items()]
+    return markdown(["asleep", "CPU ms for 30 days"], rows)
 
 
 def _memory(figures: Figures) -> str:
