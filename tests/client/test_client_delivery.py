@@ -7,7 +7,7 @@ import ssl
 import httpx
 import pytest
 
-from triobot.client.delivery import Delivery
+from triobot.client.exchange import Delivery
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 
 BEFORE = [

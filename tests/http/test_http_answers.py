@@ -12,7 +12,7 @@ from tests.loopback import PATIENCE
 from triobot.http import ServingLimits, TcpBind, serve_asgi
 from triobot.http.binding import open_listeners
 from triobot.http.listener import serve_listeners
-from triobot.http.talk import Talk
+from triobot.http.server_connection import Talk
 
 pytestmark = pytest.mark.virtual_time
 

@@ -19,7 +19,7 @@ from triobot.http import ServingLimits, TcpBind
 from triobot.http import server_connection as connections
 from triobot.http.binding import open_listeners
 from triobot.http.listener import allow_descriptors, counted_as, serve_listeners, within_descriptors
-from triobot.http.talk import Talk
+from triobot.http.server_connection import Talk
 
 pytestmark = pytest.mark.virtual_time
 

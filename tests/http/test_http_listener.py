@@ -33,7 +33,7 @@ from triobot.http import (
 )
 from triobot.http.binding import open_listeners
 from triobot.http.listener import serve_listeners
-from triobot.http.talk import Handler, Talk
+from triobot.http.server_connection import Handler, Talk
 
 pytestmark = pytest.mark.virtual_time
 

@@ -1,6 +1,6 @@
 """The platform over HTTP: `PlatformClient`, usable alone.
 
-Read it in this order: `platform` (the client), `exchange` (one request), `delivery` (what a failure means),
+Read it in this order: `platform` (the client), `exchange` (one request, and what its failure means),
 `upload` (files on their way out), `media` and `address` (files on their way in).
 
 Nothing is retried, ordered, paced or stored here, and nothing is logged.

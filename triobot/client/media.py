@@ -23,8 +23,7 @@ from ..http import TrioTransport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of
-from .delivery import Delivery, cause_of
-from .exchange import FAILURES, Patience, reading, send
+from .exchange import FAILURES, Delivery, Patience, cause_of, reading, send
 
 DownloadProgress: TypeAlias = Callable[[int, int | None], None]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Generic, Self, final
 
+import attrs
 import httpx
 import trio
 from typing_extensions import TypeVar
@@ -27,8 +28,7 @@ from ..wire.encode import FilePart, Request, encode_operation, encode_operation_
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
-from .delivery import Delivery
-from .exchange import FAILURES, LARGEST_ANSWER, Answer, Patience, WholeBody, broken_off, exchange
+from .exchange import FAILURES, LARGEST_ANSWER, Answer, Delivery, Patience, WholeBody, broken_off, exchange
 from .media import DownloadProgress, MediaFetcher
 from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
 
@@ -333,6 +333,7 @@ class PlatformClient:
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class PostedForm(Generic[R]):
     """An operation on its way as a form, over a connection of our own transport: `seams.Begun`.
 
@@ -345,36 +346,15 @@ class PostedForm(Generic[R]):
         read: makes the result of the answer.
     """
 
-    __slots__ = (
-        "_connection",
-        "_connections",
-        "_dialing",
-        "_message",
-        "_operation",
-        "_origin",
-        "_read",
-        "_stalled",
-        "within",
-    )
-
-    def __init__(
-        self,
-        operation: Operation[R],
-        message: bytes,
-        origin: Origin,
-        connections: Connections,
-        within: float,
-        read: Callable[[Operation[R], Answer], R],
-    ) -> None:
-        self.within: Final = within
-        self._operation: Final = operation
-        self._message: Final = message
-        self._origin: Final = origin
-        self._connections: Final = connections
-        self._read: Final = read
-        self._connection: ClientConnection | None = None
-        self._dialing: trio.CancelScope | None = None
-        self._stalled = 0.0
+    _operation: Operation[R]
+    _message: bytes
+    _origin: Origin
+    _connections: Connections
+    within: float
+    _read: Callable[[Operation[R], Answer], R]
+    _connection: ClientConnection | None = None
+    _dialing: trio.CancelScope | None = None
+    _stalled: float = 0.0
 
     @property
     def may_have_left(self) -> bool:

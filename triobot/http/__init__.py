@@ -1,8 +1,8 @@
 """HTTP/1.1 on Trio, client and server; nothing in it knows of bots.
 
 Read it in this order. Shared: `links` (bytes over a connection). The client's side: `outgoing` and `response`
-(pure), `connections`, `transport`. The server's side: `request` (pure), `talk` (one request),
-`server_connection`, `binding`, `listener`; and for applications `forwarded` (pure) and `asgi`.
+(pure), `connections`, `transport`. The server's side: `request` (pure), `server_connection` (with one
+request, its talk), `binding`, `listener`; and for applications `forwarded` (pure) and `asgi`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from ..errors import ConfigError
 from .binding import Bind, Tls, address_of, open_listeners
 from .forwarded import Proxies
 from .listener import serve_listeners
-from .server_connection import ServingLimits
-from .talk import Handler, SenderLeftError, Talk
+from .server_connection import Handler, SenderLeftError, ServingLimits, Talk
 
 # The shapes that ASGI itself gives: the messages are open dictionaries.
 Message: TypeAlias = MutableMapping[str, Any]

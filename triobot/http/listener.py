@@ -27,8 +27,7 @@ from .binding import Tls
 from .forwarded import Proxies
 from .links import ByteLink, PlainLink, TlsLink, detached
 from .request import KnownHeads
-from .server_connection import Noted, ServerConnection, ServingLimits
-from .talk import Handler
+from .server_connection import Handler, Noted, ServerConnection, ServingLimits
 
 _log: Final = logging.getLogger("triobot.http")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, TypeAlias, final
 
+import attrs
 import httptools
 
 # Small enough that what pipelined requests become is bounded, large enough for any usual one to be whole.
@@ -49,6 +50,7 @@ class MalformedError(Exception):
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class Incoming:
     """A request, as far as it has come.
 
@@ -65,58 +67,31 @@ class Incoming:
         complete: the body has come to its end.
     """
 
-    __slots__ = (
-        "complete",
-        "expects",
-        "headers",
-        "keep_alive",
-        "length",
-        "method",
-        "pieces",
-        "target",
-        "upgrade",
-        "version",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        target: bytes,
-        version: str,
-        headers: list[tuple[bytes, bytes]],
-        *,
-        length: int | None,
-        expects: bool,
-        keep_alive: bool,
-        upgrade: bool,
-    ) -> None:
-        self.method = method
-        self.target = target
-        self.version = version
-        self.headers = headers
-        self.length = length
-        self.expects = expects
-        self.keep_alive = keep_alive
-        self.upgrade = upgrade
-        self.pieces: list[bytes] = []
-        self.complete = False
+    method: str
+    target: bytes
+    version: str
+    headers: list[tuple[bytes, bytes]]
+    length: int | None
+    expects: bool
+    keep_alive: bool
+    upgrade: bool
+    pieces: list[bytes]
+    complete: bool = False
 
     def again(self, body: bytes) -> Incoming:
         """Return another request with the same head, which has come with its whole body."""
-        other = Incoming(
+        return Incoming(
             self.method,
             self.target,
             self.version,
             self.headers,
-            length=self.length,
-            expects=self.expects,
-            keep_alive=self.keep_alive,
-            upgrade=self.upgrade,
+            self.length,
+            self.expects,
+            self.keep_alive,
+            self.upgrade,
+            [body] if body else [],
+            complete=True,
         )
-        if body:
-            other.pieces.append(body)
-        other.complete = True
-        return other
 
     def header(self, name: bytes) -> bytes:
         """Return the first header of this name, or nothing."""
@@ -307,10 +282,11 @@ class RequestReader:
             self._target,
             version,
             self._headers,
-            length=length,
-            expects=expects,
-            keep_alive=parser.should_keep_alive() and not upgrade,
-            upgrade=upgrade,
+            length,
+            expects,
+            parser.should_keep_alive() and not upgrade,
+            upgrade,
+            [],
         )
         self._requests.append(self._current)
 

@@ -109,6 +109,7 @@ class LaneStanding(Generic[P]):
 
 
 @final
+@attrs.define(eq=False)
 class _Lane(Generic[P]):
     """A lane in which something waits, is in flight, or has to rest.
 
@@ -118,41 +119,22 @@ class _Lane(Generic[P]):
         counts: how many of each class are in it.
     """
 
-    __slots__ = (
-        "began",
-        "began_stuck",
-        "counts",
-        "failing_since",
-        "head",
-        "holds",
-        "in_flight",
-        "key",
-        "listed",
-        "not_before",
-        "pause",
-        "queue",
-        "strikes",
-        "suspended",
-        "wakes_at",
-    )
-
-    # Written out: one is made for nearly every operation, and a factory is a call for each field.
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.head: P | None = None
-        self.in_flight = False
-        self.began = 0.0
-        self.holds: Urgency | None = None
-        self.began_stuck = False
-        self.suspended = False
-        self.queue: dict[P, None] = {}
-        self.not_before = 0.0
-        self.pause = 0.0
-        self.failing_since: float | None = None
-        self.strikes = 0
-        self.counts = [0] * _CLASSES
-        self.listed: dict[_Lane[P], None] | None = None
-        self.wakes_at = NEVER
+    # Given, since a factory is a call more for each: one is made for nearly every operation.
+    key: Hashable = attrs.field(repr=False)
+    queue: dict[P, None]
+    counts: list[int]
+    head: P | None = None
+    in_flight: bool = False
+    began: float = 0.0
+    holds: Urgency | None = None
+    began_stuck: bool = False
+    suspended: bool = False
+    not_before: float = 0.0
+    pause: float = 0.0
+    failing_since: float | None = None
+    strikes: int = 0
+    listed: dict[_Lane[P], None] | None = None
+    wakes_at: float = NEVER
 
     @property
     def urgency(self) -> Urgency:
@@ -211,7 +193,7 @@ class Lanes(Generic[P]):
         """Put this at the end of its lane."""
         lane = self._lanes.get(place.key)
         if lane is None:
-            lane = self._lanes[place.key] = _Lane(place.key)
+            lane = self._lanes[place.key] = _Lane(place.key, {}, [0] * _CLASSES)
         lane.queue[place] = None
         lane.counts[place.urgency] += 1
         self.queued += 1
@@ -288,7 +270,7 @@ class Lanes(Generic[P]):
             or self.pace.ready_at(now) > now
         ):
             return False
-        lane = self._lanes[key] = _Lane(key)
+        lane = self._lanes[key] = _Lane(key, {}, [0] * _CLASSES)
         lane.head = place
         lane.counts[urgency] = 1
         self._passed[urgency] = 0

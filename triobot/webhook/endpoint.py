@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, assert_never, final
 import trio
 
 from ..http.request import Incoming
-from ..http.talk import Talk
+from ..http.server_connection import Talk
 from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
 from .exchange import (

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from ..http.request import Incoming
-from ..http.talk import SenderLeftError, Talk
+from ..http.server_connection import SenderLeftError, Talk
 from .answers import Response
 
 if TYPE_CHECKING:

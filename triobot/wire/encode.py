@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Final, TypeAlias, assert_never, final
+from typing import Any, Final, TypeAlias, assert_never, final
 from urllib.parse import quote, quote_plus, urlencode
 
 import attrs
@@ -169,54 +169,34 @@ def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
             return _of_message(operation)
         case SendAction():
             return [("chat_id", str(operation.chat_id)), ("type", operation.action)]
-        case AnswerCallback():
-            return [
-                ("chat_id", str(operation.chat_id)),
-                ("callback_id", operation.callback_id),
-                ("text", operation.text),
-                ("show_alert", _boolean(operation.show_alert)),
-            ]
-        case CreateInvoice():
-            return [
-                ("chat_id", str(operation.chat_id)),
-                ("amount", str(operation.amount)),
-                ("description", operation.description),
-                *([] if operation.currency is None else [("currency", operation.currency)]),
-                *([] if operation.expire_time is None else [("expire_time", str(operation.expire_time))]),
-            ]
         case VerifyInvoice() | InquireInvoice():
             return [("chat_id", str(operation.chat_id)), ("ref_id", operation.invoice_id)]
-        case VerifyPayment() | InquirePayment():
-            return [("chat_id", str(operation.chat_id)), ("ref_id", operation.ref_id)]
-        case _:
-            return _undocumented_fields(operation)
-
-
-def _undocumented_fields(operation: Operation[object]) -> list[tuple[str, str]]:
-    match operation:
-        case RequestWalletCharge():
-            return [("chat_id", str(operation.chat_id)), ("desc", operation.desc)]
-        case GetGameData():
-            return [("chat_id", str(operation.chat_id)), ("type", operation.type)]
-        case PutGameData():
-            return [
-                ("chat_id", str(operation.chat_id)),
-                ("type", operation.type),
-                ("data", operation.data),
-                ("force", _boolean(operation.force)),
-            ]
-        case GetGameConfig():
-            return [("chat_id", str(operation.chat_id)), ("key", operation.key)]
-        case SendGameEvent():
-            return [
-                ("chat_id", str(operation.chat_id)),
-                ("event", operation.event),
-                ("value", operation.value),
-            ]
-        case GetLeaderBoard():
-            return [("chat_id", str(operation.chat_id)), ("time", operation.time)]
+        case (
+            AnswerCallback()
+            | CreateInvoice()
+            | VerifyPayment()
+            | InquirePayment()
+            | RequestWalletCharge()
+            | GetGameData()
+            | PutGameData()
+            | GetGameConfig()
+            | SendGameEvent()
+            | GetLeaderBoard()
+        ):
+            return _by_their_names(operation)
         case _:
             raise LocalProtocolError("operation", "must be an operation of this package")
+
+
+def _by_their_names(operation: Operation[object]) -> list[tuple[str, str]]:
+    """Return the fields of an operation whose parameters have the interface's names, in its order."""
+    kind: Any = type(operation)
+    told = [(field.name, getattr(operation, field.name)) for field in attrs.fields(kind)]
+    return [
+        (name, _boolean(value) if isinstance(value, bool) else str(value))
+        for name, value in told
+        if value is not None
+    ]
 
 
 def _of_message(operation: EditMessage | DeleteMessage) -> list[tuple[str, str]]:

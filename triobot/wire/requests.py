@@ -124,10 +124,6 @@ def _edit_message(form: _RequestFields, edited_type: str) -> Operation[object]:
     )
 
 
-def _delete_message(form: _RequestFields, edited_type: str) -> Operation[object]:
-    return DeleteMessage(form.text("chat_id"), form.text("message_id"))
-
-
 def _send_action(form: _RequestFields, edited_type: str) -> Operation[object]:
     if form.text("type").lower() != "typing":
         raise RemoteProtocolError("type", "must be typing")
@@ -168,19 +164,11 @@ def _about_invoice(make: type[VerifyInvoice | InquireInvoice]) -> _Reader:
     return read
 
 
-def _about_payment(make: type[VerifyPayment | InquirePayment]) -> _Reader:
+def _of_texts(make: Callable[..., Operation[object]], *names: str) -> _Reader:
     def read(form: _RequestFields, edited_type: str) -> Operation[object]:
-        return make(form.text("chat_id"), form.text("ref_id"))
+        return make(*(form.text(name) for name in names))
 
     return read
-
-
-def _request_wallet_charge(form: _RequestFields, edited_type: str) -> Operation[object]:
-    return RequestWalletCharge(form.text("chat_id"), form.text("desc"))
-
-
-def _get_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
-    return GetGameData(form.text("chat_id"), form.text("type"))
 
 
 def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
@@ -188,14 +176,6 @@ def _put_game_data(form: _RequestFields, edited_type: str) -> Operation[object]:
     digit = {"1": True, "0": False}.get(form.optional("force") or "")
     force = form.boolean("force") if digit is None else digit
     return PutGameData(form.text("chat_id"), form.text("type"), form.text("data"), force)
-
-
-def _get_game_config(form: _RequestFields, edited_type: str) -> Operation[object]:
-    return GetGameConfig(form.text("chat_id"), form.text("key"))
-
-
-def _send_game_event(form: _RequestFields, edited_type: str) -> Operation[object]:
-    return SendGameEvent(form.text("chat_id"), form.text("event"), form.text("value"))
 
 
 def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[object]:
@@ -208,18 +188,18 @@ def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[objec
 _READERS: Final[Mapping[str, _Reader]] = {
     SendMessage.path: _send_message,
     EditMessage.path: _edit_message,
-    DeleteMessage.path: _delete_message,
+    DeleteMessage.path: _of_texts(DeleteMessage, "chat_id", "message_id"),
     SendAction.path: _send_action,
     AnswerCallback.path: _answer_callback,
     CreateInvoice.path: _create_invoice,
     VerifyInvoice.path: _about_invoice(VerifyInvoice),
     InquireInvoice.path: _about_invoice(InquireInvoice),
-    VerifyPayment.path: _about_payment(VerifyPayment),
-    InquirePayment.path: _about_payment(InquirePayment),
-    RequestWalletCharge.path: _request_wallet_charge,
-    GetGameData.path: _get_game_data,
+    VerifyPayment.path: _of_texts(VerifyPayment, "chat_id", "ref_id"),
+    InquirePayment.path: _of_texts(InquirePayment, "chat_id", "ref_id"),
+    RequestWalletCharge.path: _of_texts(RequestWalletCharge, "chat_id", "desc"),
+    GetGameData.path: _of_texts(GetGameData, "chat_id", "type"),
     PutGameData.path: _put_game_data,
-    GetGameConfig.path: _get_game_config,
-    SendGameEvent.path: _send_game_event,
+    GetGameConfig.path: _of_texts(GetGameConfig, "chat_id", "key"),
+    SendGameEvent.path: _of_texts(SendGameEvent, "chat_id", "event", "value"),
     GetLeaderBoard.path: _get_leader_board,
 }
