@@ -242,7 +242,8 @@ class Lanes(Generic[P]):
         """Take the next operation that may start, and count it as in flight; None if none may."""
         if self.held or not self.queued or self.in_flight >= self.connections:
             return None
-        self._wake(now)
+        if self._resting:
+            self._wake(now)
         startable = self._startable()
         if not startable and self._gives_up_at() <= now:
             self._give_places_up(now)
@@ -297,10 +298,12 @@ class Lanes(Generic[P]):
         """Return when something may become ready, if nothing else happens; `NEVER` if only news helps."""
         if self.in_flight >= self.connections:
             return NEVER
-        self._wake(now)
-        while self._resting and self._resting[0][2].wakes_at != self._resting[0][0]:
-            heapq.heappop(self._resting)
-        wakes_at = self._resting[0][0] if self._resting else NEVER
+        wakes_at = NEVER
+        if self._resting:
+            self._wake(now)
+            while self._resting and self._resting[0][2].wakes_at != self._resting[0][0]:
+                heapq.heappop(self._resting)
+            wakes_at = self._resting[0][0] if self._resting else NEVER
         if self.queued and not self.held:
             if self._startable():
                 wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
@@ -434,13 +437,15 @@ class Lanes(Generic[P]):
             return []
         ready, stuck, flying = self._ready, self._stuck_ready, self.in_flight
         held, caps, most = self._held_by, self._caps, self._connection_caps
-        return [
-            urgency
-            for urgency in _URGENCIES
-            if (ready[urgency] or (stuck[urgency] and self._takes_stuck(urgency)))
-            and held[urgency] < caps[urgency]
-            and flying < most[urgency]
-        ]
+        startable: list[Urgency] = []
+        for urgency in _URGENCIES:
+            if (
+                (ready[urgency] or (stuck[urgency] and self._takes_stuck(urgency)))
+                and held[urgency] < caps[urgency]
+                and flying < most[urgency]
+            ):
+                startable.append(urgency)
+        return startable
 
     def _choose(self, startable: list[Urgency]) -> Urgency:
         # The least urgent first: it has waited longest for its turn, and takes one only.
@@ -501,13 +506,12 @@ class Lanes(Generic[P]):
 
     def _gives_up_at(self) -> float:
         """Return when the oldest holder of a place gives it up, if nothing is answered meanwhile."""
-        oldest = next(iter(self._holding), None)
-        if oldest is None:
-            return NEVER
-        waits = max(_WAITS, 2 * self.pace.usual)
-        if oldest.began + waits <= self._answered_began:
-            return self._answered_began
-        return max(self._heard_at + waits, oldest.began + waits / _HASTE)
+        for oldest in self._holding:
+            waits = max(_WAITS, 2 * self.pace.usual)
+            if oldest.began + waits <= self._answered_began:
+                return self._answered_began
+            return max(self._heard_at + waits, oldest.began + waits / _HASTE)
+        return NEVER
 
     def _give_places_up(self, now: float) -> None:
         while self._gives_up_at() <= now:

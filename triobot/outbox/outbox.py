@@ -305,7 +305,12 @@ class LaneOutbox:
     def _look_again(self) -> float:
         if self._closing.is_set():
             return self._sender.expires_at
-        return min(self._sender.look_again(), self._typists.look_again(), self._answers.look_again())
+        return min(
+            self._sender.expires_at,
+            self._sender.look_again(),
+            self._typists.look_again(),
+            self._answers.look_again(),
+        )
 
     def _stir(self) -> None:
         # Called from abort functions too, where only what is instant and can't fail may run.

@@ -317,11 +317,13 @@ class LaneSender:
     def look_again(self) -> float:
         """Return when `pump` may start something, if nothing else happens."""
         now = self._time()
+        if self._breaker.untroubled:
+            return self.lanes.look_again(now)
         breaker_at = self._breaker.look_again(now)
         if self._breaker.held is not None and breaker_at <= now:
             # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
             breaker_at = NEVER
-        return min(self.lanes.look_again(now), breaker_at, self.expires_at)
+        return min(self.lanes.look_again(now), breaker_at)
 
     @property
     def at_rest(self) -> bool:
