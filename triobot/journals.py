@@ -89,7 +89,6 @@ class ConversationRow:
         in_hand: how often the program was killed while its code was at work, without its having come to
             rest since.
         position: of the next record.
-        epoch: of the store when its standing was last written; in a restored backup less than the store's.
         started_at, updated_at: in wall milliseconds.
         ended_at: set when it has ended, and is kept for a while since it crashed.
     """
@@ -109,7 +108,6 @@ class ConversationRow:
     error: str | None
     in_hand: int
     position: int
-    epoch: int
     started_at: int
     updated_at: int
     ended_at: int | None = None

@@ -12,7 +12,7 @@ request left), or counted. Only those who are `gone` keep their row; of the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -245,14 +245,6 @@ class InboxRow:
 
 @final
 @attrs.frozen
-class Accepted:
-    """It is stored; `row` is durable."""
-
-    row: InboxRow
-
-
-@final
-@attrs.frozen
 class Redelivered:
     """It is here already; answer 200, dispatch nothing."""
 
@@ -265,7 +257,8 @@ class OverQuota:
     whole: bool
 
 
-Acceptance: TypeAlias = Accepted | Redelivered | OverQuota
+Acceptance: TypeAlias = InboxRow | Redelivered | OverQuota
+"""The event's row, which is durable, or why there is none."""
 
 
 @final
@@ -277,32 +270,7 @@ class Quota:
     bytes_in_all: int = 256 * 1024 * 1024
 
 
-@final
-@attrs.frozen
-class ChatAtArrival:
-    """What a store has of a chat in the transaction that accepts an event of it; of no use after that.
-
-    Attributes:
-        waiting: how many other events of it wait.
-        parked: it has conversations.
-        group: two different senders have been seen in it, that of the event included.
-        data: reads what it keeps, by key.
-        position: where the next record of a conversation goes that has not ended; None if there is none.
-    """
-
-    waiting: int
-    parked: bool
-    group: bool
-    data: Callable[[], Mapping[str, str]] = attrs.field(repr=False)
-    position: Callable[[ConversationId], int | None] = attrs.field(repr=False)
-
-    @property
-    def at_rest(self) -> bool:
-        """Tell whether nothing waits there, and nothing goes on."""
-        return not (self.waiting or self.parked or self.group)
-
-
-Beginning: TypeAlias = Callable[[ChatAtArrival], str | None]
+Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]
 """See `triobot.seams.Store.accept`."""
 
 
@@ -578,24 +546,21 @@ class Store(Protocol):
         """Return the alarms: what an operator should know."""
         ...
 
-    async def accept(
+    def accept(
         self,
         arrival: Arrival,
         *,
         quota: Quota,
         also: Sequence[Write] = (),
-        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
-    ) -> Acceptance:
+    ) -> Awaitable[Acceptance]:
         """Store an event, with `also` in the same transaction, unless it is here or there is no room.
 
-        `taking` deals with the event in the very transaction that accepts it: what it returns
-        for the new row is stored with it, and `Consume` of that row may be part of it. It is called inside
-        the transaction, maybe in another thread, maybe more than once: it must be pure, and quick.
-
-        `beginning` lets something begin with the event. It is called as `taking` is, before
-        the row is there, with what the store has of the chat, and returns `InboxRow.begun`.
+        `beginning` lets something begin with the event, if its chat is at rest: no other event of it waits,
+        it has no conversation and is no group. It gets what reads all that the chat keeps, and returns
+        `InboxRow.begun`. It is called before the row is there, inside the transaction, maybe in another
+        thread, maybe more than once: it must be quick, and only the last call counts.
 
         `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns
         and before the row can be read, even when the caller waits no more. It must be quick and must not

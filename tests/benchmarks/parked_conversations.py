@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -22,7 +21,7 @@ from typing import Final
 import trio
 
 from triobot.journals import AppendRecords, ConversationId, Lease, PutStanding
-from triobot.seams import Accepted, Arrival, Consume, InboxRow, Quota, Store, Write
+from triobot.seams import Accept, Arrival, Store, Write
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId
 
@@ -59,8 +58,8 @@ def fill(path: Path, parked: int) -> float:
     )
     connection.executemany(
         "INSERT INTO conversations"
-        " (id, chat_id, route, kind, version, unfinished, wake_at, epoch, started_at, updated_at)"
-        " VALUES (?, ?, 'pizza', 'conversation', '1', 0, ?, 0, 1800000000000, 1800000000000)",
+        " (id, chat_id, route, kind, version, unfinished, wake_at, started_at, updated_at)"
+        " VALUES (?, ?, 'pizza', 'conversation', '1', 0, ?, 1800000000000, 1800000000000)",
         ((n, n, 1_900_000_000_000 + n if n % 10 == 0 else None) for n in _ids(parked)),
     )
     connection.executemany(
@@ -78,11 +77,11 @@ def _ids(parked: int) -> range:
     return range(1, parked + 1)
 
 
-def take(lease: Lease, id_: ConversationId, position: int, row: InboxRow) -> list[Write]:
+def take(lease: Lease, id_: ConversationId, position: int, arrival: Arrival) -> list[Write]:
     return [
+        Accept(arrival),
         AppendRecords(lease, id_, position, (TAKEN % position,)),
-        PutStanding(lease, id_, row.at, unfinished=True),
-        Consume((row.seq,)),
+        PutStanding(lease, id_, arrival.at, unfinished=True),
     ]
 
 
@@ -92,12 +91,8 @@ async def one_event(store: Store, id_: int, positions: dict[int, int], chance: r
     assert lease is not None
     position = positions.get(id_, len(RECORDS))
     positions[id_] = position + 1
-    answer = await store.accept(
-        Arrival(ChatId(id_), None, 0, "application/json", b"x" * 300, key=f"{id_}:{chance.random()}"),
-        quota=Quota(),
-        taking=partial(take, lease, ConversationId(id_), position),
-    )
-    assert isinstance(answer, Accepted)
+    arrival = Arrival(ChatId(id_), None, 0, "application/json", b"x" * 300, key=f"{id_}:{chance.random()}")
+    await store.commit(*take(lease, ConversationId(id_), position, arrival))
 
 
 async def events(store: Store, parked: int, callers: int, seconds: float, positions: dict[int, int]) -> float:

@@ -29,7 +29,7 @@ from triobot.conversations.dispatcher import Dispatcher
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
-from triobot.seams import Accept, Acceptance, Accepted, Arrival, InboxRow, Write
+from triobot.seams import Accept, Acceptance, Arrival, InboxRow, Write
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
@@ -214,8 +214,8 @@ class Deaths:
         async def dying_accept(store: CrashableStore, arrival: Arrival, **more: Any) -> Acceptance:
             with deaths.at_a_write(store):
                 accepted = await accept(store, arrival, **more)
-            if isinstance(accepted, Accepted):
-                deaths._stored(arrival, accepted.row.seq)
+            if isinstance(accepted, InboxRow):
+                deaths._stored(arrival, accepted.seq)
             return accepted
 
         async def dying_commit(store: CrashableStore, *writes: Write) -> None:

@@ -20,7 +20,6 @@ from triobot.errors import ForbiddenError, StoreFullError
 from triobot.journals import Opening
 from triobot.seams import (
     Acceptance,
-    Accepted,
     Arrival,
     Consume,
     InboxRow,
@@ -293,8 +292,8 @@ class FakeStore:
         async def work() -> Acceptance:
             lag, accepted = self.commit_lag, await self.store.accept(arrival, **how)
             await trio.sleep(lag)
-            if on_commit is not None and isinstance(accepted, Accepted):
-                on_commit(accepted.row)
+            if on_commit is not None and isinstance(accepted, InboxRow):
+                on_commit(accepted)
             return accepted
 
         return await self._accepts.do(work)

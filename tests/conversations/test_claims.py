@@ -16,13 +16,12 @@ from triobot.conversations import data as slots
 from triobot.conversations.dispatcher import CHANNEL
 from triobot.filters import flooding
 from triobot.journals import AppendRecords, BeginConversation, PutStanding
-from triobot.seams import Arrival, ChatAtArrival, Consume, Quota, Write
+from triobot.seams import Arrival, Consume, Quota, Write
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
 
 KEPT = Key("claims_kept", int, default=0)
-AT_REST = ChatAtArrival(0, False, False, dict, lambda _: None)
 
 
 @pytest.fixture(autouse=True)
@@ -237,9 +236,9 @@ async def test_who_gives_up_first_takes_the_beginning_along(known: bool, autojum
         await town.rest()
         now = town.services.clock.now()
         claim = town.dispatcher.claim(Message(CHAT, "hi", ALI), now)
-        assert claim.beginning(AT_REST) is not None
+        assert claim.beginning(dict) is not None
         second = town.dispatcher.claim(Message(CHAT, "hi", ALI), now)
-        assert second.beginning(AT_REST) is None
+        assert second.beginning(dict) is None
         second.over(known=True)
         claim.over(known=known)
         await town.rest()
@@ -254,7 +253,7 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
         await town.rest()
         dispatcher, now = town.dispatcher, town.services.clock.now()
         claim = dispatcher.claim(Message(CHAT, "hi", ALI), now)
-        assert claim.beginning(AT_REST) is not None
+        assert claim.beginning(dict) is not None
         claim.over(known=False)
         await town.rest()
         assert not dispatcher._beginnings

@@ -24,7 +24,7 @@ from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier
-from triobot.seams import Accepted, Alarm, Arrival, InboxRow, Quota
+from triobot.seams import Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (
     Event,
@@ -132,10 +132,10 @@ class Town:
         finally:
             if claim is not None:
                 claim.over(known=known)
-        assert isinstance(accepted, Accepted), accepted
+        assert isinstance(accepted, InboxRow), accepted
         if wait:
             await wait_all_tasks_blocked()
-        return accepted.row.seq
+        return accepted.seq
 
     def _place_of_taken(self, chat: ChatId) -> tuple[int, int]:
         # Nothing of the chat is on its way into the store then: all earlier rows have been handed on.

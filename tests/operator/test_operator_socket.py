@@ -204,14 +204,14 @@ async def test_what_chats_keep_is_read_in_pages(store: Store, place: Path) -> No
     assert found == [{"chat_id": n, "value": f"[1,{n}]"} for n in range(-300, 300)]
 
 
-def standing_for(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
+def standing_for(row: InboxRow, lease: Lease) -> Journal | None:
     """What began with a row, made easy."""
     if row.begun is None:
         return None
     id = ConversationId(row.seq)
     it = ConversationRow(
         id, lease, row.chat_id, "pizza", "conversation", "v1", None, None, 1, True, None, None, None, 0, 1,
-        epoch, NOON, NOON,
+        NOON, NOON,
     )  # fmt: skip
     return Journal(it, 0, (f'["of {row.seq}"]',), {})
 

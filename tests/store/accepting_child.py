@@ -8,7 +8,7 @@ import time
 
 import trio
 
-from triobot.seams import Accepted, Arrival, PutSetting, Quota, Store
+from triobot.seams import Arrival, InboxRow, PutSetting, Quota, Store
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId
 
@@ -29,8 +29,8 @@ async def produce(store: Store, chat: int) -> None:
             quota=Quota(events_per_chat=10**9),
             also=[PutSetting(f"last of {chat}", mark)],
         )
-        assert isinstance(answer, Accepted)
-        os.write(1, f"{answer.row.seq}\n".encode())
+        assert isinstance(answer, InboxRow)
+        os.write(1, f"{answer.seq}\n".encode())
 
 
 async def main(path: str) -> None:

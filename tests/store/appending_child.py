@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 
 import trio
 
@@ -21,7 +19,7 @@ from triobot.journals import (
     Lease,
     PutStanding,
 )
-from triobot.seams import Accepted, Arrival, Consume, InboxRow, Quota, Store, Write
+from triobot.seams import Accept, Arrival, Consume, InboxRow, Quota, Store, Write
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId
 
@@ -46,34 +44,34 @@ def begin(lease: Lease, row: InboxRow) -> list[Write]:
     ]
 
 
-def take(lease: Lease, id_: ConversationId, n: int, row: InboxRow) -> list[Write]:
+def take(lease: Lease, id_: ConversationId, n: int, chat: ChatId) -> list[Write]:
     return [
+        Accept(arrival_of(chat)),
         AppendRecords(lease, id_, n, (str(n),)),
         PutStanding(lease, id_, 0, unfinished=bool(n % 2), wake_at=n),
         KeepResult(lease, id_, 1, str(n), 0, "done"),
-        Consume((row.seq,)),
     ]
 
 
-async def accept(store: Store, chat: ChatId, taking: Callable[[InboxRow], list[Write]]) -> ConversationId:
-    arrival = Arrival(chat, None, _Now().now(), "text/plain", b"x")
-    answer = await store.accept(arrival, quota=Quota(events_per_chat=10**9), taking=taking)
-    assert isinstance(answer, Accepted)
-    return ConversationId(answer.row.seq)
+def arrival_of(chat: ChatId) -> Arrival:
+    return Arrival(chat, None, _Now().now(), "text/plain", b"x")
 
 
 async def converse(store: Store, chat: ChatId) -> None:
     lease = store.lease(chat)
     assert lease is not None
     for round_ in range(1_000_000):
-        id_ = await accept(store, chat, partial(begin, lease))
+        row = await store.accept(arrival_of(chat), quota=Quota(events_per_chat=10**9))
+        assert isinstance(row, InboxRow)
+        id_ = ConversationId(row.seq)
+        await store.commit(*begin(lease, row))
         say(id_, 1)
         for n in range(1, 12):
             if round_ % 3 == 0 and n == 6:
                 # Position 12 at the end as well, but the first six records are gone.
                 await store.commit(ContinueConversation(lease, id_, n, (str(n),), "pizza", "v1", 0))
             else:
-                await accept(store, chat, partial(take, lease, id_, n))
+                await store.commit(*take(lease, id_, n, chat))
             say(id_, n + 1)
         if round_ % 2:
             await store.commit(EndConversation(lease, id_, 0))

@@ -11,7 +11,7 @@ from sqlite_rig import Disk, fallible_disk, opened
 
 from tests.store.contract.contract import ROOMY, accepted, arrival
 from triobot.errors import StoreCorruptError, StoreFullError, TriobotError
-from triobot.seams import Accepted, InboxRow, PutSetting, Store
+from triobot.seams import InboxRow, PutSetting, Store
 from triobot.wire.ids import ChatId
 
 
@@ -45,8 +45,8 @@ class Crowd:
         except TriobotError as error:
             self.errors.append(error)
         else:
-            assert isinstance(answer, Accepted)
-            self.stored.append(answer.row)
+            assert isinstance(answer, InboxRow)
+            self.stored.append(answer)
 
     async def come(self, count: int, body: bytes = b"x") -> None:
         async with trio.open_nursery() as nursery:

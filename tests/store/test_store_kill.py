@@ -50,7 +50,7 @@ async def run_until_killed(path: Path, lines: int) -> set[int]:
 
 NOTING = """
 import os, signal, sys, trio
-from triobot.seams import Accepted, Arrival, Quota
+from triobot.seams import Arrival, InboxRow, Quota
 from triobot.store import open_sqlite
 from tests.store.accepting_child import STAMP, _Now
 
@@ -59,9 +59,9 @@ async def main(path):
         for key in "answered", "not answered":
             arrival = Arrival(7, None, _Now().now(), "text/plain", b"yes", key)
             stored = await store.accept(arrival, quota=Quota())
-            assert isinstance(stored, Accepted)
+            assert isinstance(stored, InboxRow)
         store.note_answered("answered")
-        assert store.note_consumed([stored.row.seq])
+        assert store.note_consumed([stored.seq])
         os.kill(os.getpid(), signal.SIGKILL)
 
 trio.run(main, sys.argv[1])

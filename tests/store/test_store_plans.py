@@ -81,7 +81,7 @@ STEPS: list[tuple[str, Callable[[Tables], object]]] = [
     ("result", write(KeepResult(LEASE, ONE, 1, "a", NOON, "x"))),
     ("drop", write(DropEffects(LEASE, ONE, 1, ("a",)))),
     ("in hand", write(TakeInHand(LEASE, ONE, NOON))),
-    ("accept", lambda tables: tables.accept(arrival(7), Quota(), (), None, None, NOON)),
+    ("accept", lambda tables: tables.accept(arrival(7), Quota(), (), None, NOON)),
     ("pending", lambda tables: tables.pending(ChatId(7), 0, 10)),
     ("backlog", lambda tables: tables.backlog(0, 10)),
     ("consume", lambda tables: tables.apply(Consume((1,)), NOON)),

@@ -21,7 +21,6 @@ from triobot.http.binding import TcpBind, open_listeners
 from triobot.http.listener import serve_listeners
 from triobot.seams import (
     Acceptance,
-    Accepted,
     Alarm,
     Arrival,
     InboxRow,
@@ -95,7 +94,7 @@ class FakeStore:
         if on_commit is not None:
             on_commit(row)
         await trio.lowlevel.checkpoint()  # where cancellation finds the event stored
-        return Accepted(row)
+        return row
 
     async def commit(self, *writes: Write) -> None:
         await self._turn()

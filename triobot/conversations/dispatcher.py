@@ -41,7 +41,7 @@ import trio
 
 from ..engine import Record, encode_record
 from ..errors import StoreError, StoreFullError
-from ..seams import Alarm, Arrival, ChatAtArrival, InboxRow, Store
+from ..seams import Alarm, Arrival, InboxRow, Store
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
 from .charges.paid import is_the_ledgers
@@ -702,15 +702,16 @@ class Coming:
             self.reads = any_declared()
             self._words = encode_record([*first, route.kind.value, route.version, self.owner])
 
-    def beginning(self, chat: ChatAtArrival) -> str | None:
-        """Return what is stored with the event; None if nothing begins, or something goes on in the chat.
+    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
+        """Return what is stored with the event, whose chat is at rest; None if nothing begins.
 
         Runs in the store's thread; the last run counts.
+
+        Args:
+            read: returns what the chat keeps.
         """
-        if self._words is None or not chat.at_rest:
-            return None
         if self.reads:
-            self.values = of_authors(chat.data())
+            self.values = of_authors(read())
         return self._words
 
     def accepted(self, row: InboxRow) -> bool:

@@ -247,11 +247,11 @@ def row_fields(row: ConversationRow) -> Told:
     return fields
 
 
-Begun: TypeAlias = Callable[[InboxRow, Lease, int], Journal | None]
-"""Returns the journal of what has begun with a row, of a store in this epoch; None if nothing has."""
+Begun: TypeAlias = Callable[[InboxRow, Lease], Journal | None]
+"""Returns the journal of what has begun with a row; None if nothing has."""
 
 
-def _nothing(row: InboxRow, lease: Lease, epoch: int) -> Journal | None:
+def _nothing(row: InboxRow, lease: Lease) -> Journal | None:
     return None
 
 
@@ -294,7 +294,6 @@ class Filing:
         return [found[id] for id in sorted(found) if end is None or id <= end], end
 
     def _of(self, rows: Sequence[InboxRow]) -> Sequence[Journal]:
-        epoch, store = self._store.opening().epoch, self._store
-        leased = [(row, store.lease(row.chat_id)) for row in rows if row.begun is not None]
-        found = [self._begun(row, lease, epoch) for row, lease in leased if lease is not None]
+        leased = [(row, self._store.lease(row.chat_id)) for row in rows if row.begun is not None]
+        found = [self._begun(row, lease) for row, lease in leased if lease is not None]
         return [journal for journal in found if journal is not None]

@@ -163,7 +163,6 @@ def open_file(
         )
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
-        file.tables.journals.epoch = file.opening.epoch
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if not visit:
             grow_log(path)

@@ -78,7 +78,6 @@ class MemoryRows:
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention
         tables.journals.lease = Lease(0, opening.boot)
-        tables.journals.epoch = opening.epoch
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
         return SqliteStore(opening, self._writer, self.notes, clock, back_up=self._back_up)

@@ -249,6 +249,13 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     ),
     # The records of journals have another form, which code before this one can't read.
     Migration(number=8, release="0.1.0", min_reader=8, statements=()),
+    # Nothing asks of which epoch a conversation's standing is: after a restore all goes on as after a kill.
+    Migration(
+        number=9,
+        release="0.1.0",
+        min_reader=9,
+        statements=("ALTER TABLE conversations DROP COLUMN epoch",),
+    ),
 )
 _READABLE: Final = 8
 """The first schema whose journals this code reads."""

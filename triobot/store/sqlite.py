@@ -24,7 +24,6 @@ from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
 from ..money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
 from ..seams import (
     Acceptance,
-    Accepted,
     Arrival,
     Beginning,
     BroadcastJob,
@@ -60,7 +59,7 @@ from .payment_rows import MoneyTables
 from .rules import RETENTION, Retention, names_chat, tell_moved
 from .schema import MIGRATIONS, Migration, Stamp
 from .statements import Tables
-from .writer import AnyWriter, Writer
+from .writer import AnyWriter, Arriving, Writer
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -333,31 +332,30 @@ class SqliteStore:
     async def _ask_money(self, work: Callable[[MoneyTables], R]) -> R:
         return await self._writer.ask(lambda tables: work(tables.money), writes=False)
 
-    async def accept(
+    def accept(
         self,
         arrival: Arrival,
         *,
         quota: Quota,
         also: Sequence[Write] = (),
-        taking: Callable[[InboxRow], Sequence[Write]] | None = None,
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
-    ) -> Acceptance:
+    ) -> Awaitable[Acceptance]:
         admit_arrival(arrival)
-        writes = admit_writes(also) if also else ()
-        now = self._clock.now()
+        if not also:
+            return self._writer.do(Arriving(arrival, quota, beginning, on_commit))
+        writes, now = admit_writes(also), self._clock.now()
 
         def work(tables: Tables) -> Acceptance:
-            return tables.accept(arrival, quota, writes, taking, beginning, now)
+            return tables.accept(arrival, quota, writes, beginning, now)
 
         def announce(acceptance: Acceptance) -> None:
-            if isinstance(acceptance, Accepted):
-                if writes:
-                    tell_moved(writes)
+            if isinstance(acceptance, InboxRow):
+                tell_moved(writes)
                 if on_commit is not None:
-                    on_commit(acceptance.row)
+                    on_commit(acceptance)
 
-        return await self._writer.ask(
+        return self._writer.ask(
             work, writes=True, size=lambda: len(arrival.body) + size_of(writes), announce=announce
         )
 

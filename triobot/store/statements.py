@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never, final
 
@@ -43,12 +43,10 @@ from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, Raise
 from ..seams import (
     Accept,
     Acceptance,
-    Accepted,
     AddReceivers,
     AdvanceBroadcast,
     Arrival,
     Beginning,
-    ChatAtArrival,
     Consume,
     DropBroadcast,
     Forgotten,
@@ -65,7 +63,7 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId, SenderId
-from .admission import admit_begun, admit_writes, decided
+from .admission import admit_begun, decided
 from .broadcasts import BroadcastTables
 from .payment_rows import MoneyTables
 from .rules import (
@@ -83,11 +81,12 @@ _NOTE_NEW: Final = (
     "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
 )
 _CHATS: Final = 16_384
+_SWEPT: Final = 5_000
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
 _Row: TypeAlias = tuple[
     int, int, str, RunKind, str, int | None, str | None, int, int, int | None,
-    str | None, str | None, int, int, int, int, int, int | None,
+    str | None, str | None, int, int, int, int, int | None,
 ]  # fmt: skip
 
 # One statement finds the end of the journal, compares, and writes.
@@ -101,7 +100,7 @@ _POSITION: Final = (
 )
 _SELECT: Final = (
     "SELECT id, chat_id, route, kind, version, sender_id, key, run, unfinished, wake_at,"
-    f" parked, error, in_hand, {_POSITION}, epoch, started_at, updated_at, ended_at FROM conversations"
+    f" parked, error, in_hand, {_POSITION}, started_at, updated_at, ended_at FROM conversations"
 )
 _OF_CHAT: Final = f"{_SELECT} WHERE chat_id = ? AND ended_at IS NULL ORDER BY id"
 _UNFINISHED: Final = (
@@ -131,6 +130,10 @@ LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND en
 Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
 
 
+class OneByOneError(Exception):
+    """What comes together can't be done together; nothing of it may stay."""
+
+
 @final
 class Tally:
     """Counts that can be taken back."""
@@ -156,19 +159,22 @@ class Tally:
 
     def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
         """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
-        self.add("inbox", sign)
-        self.add("inbox_bytes", sign * size)
-        self._change(chat_id, sign)
+        bytes_ = sign * size
+        self._changes.extend([("inbox", sign), ("inbox_bytes", bytes_), (chat_id, sign)])
+        self._totals["inbox"] += sign
+        self._totals["inbox_bytes"] += bytes_
+        self._count_of_chat(chat_id, sign)
 
     def add(self, total: Total, amount: int) -> None:
         """Change a total."""
-        self._change(total, amount)
+        self._changes.append((total, amount))
+        self._totals[total] += amount
 
     def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
         """Return why an event of `size` bytes can't be taken now, or None."""
-        if self["inbox_bytes"] + size > quota.bytes_in_all:
+        if self._totals["inbox_bytes"] + size > quota.bytes_in_all:
             return OverQuota(whole=True)
-        if self.waiting(chat_id) >= quota.events_per_chat:
+        if self._chats.get(chat_id, 0) >= quota.events_per_chat:
             return OverQuota(whole=False)
         return None
 
@@ -178,9 +184,11 @@ class Tally:
 
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
-        undone = self._changes[mark:]
-        for key, amount in reversed(undone):
-            self._change(key, -amount)
+        for key, amount in reversed(self._changes[mark:]):
+            if isinstance(key, str):
+                self._totals[key] -= amount
+            else:
+                self._count_of_chat(key, -amount)
         del self._changes[mark:]
 
     def settle(self) -> None:
@@ -197,17 +205,13 @@ class Tally:
             parked=self["parked"],
         )
 
-    def _change(self, key: Total | ChatId, amount: int) -> None:
-        self._changes.append((key, amount))
-        if isinstance(key, str):
-            self._totals[key] += amount
-            return
-        left = self._chats.get(key, 0) + amount
+    def _count_of_chat(self, chat_id: ChatId, amount: int) -> None:
+        left = self._chats.get(chat_id, 0) + amount
         if left:
-            self._chats[key] = left
+            self._chats[chat_id] = left
         else:
             # A chat without events leaves no trace: there may be millions of them.
-            self._chats.pop(key, None)
+            self._chats.pop(chat_id, None)
 
 
 @final
@@ -216,14 +220,12 @@ class JournalTables:
 
     Attributes:
         lease: the one under which this process writes.
-        epoch: of the store.
     """
 
     def __init__(self, connection: sqlite3.Connection, tally: Tally) -> None:
         self._sql = connection
         self._tally = tally
         self.lease = Lease(0, 0)
-        self.epoch = 0
 
     # --- writing
 
@@ -260,10 +262,10 @@ class JournalTables:
     def _begin(self, write: BeginConversation) -> None:
         begun = self._sql.execute(
             "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished,"
-            " wake_at, epoch, started_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)"
+            " wake_at, started_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"
             " ON CONFLICT (id) DO NOTHING",
             (write.id, write.chat_id, write.route, write.kind, write.version, write.sender_id, write.key,
-             write.wake_at, self.epoch, write.at, write.at),
+             write.wake_at, write.at, write.at),
         ).rowcount  # fmt: skip
         if not begun:
             raise JournalConflictError(write.id, "has begun already")
@@ -295,9 +297,8 @@ class JournalTables:
     def _put_standing(self, write: PutStanding) -> None:
         self._update(
             write.conversation,
-            "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? THEN in_hand ELSE 0 END,"
-            " epoch = ?, updated_at = ?",
-            (int(write.unfinished), write.wake_at, int(write.unfinished), self.epoch, write.at),
+            "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? THEN in_hand ELSE 0 END, updated_at = ?",
+            (int(write.unfinished), write.wake_at, int(write.unfinished), write.at),
         )
 
     def _update(self, conversation: ConversationId, what: str, values: tuple[object, ...]) -> None:
@@ -343,9 +344,8 @@ class JournalTables:
         self._sql.execute("DELETE FROM effects WHERE conversation = ?", (write.conversation,))
         self._update(
             write.conversation,
-            "route = ?, kind = ?, version = ?, run = run + 1, unfinished = 1, wake_at = NULL,"
-            " epoch = ?, updated_at = ?",
-            (write.route, write.kind, write.version, self.epoch, write.at),
+            "route = ?, kind = ?, version = ?, run = run + 1, unfinished = 1, wake_at = NULL, updated_at = ?",
+            (write.route, write.kind, write.version, write.at),
         )
 
     def _park(self, write: ParkConversation) -> None:
@@ -510,10 +510,9 @@ class JournalTables:
             error=row[11],
             in_hand=row[12],
             position=row[13],
-            epoch=row[14],
-            started_at=row[15],
-            updated_at=row[16],
-            ended_at=row[17],
+            started_at=row[14],
+            updated_at=row[15],
+            ended_at=row[16],
         )
 
 
@@ -537,6 +536,7 @@ class Tables:
         # Rows that were consumed, maybe not in the table yet, as a list in JSON.
         self._unread = "[]"
         self._alive_at = 0
+        self._last_seq: int | None = None
 
     # --- writing
 
@@ -545,7 +545,6 @@ class Tables:
         arrival: Arrival,
         quota: Quota,
         also: Sequence[Write],
-        taking: Callable[[InboxRow], Sequence[Write]] | None,
         beginning: Beginning | None,
         now: int,
     ) -> Acceptance:
@@ -557,29 +556,69 @@ class Tables:
             return refusal
         for write in also:
             self.apply(write, now)
-        group, parked = self._is_group(arrival), self.journals.has(chat_id)
-        begun = None
-        if beginning is not None:
-            waiting, position = self.tally.waiting(chat_id), self.journals.position
-            chat = ChatAtArrival(waiting, parked, group, partial(self.data, chat_id), position)
-            begun = admit_begun(beginning(chat))
+        group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
+        values = (chat_id, arrival.at, arrival.content_type, arrival.body, begun)
         seq = self._sql.execute(
-            "INSERT INTO inbox (chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?)",
-            (chat_id, arrival.at, arrival.content_type, arrival.body, begun),
+            "INSERT INTO inbox (chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?)", values
         ).lastrowid
         assert seq is not None
+        self._last_seq = seq
         self.tally.count_event(chat_id, len(arrival.body), sign=1)
-        row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
-        if taking is not None:
-            for write in admit_writes(taking(row)):
-                self.apply(write, now)
-        return Accepted(row)
+        return InboxRow(seq, *values[:-1], group, parked, begun)
+
+    def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[InboxRow]:
+        """Take these events in, one after another, with a statement for each table.
+
+        Raises:
+            OneByOneError: not all of them are to be taken in.
+        """
+        alone: list[bool] = []
+        for arrival, quota, _ in coming:
+            chat_id, size = arrival.chat_id, len(arrival.body)
+            if self.tally.refusal(chat_id, size, quota) is not None:
+                raise OneByOneError
+            alone.append(not self.tally.waiting(chat_id))
+            self.tally.count_event(chat_id, size, sign=1)
+        keys = [(one.key, one.at, int(one.once)) for one, _, _ in coming if one.key is not None]
+        if keys and self._sql.executemany(_NOTE_NEW, keys).rowcount != len(keys):
+            raise OneByOneError
+        seq, rows = self._read_last_seq(), list[InboxRow]()
+        for (arrival, _, beginning), is_alone in zip(coming, alone, strict=True):
+            begins = self._begin(arrival, beginning, alone=is_alone)
+            seq += 1
+            rows.append(
+                InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, *begins)
+            )
+        self._sql.executemany(
+            "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)",
+            [(row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun) for row in rows],
+        )
+        self._last_seq = seq
+        return rows
+
+    def _begin(
+        self, arrival: Arrival, beginning: Beginning | None, *, alone: bool
+    ) -> tuple[bool, bool, str | None]:
+        """Note the sender; return whether the chat is a group or has conversations, and what begins there."""
+        group, parked = self._is_group(arrival), self.journals.has(arrival.chat_id)
+        if beginning is None or group or parked or not alone:
+            return group, parked, None
+        return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
+
+    def _read_last_seq(self) -> int:
+        """Return the number of the newest row that there ever was."""
+        if self._last_seq is None:
+            found: tuple[int] | None = self._sql.execute(
+                "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
+            ).fetchone()
+            self._last_seq = 0 if found is None else found[0]
+        return self._last_seq
 
     def undo(self, mark: int = 0) -> None:
         """Take the tally back to its mark, as the transaction was, and drop what is remembered of senders."""
         self.tally.undo(mark)
         self._alone.clear()
-        self._alive_at = 0
+        self._alive_at, self._last_seq = 0, None
 
     def apply(self, write: Write, now: int) -> None:
         """Do one write."""
@@ -606,20 +645,20 @@ class Tables:
             case _:
                 self.journals.apply(write)
 
-    def sweep(self, now: int, *, most: int = 5_000) -> None:
-        """Delete what was kept for long enough; at most so many of each, to keep the batch short."""
+    def sweep(self, now: int) -> None:
+        """Delete what was kept for long enough; not too many at once, to keep the batch short."""
         old = cutoff(now)
         for once, before in ((0, old.repeatable), (1, old.once)):
             self._sql.execute(
                 "DELETE FROM deliveries WHERE key IN"
                 " (SELECT key FROM deliveries WHERE once = ? AND at < ? LIMIT ?)",
-                (once, before, most),
+                (once, before, _SWEPT),
             )
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
         self._lost_raw(raw)
-        self.journals.drop_ended(now - self.retention.crashed, most=most // 50)
+        self.journals.drop_ended(now - self.retention.crashed, most=_SWEPT // 50)
 
     def note_alive(self, now: int) -> None:
         """Write that the machine is up, which is all that bounds when it crashed."""

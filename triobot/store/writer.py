@@ -38,9 +38,10 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from itertools import groupby
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
@@ -49,7 +50,7 @@ import outcome
 import trio
 
 from ..errors import StoreCorruptError, StoreError, StoreFullError
-from ..seams import StoreStatistics, WallClock
+from ..seams import Acceptance, Arrival, Beginning, InboxRow, Quota, StoreStatistics, WallClock
 from .file import StoreFile, grow_log
 from .sqlite_errors import ends_the_store, for_the_caller
 from .statements import Tables
@@ -73,38 +74,35 @@ _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand page
 _ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
 
 
-@final
 class Job(Generic[R]):
-    """One caller's work, what came of it, and the task to wake.
+    """What is done in a transaction, what came of it, and the task to wake.
 
-    Args:
-        run: to be done in a transaction; it may be run twice, and only the last run counts.
+    Attributes:
         writes: whether it changes anything.
-        size: tells in the writer's thread roughly how many bytes it brings; None: hardly any.
-        announce: gets the answer once it is durable.
-        noted: what it is that no caller waits for.
+        answer: what `run` returned.
+        error: why it isn't done.
+        task: of the caller that waits; None once it doesn't.
     """
 
-    __slots__ = ("announce", "answer", "error", "noted", "run", "size", "task", "writes")
+    __slots__ = ("answer", "error", "task")
 
+    writes = True
     answer: R
 
-    def __init__(
-        self,
-        run: Callable[[Tables], R],
-        writes: bool,
-        size: Callable[[], int] | None = None,
-        announce: Callable[[R], None] | None = None,
-        task: trio.lowlevel.Task | None = None,
-        noted: Noted | None = None,
-    ) -> None:
-        self.run = run
-        self.writes = writes
-        self.size = size
-        self.announce = announce
-        self.task = task
-        self.noted = noted
+    def __init__(self) -> None:
         self.error: Exception | None = None
+        self.task: trio.lowlevel.Task | None = None
+
+    def run(self, tables: Tables) -> R:
+        """Do it, in the writer's thread; it may be run twice, and only the last run counts."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Return, in the writer's thread, roughly how many bytes it brings."""
+        return 0
+
+    def announce(self) -> None:
+        """Tell of the answer, which is durable."""
 
     def wake(self) -> None:
         """Wake the caller, unless it has been cancelled meanwhile."""
@@ -114,22 +112,81 @@ class Job(Generic[R]):
 
 
 @final
-class Noted:
+class AskedJob(Job[R]):
+    """What a caller asks for; see `Writer.ask`."""
+
+    __slots__ = ("_announce", "_size", "_work", "writes")
+
+    def __init__(
+        self,
+        work: Callable[[Tables], R],
+        writes: bool,
+        size: Callable[[], int] | None = None,
+        announce: Callable[[R], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._work = work
+        self.writes = writes
+        self._size = size
+        self._announce = announce
+
+    def run(self, tables: Tables) -> R:
+        return self._work(tables)
+
+    def size(self) -> int:
+        return 0 if self._size is None else self._size()
+
+    def announce(self) -> None:
+        if self._announce is not None:
+            self._announce(self.answer)
+
+
+@final
+class Arriving(Job[Acceptance]):
+    """An event that comes in, alone or with others; see `triobot.seams.Store.accept`."""
+
+    __slots__ = ("arrival", "beginning", "on_commit", "quota")
+
+    def __init__(
+        self,
+        arrival: Arrival,
+        quota: Quota,
+        beginning: Beginning | None,
+        on_commit: Callable[[InboxRow], None] | None,
+    ) -> None:
+        self.error = None
+        self.arrival = arrival
+        self.quota = quota
+        self.beginning = beginning
+        self.on_commit = on_commit
+
+    def run(self, tables: Tables) -> Acceptance:
+        return tables.accept(self.arrival, self.quota, (), self.beginning, self.arrival.at)
+
+    def size(self) -> int:
+        return len(self.arrival.body)
+
+    def announce(self) -> None:
+        if self.on_commit is not None and isinstance(self.answer, InboxRow):
+            self.on_commit(self.answer)
+
+
+@final
+class Noted(Job[None]):
     """Deliveries that were answered, by their keys, and rows of the inbox that were consumed."""
 
     __slots__ = ("_at", "answered", "consumed")
 
     def __init__(self, at: int) -> None:
+        super().__init__()
         self._at = at
         self.answered: dict[str, None] = {}
         self.consumed: list[int] = []
 
-    def write(self, tables: Tables) -> None:
-        """Write them."""
+    def run(self, tables: Tables) -> None:
         tables.catch_up(self.answered, self.consumed, self._at)
 
     def size(self) -> int:
-        """Return roughly how many bytes this brings."""
         return 256 * (len(self.answered) + len(self.consumed))
 
 
@@ -194,25 +251,34 @@ class Transactions:
         return verdicts
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run them without savepoints of their own; None if one failed: then nothing of them is done.
+        """Run them without savepoints; None if one failed: then nothing of them is done.
 
         Most batches are without fault, and a savepoint costs as much as what one caller does in it.
         """
         writing = True
         try:
-            self._sql.execute("SAVEPOINT work")
-            for work in batch:
-                writing = work.writes
-                work.answer = work.run(self._tables)
-            self._sql.execute("RELEASE work")
+            for kind, jobs in groupby(batch, type):
+                if kind is Arriving:
+                    writing = True
+                    self._accept_all(cast("list[Arriving]", list(jobs)))
+                    continue
+                for work in jobs:
+                    writing = work.writes
+                    work.answer = work.run(self._tables)
         except Exception as error:
             self._verdict(error, writing=writing)
-            if self._broken is not None or not self._back_to_savepoint():
-                self._roll_back()
-                raise _TransactionLostError from error
-            self._tables.undo()
-            return None
+            self._roll_back()
+            if self._broken is None:
+                with suppress(sqlite3.Error):
+                    self._begin()
+                    return None
+            raise _TransactionLostError from error
         return [None for _ in batch]
+
+    def _accept_all(self, jobs: Sequence[Arriving]) -> None:
+        answers = self._tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
+        for job, answer in zip(jobs, answers, strict=True):
+            job.answer = answer
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
@@ -295,7 +361,7 @@ def _each(batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]
     behind: Exception | None = None
     for work in batch:
         verdict = behind if behind is not None and work.writes else run(work)
-        if work.noted is not None:
+        if isinstance(work, Noted):
             behind = verdict
         verdicts.append(verdict)
     return verdicts
@@ -344,19 +410,26 @@ class Writer:
         """Return whether all that was handed over has been done, and the store is not broken."""
         return not self.gave_up and self._transactions.broken is None
 
-    # A Ctrl-C between handing over and waiting would leave a task to be woken that waits for something else.
-    @trio.lowlevel.enable_ki_protection
-    async def ask(
+    def ask(
         self,
         work: Callable[[Tables], R],
         *,
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """Have `work` run in the next batch, and return its result once that is durable.
 
         `announce` gets the result in the order of the jobs, before any caller is woken.
+
+        Cancellation: as `do`.
+        """
+        return self.do(AskedJob(work, writes, size, announce))
+
+    # A Ctrl-C between handing over and waiting would leave a task to be woken that waits for something else.
+    @trio.lowlevel.enable_ki_protection
+    async def do(self, job: Job[R]) -> R:
+        """Do a job in the next batch, and return its answer once that is durable.
 
         Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
         whether or not its caller waits.
@@ -364,7 +437,7 @@ class Writer:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
-        job = Job(work, writes, size, announce, trio.lowlevel.current_task())
+        job.task = trio.lowlevel.current_task()
         self._open = None
         if len(self._waiting) < MOST_IN_A_BATCH:
             self._waiting.append(job)
@@ -399,11 +472,10 @@ class Writer:
 
     def _begin_noting(self) -> Noted:
         noted = self._open = Noted(self._clock.now())
-        job = Job(noted.write, writes=True, size=noted.size, noted=noted)
         if self._outside:
-            self._outside[job] = None
+            self._outside[noted] = None
         else:
-            self._waiting.append(job)
+            self._waiting.append(noted)
         self._some_noted.set()
         return noted
 
@@ -442,7 +514,7 @@ class Writer:
         self._give_up_at = time.monotonic() + GRACE
         self._closed = True
         for job in self._outside:
-            if job.noted is not None:
+            if isinstance(job, Noted):
                 self._waiting.append(job)
             job.error = trio.ClosedResourceError("the store was closed before this was taken")
             job.wake()
@@ -463,7 +535,7 @@ class Writer:
                     else:
                         await self._until_woken()
                     batch = self._take()
-                    again = self._closed and self._failed and all(job.noted is not None for job in batch)
+                    again = self._closed and self._failed and all(isinstance(job, Noted) for job in batch)
                     if again or time.monotonic() >= self._give_up_at:
                         self._abandon(batch)
                     elif batch:
@@ -507,14 +579,14 @@ class Writer:
         self.statistics = self._file.tables.tally.statistics()
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
-            if verdict is None and job.announce is not None:
+            if verdict is None:
                 try:
-                    job.announce(job.answer)
+                    job.announce()
                 except Exception as error:
                     # The row is durable and was not announced: only a restart finds it now. The others still
                     # get their word, and the program stops with the mistake.
                     self._crashed(error)
-        self._have_tried([job for job in work if job.noted is not None])
+        self._have_tried([job for job in work if isinstance(job, Noted)])
         for job in work:
             job.wake()
         if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
@@ -522,14 +594,14 @@ class Writer:
             await self._hop.run(self._checkpoint)
         self._stop_if_broken()
 
-    def _have_tried(self, jobs: Sequence[Job[Any]]) -> None:
+    def _have_tried(self, jobs: Sequence[Noted]) -> None:
         """Drop the notes of what has been written; the rest is still to be, before all else."""
-        later = {key for job in self._waiting if job.noted is not None for key in job.noted.answered}
+        later = {key for job in self._waiting if isinstance(job, Noted) for key in job.answered}
         failed = [job for job in jobs if job.error is not None]
         for job in jobs:
-            if job.noted is not None and job.error is None:
+            if job.error is None:
                 # What was noted again may belong to a delivery accepted since.
-                self._notes.drop([key for key in job.noted.answered if key not in later], job.noted.consumed)
+                self._notes.drop([key for key in job.answered if key not in later], job.consumed)
         self._failed = bool(failed)
         if failed:
             self._waiting[:0] = failed
@@ -538,7 +610,7 @@ class Writer:
     def _commit(self, work: Sequence[Job[Any]]) -> list[Exception | None]:
         for job in work:
             if job.writes:
-                self._in_log += _ROW_OVERHEAD + (0 if job.size is None else job.size())
+                self._in_log += _ROW_OVERHEAD + job.size()
         with self._file.turn:
             return self._transactions.run(work)
 
@@ -556,10 +628,10 @@ class Writer:
         if abs(now - self._swept_at) < _SWEEP_EVERY or not any(job.writes for job in batch):
             return []
         self._swept_at = now
-        return [Job(lambda tables: tables.sweep(now), writes=True)]
+        return [AskedJob(lambda tables: tables.sweep(now), writes=True)]
 
     def _abandon(self, batch: list[Job[Any]]) -> None:
-        self.gave_up = self.gave_up or any(job.noted is None for job in batch)
+        self.gave_up = self.gave_up or not all(isinstance(job, Noted) for job in batch)
         for job in batch:
             job.error = StoreFullError("the store was closed before this could be written")
             job.wake()
@@ -597,30 +669,32 @@ class InlineWriter:
         """Return the store's statistics as they are now."""
         return self._tables.tally.statistics()
 
-    # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
-    @trio.lowlevel.enable_ki_protection
-    async def ask(
+    def ask(
         self,
         work: Callable[[Tables], R],
         *,
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
-    ) -> R:
-        """Run `work`, announce its result and return it; as `Writer.ask`.
+    ) -> Coroutine[Any, Any, R]:
+        """Run `work`, announce its result and return it; as `Writer.ask`."""
+        return self.do(AskedJob(work, writes, size, announce))
+
+    # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
+    @trio.lowlevel.enable_ki_protection
+    async def do(self, job: Job[R]) -> R:
+        """Do a job, announce its answer and return it; as `Writer.do`.
 
         Cancellation: *atomic*: nothing has been done if it is raised; there is no checkpoint behind the work.
         """
         await trio.lowlevel.checkpoint()
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
-        job = Job(work, writes)
         verdict = self._transactions.run_alone(job)
         if verdict is not None:
             raise verdict
-        if announce is not None:
-            announce(job.answer)
-        if writes:
+        job.announce()
+        if job.writes:
             self._sweep()
         return job.answer
 
@@ -635,7 +709,7 @@ class InlineWriter:
     @trio.lowlevel.enable_ki_protection
     def _catch_up(self, answered: Collection[str], consumed: Collection[int]) -> bool:
         now = self._clock.now()
-        job = Job(lambda tables: tables.catch_up(answered, consumed, now), writes=True)
+        job = AskedJob(lambda tables: tables.catch_up(answered, consumed, now), writes=True)
         return not self._closed and self._transactions.run_alone(job) is None
 
     async def erase_log(self) -> None:
@@ -650,7 +724,7 @@ class InlineWriter:
         now = self._clock.now()
         if abs(now - self._swept_at) >= _SWEEP_EVERY:
             self._swept_at = now
-            self._transactions.run_alone(Job(lambda tables: tables.sweep(now), writes=True))
+            self._transactions.run_alone(AskedJob(lambda tables: tables.sweep(now), writes=True))
 
 
 AnyWriter: TypeAlias = Writer | InlineWriter

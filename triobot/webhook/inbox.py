@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
 import attrs
@@ -27,10 +27,8 @@ from ..alarm_kinds import text_of
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..seams import (
     Acceptance,
-    Accepted,
     Alarm,
     Arrival,
-    ChatAtArrival,
     InboxRow,
     KeepRaw,
     OverQuota,
@@ -95,7 +93,7 @@ Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unstorable
 class Claim(Protocol):
     """An event that is being stored, and what may begin with it in the same transaction."""
 
-    def beginning(self, chat: ChatAtArrival) -> str | None:
+    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
         """Return what begins with the event, for `InboxRow.begun`; see `triobot.seams.Store.accept`."""
         ...
 
@@ -236,7 +234,7 @@ class Inbox:
             return self._not_written(error)
         self._works()
         match acceptance:
-            case Accepted():
+            case InboxRow():
                 self._watch_quota()
                 return EventStored(False, None if once else key)
             case Redelivered():

@@ -11,7 +11,6 @@ import attrs
 import pytest
 
 from triobot.seams import (
-    Accepted,
     Arrival,
     InboxRow,
     Quota,
@@ -53,8 +52,8 @@ def arrival(chat: int = 1, **changes: Any) -> Arrival:
 async def accepted(store: Store, an_arrival: Arrival, **rest: Any) -> InboxRow:
     """Accept an arrival that must be accepted; return its row."""
     answer = await store.accept(an_arrival, quota=ROOMY, **rest)
-    assert isinstance(answer, Accepted)
-    return answer.row
+    assert isinstance(answer, InboxRow)
+    return answer
 
 
 class Contract:

@@ -6,7 +6,6 @@ import pytest
 import trio
 
 from triobot.seams import (
-    Accepted,
     Consume,
     InboxRow,
     KeepRaw,
@@ -213,8 +212,8 @@ class InboxContract(Contract):
             assert answer == Redelivered()
             assert list(rows) == []
         else:
-            assert isinstance(answer, Accepted)
-            assert list(rows) == [answer.row]
+            assert isinstance(answer, InboxRow)
+            assert list(rows) == [answer]
 
     async def test_without_a_key_everything_is_new(self, store: Store) -> None:
         await accepted(store, arrival())
@@ -268,7 +267,7 @@ class InboxContract(Contract):
         assert list(await store.backlog(after=0, limit=10)) == [rows[1]]
         assert list(await store.pending(ChatId(8), after=0, limit=10)) == []
         assert (store.statistics().inbox, store.statistics().inbox_bytes) == (1, 3)
-        assert isinstance(await store.accept(arrival(8), quota=Quota(events_per_chat=1)), Accepted)
+        assert isinstance(await store.accept(arrival(8), quota=Quota(events_per_chat=1)), InboxRow)
 
     # --- quota
 
@@ -278,13 +277,13 @@ class InboxContract(Contract):
         await accepted(store, arrival(1))
 
         assert await store.accept(arrival(1), quota=quota) == OverQuota(whole=False)
-        assert isinstance(await store.accept(arrival(2), quota=quota), Accepted)
+        assert isinstance(await store.accept(arrival(2), quota=quota), InboxRow)
         await store.commit(Consume((first.seq,)))
-        assert isinstance(await store.accept(arrival(1), quota=quota), Accepted)
+        assert isinstance(await store.accept(arrival(1), quota=quota), InboxRow)
 
     async def test_a_full_inbox_refuses_everybody(self, store: Store) -> None:
         quota = Quota(bytes_in_all=10)
-        assert isinstance(await store.accept(arrival(1, body=b"x" * 10), quota=quota), Accepted)
+        assert isinstance(await store.accept(arrival(1, body=b"x" * 10), quota=quota), InboxRow)
         assert await store.accept(arrival(2, body=b"x"), quota=quota) == OverQuota(whole=True)
         assert store.statistics().inbox_bytes == 10
 
@@ -298,7 +297,7 @@ class InboxContract(Contract):
             for _ in range(20):
                 nursery.start_soon(one)
 
-        assert sum(isinstance(answer, Accepted) for answer in answers) == 3
+        assert sum(isinstance(answer, InboxRow) for answer in answers) == 3
         assert answers.count(OverQuota(whole=False)) == 17
         assert store.statistics().inbox == 3
 

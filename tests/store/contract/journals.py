@@ -5,6 +5,7 @@ Leases and runs as well, and what goes for good.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import attrs
 import pytest
 import trio
 
-from triobot.errors import JournalConflictError, LeaseLostError, LocalProtocolError
+from triobot.errors import JournalConflictError, LeaseLostError, LocalProtocolError, RedeliveredError
 from triobot.journals import (
     LARGEST_RECORD,
     AppendRecords,
@@ -33,8 +34,7 @@ from triobot.journals import (
     WakeEarlier,
 )
 from triobot.seams import (
-    Accepted,
-    ChatAtArrival,
+    Accept,
     Consume,
     InboxRow,
     KeepRaw,
@@ -43,9 +43,8 @@ from triobot.seams import (
     Quota,
     Redelivered,
     Store,
-    Write,
 )
-from triobot.wire.ids import ChatId
+from triobot.wire.ids import ChatId, SenderId
 
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival
 
@@ -127,7 +126,6 @@ class JournalContract(Contract):
             error=None,
             in_hand=0,
             position=0,
-            epoch=0,
             started_at=NOON,
             updated_at=NOON,
         )
@@ -452,104 +450,86 @@ class LeaseContract(Contract):
     # --- taken where it is accepted
 
     async def test_an_event_can_be_taken_in_the_transaction_that_accepts_it(self, store: Store) -> None:
+        """It has no row then; its delivery is known all the same."""
         await store.commit(begin(store, 5, 7), standing(store, 5))
-        announced: list[InboxRow] = []
+        given = arrival(7, key="k", sender_id=ALI)
 
-        def taking(row: InboxRow) -> list[Any]:
-            return [
-                append(store, 5, 0, f'{{"event":{row.seq}}}'),
-                standing(store, 5, unfinished=True),
-                Consume((row.seq,)),
-            ]
+        await store.commit(Accept(given), append(store, 5, 0, "taken"), standing(store, 5, unfinished=True))
 
-        row = await accepted(store, arrival(7), taking=taking, on_commit=announced.append)
-
-        assert announced == [row]
-        assert await records_of(store, 5) == (0, (f'{{"event":{row.seq}}}',))
-        assert list(await store.pending(ChatId(7), after=0, limit=9)) == []
+        assert await records_of(store, 5) == (0, ("taken",))
         assert (store.statistics().inbox, store.statistics().inbox_bytes) == (0, 0)
         assert (await row_of(store, 5)).unfinished
+        with pytest.raises(RedeliveredError):
+            await store.commit(Accept(given), append(store, 5, 1, "again"))
+        assert await records_of(store, 5) == (0, ("taken",))
+        assert (await accepted(store, arrival(7, sender_id=SARA))).group
 
-    async def test_what_begins_with_an_event_is_told_what_is_there(self, store: Store) -> None:
-        """Show `beginning` the chat as it is before the event; keep its text in the row."""
-        seen: list[ChatAtArrival] = []
-        inside: list[object] = []
+    async def test_an_event_that_cannot_be_taken_is_not_accepted_either(self, store: Store) -> None:
+        await store.commit(begin(store, 5, 7))
+        for error, write in (
+            (JournalConflictError, append(store, 5, 1, "x")),
+            (LocalProtocolError, append(store, 5, 0, "\ud800")),
+        ):
+            with pytest.raises(error):
+                await store.commit(
+                    Accept(arrival(7, key="k")), PutSetting("trace", "of it"), standing(store, 5), write
+                )
+        assert await store.setting("trace") is None
+        assert (await row_of(store, 5)).unfinished
+        assert isinstance(await store.accept(arrival(7, key="k"), quota=ROOMY), InboxRow)
 
-        def beginning(chat: ChatAtArrival) -> str:
-            seen.append(chat)
-            positions = [chat.position(ConversationId(number)) for number in (5, 6)]
-            inside.append((dict(chat.data()), *positions))
-            return "words"
+    async def test_something_begins_with_an_event_whose_chat_is_at_rest(self, store: Store) -> None:
+        """Show `beginning` what the chat keeps; keep its text in the row."""
+        seen: list[tuple[ChatId, Mapping[str, str]]] = []
 
-        def none(chat: ChatAtArrival) -> None:
-            seen.append(chat)
+        async def come(chat: int, sender: SenderId | None = None) -> InboxRow:
+            def beginning(read: Callable[[], Mapping[str, str]]) -> str | None:
+                seen.append((ChatId(chat), read()))
+                return None if chat == 10 else "words"
 
-        first = await accepted(store, arrival(7, sender_id=ALI), beginning=beginning)
-        await store.commit(begin(store, 5, 7), append(store, 5, 0, "0", "1"), PutData(ChatId(7), "a", "b"))
-        await store.commit(begin(store, 6, 8), EndConversation(lease_of(store), ConversationId(6), NOON))
-        second = await accepted(store, arrival(7, sender_id=SARA), beginning=beginning)
-        await store.commit(Consume((first.seq, second.seq)))
-        third = await accepted(store, arrival(7), beginning=none)
+            return await accepted(store, arrival(chat, sender_id=sender), beginning=beginning)
 
-        assert [chat.at_rest for chat in seen] == [True, False, False]
-        assert [(chat.waiting, chat.parked, chat.group) for chat in seen] == [
-            (0, False, False),
-            (1, True, True),
-            (0, True, True),
-        ]
-        assert inside == [({}, None, None), ({"a": "b"}, 2, None)]
-        assert (first.begun, second.begun, third.begun) == ("words", "words", None)
-        assert [row.begun for row in await store.backlog(after=0, limit=9)] == [None]
+        await store.commit(PutData(ChatId(7), "a", "b"), begin(store, 5, 8))
+        rows = [await come(7, ALI), await come(7, ALI), await come(8), await come(9, ALI), await come(10)]
+        over = EndConversation(lease_of(store), ConversationId(5), NOON)
+        await store.commit(Consume(tuple(row.seq for row in rows)), over)
+        # Nothing waits any more, nothing goes on; but now a second one speaks in chat 9.
+        rows += [await come(7, ALI), await come(8), await come(9, SARA)]
+
+        assert seen == [(7, {"a": "b"}), (9, {}), (10, {}), (7, {"a": "b"}), (8, {})]
+        assert [row.seq for row in rows if row.begun] == [rows[n].seq for n in (0, 3, 5, 6)]
+        assert [row.begun for row in await store.backlog(after=0, limit=9)] == ["words", "words", None]
+
+    async def test_what_comes_together_begins_as_one_after_another(self, store: Store) -> None:
+        rows: list[InboxRow] = []
+
+        async def come(chat: int) -> None:
+            rows.append(await accepted(store, arrival(chat), beginning=lambda _: "words"))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(60):
+                nursery.start_soon(come, number % 20)
+        first = {row.chat_id: row.seq for row in sorted(rows, key=lambda row: -row.seq)}
+        assert {row.seq for row in rows if row.begun} == set(first.values())
 
     async def test_nothing_begins_with_an_event_that_is_not_stored(self, store: Store) -> None:
-        asked: list[ChatAtArrival] = []
+        asked: list[object] = []
 
-        def words(chat: ChatAtArrival) -> str:
-            asked.append(chat)
-            return "words" if chat.at_rest and len(asked) == 1 else "x" * (LARGEST_RECORD + 1)
+        def words(read: object) -> str:
+            asked.append(read)
+            return "words" if len(asked) == 1 else "x" * (LARGEST_RECORD + 1)
 
         await accepted(store, arrival(7, key="press-1", once=True), beginning=words)
 
         for other, quota in ((arrival(7, key="press-1", once=True), ROOMY), (arrival(7), Quota(1))):
             refused = await store.accept(other, quota=quota, beginning=words)
-            assert not isinstance(refused, Accepted)
+            assert not isinstance(refused, InboxRow)
         assert len(asked) == 1
         with pytest.raises(LocalProtocolError, match="begun"):
             await store.accept(arrival(8), quota=ROOMY, beginning=words)
 
         (row,) = await store.backlog(after=0, limit=9)
         assert (row.chat_id, row.begun) == (7, "words")
-
-    async def test_an_event_can_begin_a_conversation_where_it_is_accepted(self, store: Store) -> None:
-        def taking(row: InboxRow) -> list[Write]:
-            return [begin(store, row.seq, 7), append(store, row.seq, 0, "0")]
-
-        row = await accepted(store, arrival(7), taking=taking)
-        assert not row.parked
-        assert [one.id for one in await store.conversations(ChatId(7))] == [row.seq]
-        assert (await accepted(store, arrival(7))).parked
-
-    async def test_an_event_that_cannot_be_taken_is_not_accepted_either(self, store: Store) -> None:
-        await store.commit(begin(store, 5, 7))
-        announced: list[InboxRow] = []
-        for error, write in (
-            (JournalConflictError, append(store, 5, 1, "x")),
-            (LocalProtocolError, append(store, 5, 0, "\ud800")),
-        ):
-            with pytest.raises(error):
-                await store.accept(
-                    arrival(7, key="k", sender_id=ALI),
-                    quota=ROOMY,
-                    also=[PutSetting("trace", "of it"), standing(store, 5)],
-                    taking=lambda row, write=write: [PutData(ChatId(7), "a", "b"), write],  # type: ignore[misc]
-                    on_commit=announced.append,
-                )
-        assert announced == []
-        assert store.statistics().inbox == 0
-        assert await store.setting("trace") is None
-        assert await store.data(ChatId(7)) == {}
-        assert (await row_of(store, 5)).unfinished
-        assert isinstance(await store.accept(arrival(7, key="k"), quota=ROOMY), Accepted)
 
     # --- leases, and runs of the program
 

@@ -15,7 +15,6 @@ from ...errors import StoreFullError
 from ...journals import ConversationRow, ParkConversation
 from ...money import Captured, MovePayment
 from ...seams import (
-    Accepted,
     Arrival,
     InboxRow,
     OverQuota,
@@ -172,7 +171,7 @@ class Elsewhere:
         if isinstance(accepted, OverQuota):
             whose = "altogether" if accepted.whole else f"in chat {arrival.chat_id}"
             raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
-        return isinstance(accepted, Accepted)
+        return isinstance(accepted, InboxRow)
 
     def _offer(self, row: InboxRow) -> None:
         event = stored_event(row)
@@ -214,7 +213,7 @@ async def give_order(
     )
     if isinstance(accepted, OverQuota):
         raise StoreFullError("the order was not stored: too much waits in the inbox; repeat it later")
-    return isinstance(accepted, Accepted)
+    return isinstance(accepted, InboxRow)
 
 
 def _brings(row: InboxRow, key: str) -> bool:

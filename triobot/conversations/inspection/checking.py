@@ -160,7 +160,6 @@ class Watched:
             error=None,
             in_hand=0,
             position=len(self._records),
-            epoch=0,
             started_at=begun,
             updated_at=time_of(self._records[-1]),
         )

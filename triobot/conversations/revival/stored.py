@@ -160,7 +160,7 @@ async def write_out(store: Store) -> int:
     return newest
 
 
-def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None:
+def begun_journal(row: InboxRow, lease: Lease) -> Journal | None:
     """Return the journal of the conversation that this row stands for; None if it stands for none."""
     if row.begun is None:
         return None
@@ -185,7 +185,6 @@ def begun_journal(row: InboxRow, lease: Lease, epoch: int = 0) -> Journal | None
         error=None,
         in_hand=0,
         position=1,
-        epoch=epoch,
         started_at=time_of(first),
         updated_at=time_of(first),
     )
