@@ -274,7 +274,7 @@ async def test_half_closing_senders_get_their_answer(server: Server) -> None:
 async def test_answered_ones_are_marked(server: Server) -> None:
     async with serving(server=server) as rig:
         await rig.ask(post(form("yes")))
-        await until(lambda: len(rig.store.acknowledgements) == 1)
+        await until(lambda: len(rig.store.answered) == 1)
         assert status(await rig.ask(post(form("yes")))) == 200
 
     assert rig.texts == ["yes", "yes"]

@@ -102,6 +102,10 @@ class FakeStore:
             if isinstance(write, KeepRaw):
                 self.kept.append(write)
 
+    @property
+    def answered(self) -> list[str]:
+        return [key for key, (_, answered) in self._last.items() if answered]
+
     def note_answered(self, key: str) -> None:
         if key in self._last:
             self._last[key] = (self._last[key][0], True)
