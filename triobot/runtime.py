@@ -60,7 +60,7 @@ from .seams import (
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness
-from .webhook.inbox import EventClaims, Inbox
+from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
 from .wire.ids import ChatId
@@ -138,17 +138,12 @@ class Intake:
         # Of what something has waited for too long: None before the first look.
         self.late: frozenset[str] | None = None
         self.bell = bell
-        self.inbox = Inbox(
-            store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring, claims=self._claims
-        )
+        self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
 
     def _deliver(self, row: InboxRow, event: Event) -> None:
         # Without a dispatcher the event is where it is safe, and the dispatcher begins by reading there.
         if self.work is not None:
             self.work.dispatcher.offer(row, event)
-
-    def _claims(self) -> EventClaims | None:
-        return None if self.work is None else self.work.dispatcher
 
     @property
     def writable(self) -> bool:
@@ -505,7 +500,7 @@ async def open_work(
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
-                intake.work = work
+                intake.work, intake.inbox.claims = work, dispatcher
                 try:
                     # A payment whose conversation isn't found is taken from the screen.
                     await dispatcher.write_out()
@@ -524,7 +519,7 @@ async def open_work(
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
                 finally:
-                    intake.work = intake.late = None
+                    intake.work = intake.late = intake.inbox.claims = None
                     nursery.cancel_scope.cancel()
         finally:
             # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying

@@ -23,6 +23,7 @@ from triobot.seams import (
     Acceptance,
     Alarm,
     Arrival,
+    Beginning,
     InboxRow,
     KeepRaw,
     OverQuota,
@@ -76,6 +77,7 @@ class FakeStore:
         *,
         quota: Quota,
         also: Sequence[Write] = (),
+        beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Acceptance:
         await self._turn()

@@ -72,6 +72,8 @@ def check_chat(chat_id: ChatId) -> None:
 
 def check_column(field: str, value: str, *, empty: bool = False) -> None:
     """Refuse text that some engine can't hold."""
+    if type(value) is str and (value or empty) and value.isascii() and "\0" not in value:
+        return  # the usual one
     if "\0" in check_text(field, value, empty=empty):
         raise LocalProtocolError(field, "must not hold U+0000")
 
@@ -254,8 +256,9 @@ def admit_journal_write(write: JournalWrite) -> None:
     Raises:
         LocalProtocolError: names the field. Repeating never helps.
     """
-    check_integer("lease.shard", write.lease.shard, least=0)
-    check_integer("lease.fence", write.lease.fence, least=0)
+    lease = write.lease
+    if not (0 <= lease.shard <= LARGEST_INTEGER and 0 <= lease.fence <= LARGEST_INTEGER):
+        raise LocalProtocolError("lease", "is none that a store has given")
     match write:
         case BeginConversation():
             admit_conversation(write.id)

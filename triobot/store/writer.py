@@ -88,10 +88,8 @@ class Job(Generic[R]):
 
     writes = True
     answer: R
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self.task: trio.lowlevel.Task | None = None
+    error: Exception | None
+    task: trio.lowlevel.Task | None
 
     def run(self, tables: Tables) -> R:
         """Do it, in the writer's thread; it may be run twice, and only the last run counts."""
@@ -103,12 +101,6 @@ class Job(Generic[R]):
 
     def announce(self) -> None:
         """Tell of the answer, which is durable."""
-
-    def wake(self) -> None:
-        """Wake the caller, unless it has been cancelled meanwhile."""
-        task, self.task = self.task, None
-        if task is not None:
-            trio.lowlevel.reschedule(task)
 
 
 @final
@@ -124,7 +116,7 @@ class AskedJob(Job[R]):
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
     ) -> None:
-        super().__init__()
+        self.error = self.task = None
         self._work = work
         self.writes = writes
         self._size = size
@@ -154,7 +146,7 @@ class Arriving(Job[Acceptance]):
         beginning: Beginning | None,
         on_commit: Callable[[InboxRow], None] | None,
     ) -> None:
-        self.error = None
+        self.error = self.task = None
         self.arrival = arrival
         self.quota = quota
         self.beginning = beginning
@@ -178,7 +170,7 @@ class Noted(Job[None]):
     __slots__ = ("_at", "answered", "consumed")
 
     def __init__(self, at: int) -> None:
-        super().__init__()
+        self.error = self.task = None
         self._at = at
         self.answered: dict[str, None] = {}
         self.consumed: list[int] = []
@@ -188,6 +180,13 @@ class Noted(Job[None]):
 
     def size(self) -> int:
         return 256 * (len(self.answered) + len(self.consumed))
+
+
+def _wake_caller(job: Job[Any]) -> None:
+    """Wake the caller, unless it has been cancelled meanwhile."""
+    task, job.task = job.task, None
+    if task is not None:
+        trio.lowlevel.reschedule(task)
 
 
 class _TransactionLostError(Exception):
@@ -517,7 +516,7 @@ class Writer:
             if isinstance(job, Noted):
                 self._waiting.append(job)
             job.error = trio.ClosedResourceError("the store was closed before this was taken")
-            job.wake()
+            _wake_caller(job)
         self._outside.clear()
         self._wake()
 
@@ -579,7 +578,7 @@ class Writer:
         self.statistics = self._file.tables.tally.statistics()
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
-            if verdict is None:
+            if verdict is None and not isinstance(job, Noted):
                 try:
                     job.announce()
                 except Exception as error:
@@ -588,7 +587,7 @@ class Writer:
                     self._crashed(error)
         self._have_tried([job for job in work if isinstance(job, Noted)])
         for job in work:
-            job.wake()
+            _wake_caller(job)
         if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
             self._in_log = 0
             await self._hop.run(self._checkpoint)
@@ -634,7 +633,7 @@ class Writer:
         self.gave_up = self.gave_up or not all(isinstance(job, Noted) for job in batch)
         for job in batch:
             job.error = StoreFullError("the store was closed before this could be written")
-            job.wake()
+            _wake_caller(job)
 
     def _crashed(self, error: Exception) -> None:
         if self.crash is None:

@@ -119,9 +119,13 @@ class Endpoint:
         try:
             outcome = await self._inbox.accept(content_type, body)
             there = not talk.has_left()
-            answer = self._answer_to(outcome)
+            answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
             await talk.answer(answer.status, answer.headers, answer.body)
-            self._note(outcome, answered=there)
+            if type(outcome) is EventStored:
+                if there:
+                    self._inbox.answered(outcome)
+                else:
+                    self._traffic.unanswered += 1
         finally:
             self._in_hand -= len(body)
 
@@ -226,9 +230,7 @@ class Endpoint:
 
     async def _accept(self, exchange: RequestExchange, content_type: str, body: bytes) -> None:
         outcome = await self._inbox.accept(content_type, body)
-        self._note(outcome, answered=await exchange.answer(self._answer_to(outcome)))
-
-    def _note(self, outcome: Outcome, *, answered: bool) -> None:
+        answered = await exchange.answer(self._answer_to(outcome))
         if isinstance(outcome, EventStored):
             if answered:
                 self._inbox.answered(outcome)

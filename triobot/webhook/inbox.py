@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
 import attrs
@@ -26,7 +27,6 @@ import trio
 from ..alarm_kinds import text_of
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..seams import (
-    Acceptance,
     Alarm,
     Arrival,
     InboxRow,
@@ -160,7 +160,9 @@ class Inbox:
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise.
         alarm: called when the inbox is half full, and when the store can't write.
-        claims: who handles an event before it is stored, or begins something with it; None: nobody.
+
+    Attributes:
+        claims: handles an event before it is stored, or begins something with it; None: nothing does.
     """
 
     def __init__(
@@ -171,14 +173,13 @@ class Inbox:
         quota: Quota,
         deliver: Callable[[InboxRow, Event], None],
         alarm: RaiseAlarm | None = None,
-        claims: Callable[[], EventClaims | None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._quota = quota
         self._deliver = deliver
         self._alarm = alarm
-        self._claims = claims
+        self.claims: EventClaims | None = None
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
         self._failing = False
@@ -222,17 +223,32 @@ class Inbox:
                 key=key,
                 once=once,
             )
-            if (claims := self._claims()) is not None:
-                await trio.lowlevel.checkpoint_if_cancelled()
+            claims, claim = self.claims, None
+            if claims is not None:
                 taken = claims.take(event, arrival)
                 if taken is not None and (new := await taken) is not None:
                     return self._was_taken(key, once=once, new=new)
-            acceptance = await self._store_event(event, arrival, claims)
+                claim = claims.claim(event, arrival.at)
+            try:
+                acceptance = await self._store.accept(
+                    arrival,
+                    quota=self._quota,
+                    beginning=None if claim is None else claim.beginning,
+                    on_commit=partial(self._hand_on, event, claim),
+                )
+            except BaseException as error:
+                if claim is not None:
+                    claim.over(known=not isinstance(error, trio.Cancelled))
+                raise
+            # One that is accepted has heard so from the store.
+            if claim is not None and not isinstance(acceptance, InboxRow):
+                claim.over(known=True)
         except LocalProtocolError as error:
             return await self._keep(str(error), content_type, body)
         except StoreError as error:
             return self._not_written(error)
-        self._works()
+        if self._failing:
+            self._works()
         match acceptance:
             case InboxRow():
                 self._watch_quota()
@@ -251,29 +267,11 @@ class Inbox:
 
     def _was_taken(self, key: str | None, *, once: bool, new: bool) -> EventStored:
         """Count an event that was taken before it was stored."""
-        self._works()
+        if self._failing:
+            self._works()
         self._accepted += new
         self._repeated += not new
         return EventStored(not new, None if once else key)
-
-    async def _store_event(self, event: Event, arrival: Arrival, claims: EventClaims | None) -> Acceptance:
-        if claims is None:
-            return await self._store.accept(
-                arrival, quota=self._quota, on_commit=lambda row: self._hand_on(row, event)
-            )
-        claim, known = claims.claim(event, arrival.at), True
-        try:
-            return await self._store.accept(
-                arrival,
-                quota=self._quota,
-                beginning=claim.beginning,
-                on_commit=lambda row: self._hand_on(row, event, claim),
-            )
-        except trio.Cancelled:
-            known = False
-            raise
-        finally:
-            claim.over(known=known)
 
     def answered(self, taken: EventStored) -> None:
         """Remember that the 200 of this was fully written. Never waits."""
@@ -292,7 +290,8 @@ class Inbox:
                 await self._store.check()
             except StoreError:
                 continue
-            self._works()
+            if self._failing:
+                self._works()
 
     @property
     def failing(self) -> bool:
@@ -317,7 +316,7 @@ class Inbox:
             undelivered=self._undelivered,
         )
 
-    def _hand_on(self, row: InboxRow, event: Event, claim: Claim | None = None) -> None:
+    def _hand_on(self, event: Event, claim: Claim | None, row: InboxRow) -> None:
         # The store's writer calls this, for every event of a batch: one that failed must not take the
         # others with it. The row is durable, so that the backlog still has it.
         self._accepted += 1
@@ -338,7 +337,8 @@ class Inbox:
             return Unstorable()
         except StoreError as error:
             return self._not_written(error)
-        self._works()
+        if self._failing:
+            self._works()
         self._unread += 1
         size = f"{len(body)} bytes"
         self._tell("request_unreadable", f"kept a request of {size} that can't be read: {reason}")
@@ -370,10 +370,9 @@ class Inbox:
         return Unwritable()
 
     def _works(self) -> None:
-        if self._failing:
-            self._failing = False
-            self._failed = trio.Event()
-            _log.warning("the store can write again: events are accepted")
+        self._failing = False
+        self._failed = trio.Event()
+        _log.warning("the store can write again: events are accepted")
 
     def _watch_quota(self) -> None:
         waiting, most = self._store.statistics().inbox_bytes, self._quota.bytes_in_all
