@@ -8,9 +8,11 @@ even sample of them all, so that a run stays short; a test that begins to fail o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 EVERY: Final = 3
 """By default, one case of so many is run."""
@@ -26,6 +28,11 @@ def take_all() -> None:
 def examples(most: int) -> int:
     """Return how many examples Hypothesis draws: a quarter of `most`, and all with ``--long``."""
     return most if _whole else most // 4
+
+
+def some(cases: Iterable[T], *, every: int = EVERY, first: int = 0) -> list[T]:
+    """Return one of `every` cases, beginning with the one of number `first`; with ``--long``, all."""
+    return list(cases) if _whole else list(cases)[first % every :: every]
 
 
 def sample(cases: Iterable[Any], *, every: int = EVERY) -> list[Any]:

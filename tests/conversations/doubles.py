@@ -52,7 +52,10 @@ PAYMENTS = (VerifyInvoice, InquireInvoice, VerifyPayment, InquirePayment)
 
 
 class FakeClock:
-    """The time of day, which passes as Trio's time does."""
+    """The time of day, which passes as Trio's time does; it is never set."""
+
+    def __init__(self) -> None:
+        self.on_set: Callable[[], None] = lambda: None
 
     def now(self) -> int:
         return EPOCH + int(trio.current_time() * 1000)
