@@ -68,7 +68,7 @@ def long(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only ``--long`` asks for, and give tests that are marked ``virtual_time`` its clock.
+    """Leave out what only ``--long`` asks for, begin with what is marked ``first``, and give virtual time.
 
     Of several such marks the nearest counts; with False it asks for real time.
     """
@@ -77,6 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("long")]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
     for item in items:
         mark = item.get_closest_marker("virtual_time")
         if mark is not None and mark.args != (False,) and iscoroutinefunction(getattr(item, "obj", None)):

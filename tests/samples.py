@@ -1,4 +1,4 @@
-"""What runs in part by default, and whole with ``--long``: matrices of crashes, seeds of random programs.
+"""What runs in part by default, and whole with ``--long``: matrices of crashes and of moments, random seeds.
 
 Every case of such a test asserts the same of another moment or another seed. Each run takes the same ones, an
 even sample of them all, so that a run stays short; a test that begins to fail only in the rest is found by

@@ -36,6 +36,7 @@ def test_the_files_keep_within_their_bars() -> None:
     assert exceeded(measure_sources()) == {}
 
 
+@pytest.mark.first
 @pytest.mark.processes
 def test_an_answer_enters_no_more_modules() -> None:
     """Also one that brings a conversation back."""

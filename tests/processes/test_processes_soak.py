@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.soak import check, soak
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.first]
 
 
 async def test_a_bot_is_soaked_for_a_minute(tmp_path: Path) -> None:
