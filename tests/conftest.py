@@ -70,7 +70,7 @@ def long(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only ``--long`` asks for, begin with what is marked ``first``, and give virtual time.
 
-    Of several such marks the nearest counts; with False it asks for real time.
+    A ``virtual_time`` mark with False asks for real time; of several the nearest counts.
     """
     if not config.getoption("--long"):
         left_out = [item for item in items if item.get_closest_marker("long")]

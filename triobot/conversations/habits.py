@@ -15,6 +15,8 @@ import textwrap
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import CodeType
 from typing import Any, Final, cast
 
 import trio
@@ -70,6 +72,15 @@ def _is_awaited(method: object) -> bool:
     return inspect.iscoroutinefunction(method) or str(returns).startswith("Coroutine[")
 
 
+# A test's bot starts again and again, and its source stays as it is.
+@lru_cache(maxsize=256)
+def _parsed(code: CodeType) -> ast.stmt:
+    lines, first = inspect.getsourcelines(code)
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(tree, first - 1)
+    return tree.body[0]
+
+
 class _SourceReader(ast.NodeVisitor):
     """Reads one function."""
 
@@ -90,13 +101,10 @@ class _SourceReader(ast.NodeVisitor):
         if not is_authors(code.co_filename):
             return None
         try:
-            lines, first = inspect.getsourcelines(function)
-            tree = ast.parse(textwrap.dedent("".join(lines)))
+            node = _parsed(code)
             bound = inspect.getclosurevars(function)
         except (OSError, TypeError, SyntaxError, ValueError):
             return None
-        ast.increment_lineno(tree, first - 1)
-        node = tree.body[0]
         if not isinstance(node, ast.AsyncFunctionDef) or not code.co_argcount:
             return None
         names = {**vars(builtins), **cast("Any", function).__globals__, **bound.nonlocals}
