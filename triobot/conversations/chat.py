@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
 from math import inf
@@ -299,7 +299,7 @@ class Chat(Generic[E_co]):
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
     ) -> T: ...
-    def ask(
+    async def ask(
         self,
         question: str,
         kind: Callable[[str], object] | type[object] = str,
@@ -307,7 +307,7 @@ class Chat(Generic[E_co]):
         keyboard: Keyboard | None = None,
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
-    ) -> Coroutine[Any, Any, object]:
+    ) -> object:
         """Ask, and return what the user answers.
 
         Args:
@@ -321,7 +321,7 @@ class Chat(Generic[E_co]):
 
         Raises: as `send`, for the question itself.
         """
-        return asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
+        return await asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
     @overload
     async def choose(
