@@ -150,16 +150,8 @@ class Scope(Generic[E_co]):
 class FailScope:
     """A block that must be done in time: else `trio.TooSlowError`. Made by `Chat.fail_after`."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        seconds: float,
-        error: type[trio.TooSlowError] = trio.TooSlowError,
-        *,
-        at: int | None = None,
-    ) -> None:
-        self._scope: Scope[None] = Scope(conversation, seconds, at=at)
-        self._error = error
+    def __init__(self, conversation: Conversation, seconds: float) -> None:
+        self._scope: Scope[None] = Scope(conversation, seconds)
 
     def __enter__(self) -> Scope[None]:
         return self._scope.__enter__()
@@ -172,7 +164,7 @@ class FailScope:
         traceback: TracebackType | None,
     ) -> None:
         if self._scope.__exit__(kind, error, traceback) and self._scope.cancelled_caught:
-            raise self._error from None
+            raise trio.TooSlowError from None
 
 
 async def run_step(

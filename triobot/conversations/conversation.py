@@ -62,7 +62,6 @@ from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Delivery, Start, Wait, Watch
 from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
-from .running.branches import enter_branch, leave_branch
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
 from .running.failures import Ending as Ending
 from .running.leash import Leash
@@ -128,7 +127,7 @@ class Conversation:
         successor: what goes on in its place.
         beside: it has the place of an aside.
         at: when its event arrived.
-        settled: it has come to rest after all that was recorded, or is over, or can't be revived.
+        settled: after a revival: it has come to rest behind what was recorded, or is over, or is stuck.
         stored: what it was revived from.
         in_row: its first record, if that is durable in the row of its event.
         dry: the host of a run that only looks at its journal.
@@ -181,7 +180,7 @@ class Conversation:
         self.ending: Ending | None = None
         self.giving: Giving | None = None
         self.awaited: dict[RefId, Callable[[PaymentGoods], None]] = {}
-        self.settled = trio.Event()
+        self.settled = None if stored is None else trio.Event()
         self.stuck = False
         self.stuck_at = "?"
         self.at = delivery.at
@@ -223,8 +222,9 @@ class Conversation:
                     # A loop that never waits would else run ahead of the disk, and let nobody else run.
                     with suppress(trio.ClosedResourceError):  # the bot stops
                         await self.work.commits.wait_for(self.carried.written)
-                new = None if self.stored is not None or self.writer is None else self.writer.counted
-                await care.begins(self.seq, new)
+                if care.early:
+                    new = None if self.stored is not None or self.writer is None else self.writer.counted
+                    await care.begins(self.seq, new)
                 if self.work.cut or self._evicted:
                     return  # the row that starts it is in the inbox
                 try:
@@ -233,7 +233,8 @@ class Conversation:
                     self.went_over()
                 failure = self._came_to(end)
             finally:
-                self.settled.set()
+                if self.settled is not None:
+                    self.settled.set()
                 self.stirred(busy=False)
                 self._over = True
                 # What an author has to say of a failure, and filters: that is at work here, too.
@@ -244,9 +245,10 @@ class Conversation:
                     self.life.ended(self)
                 finally:
                     care.at_work[RUNS] = 0
-            taken = None if self.writer is None else self.writer.ahead
-            if words and self.ending is Ending.FAILED and (taken is None or await holds(taken)):
-                await self._apologize(words)
+            if words and self.ending is Ending.FAILED:
+                taken = None if self.writer is None else self.writer.ahead
+                if taken is None or await holds(taken):
+                    await self._apologize(words)
             if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
                 self.writer = self._run = self.giving = None
         finally:
@@ -292,8 +294,7 @@ class Conversation:
 
         Call `went_over` once that has come to its end.
         """
-        run = self.make_run()
-        enter_branch(trio.lowlevel.current_task(), self.branch)
+        run = self._run or self.make_run()
         if isinstance(self.event, Press):
             self.take_press(self.event)
         if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
@@ -303,7 +304,6 @@ class Conversation:
 
     def went_over(self) -> None:
         """Note that the coroutine runs no more."""
-        leave_branch(trio.lowlevel.current_task())
         copies, self.copies = self.copies, []
         for copy in copies:
             if self.services.advice is not None and is_changed(copy):
@@ -500,10 +500,11 @@ class Conversation:
 
     def lives_on(self) -> None:
         """Note that something new happens, or that it rests: what was recorded has been replayed."""
-        if self.lives or self._run is None or not self._run.live:
+        if self.lives or (run := self._run) is None or run.cursor < run.many:
             return
         self.lives = True
-        self.settled.set()
+        if self.settled is not None:
+            self.settled.set()
         works, self._when_live = self._when_live, []
         for work in works:
             work()
@@ -709,7 +710,9 @@ class Conversation:
                 if noted is not None:
                     self.work.commits.when_written(noted.set)
 
-        return self.run.effect(
+        run = self._run
+        assert run is not None
+        return run.effect(
             f"send {operation.path}",
             body,
             print=fingerprint(operation),

@@ -71,6 +71,8 @@ KEPT: Final = 10_000
 LOOKED_AT: Final = 32
 LATELY: Final = 4096
 """Keys of events that were taken before they were stored: so many are remembered."""
+_BEGINNERS: Final = frozenset({Message, Join})
+"""Events that may begin a conversation before they are stored."""
 HAS_NO_NUMBER: Final = -1
 """In place of its row, of an event that isn't stored."""
 BUSY: Final = 10_000
@@ -93,7 +95,8 @@ class Outdated:
 
     def came(self, seq: int) -> None:
         """Note that rows up to this one were read."""
-        self._newest = max(self._newest, seq)
+        if seq > self._newest:
+            self._newest = seq
         if not self._commits.is_written(self._evicted_at):
             self._until = self._newest
 
@@ -304,7 +307,7 @@ class Dispatcher:
         if self.work.stopping or is_the_ledgers(self._services, row.seq, event) or self._has_begun(row):
             return
         life = self._lives.get(row.chat_id)
-        self.elsewhere.came(row.seq)
+        self.elsewhere.coming.pop(row.seq, None)
         if (event := self.known(event)) is None:
             unreadable(self.work, self._services, row)
             return
@@ -567,20 +570,22 @@ class Dispatcher:
     def _opening(self, event: Event, at: int) -> tuple[Start, Record] | None:
         """Return what an event would begin, and the first record of that."""
         chat_id, services = event.chat_id, self._services
-        if self._context is None or not self._keeps_up or not isinstance(event, Message | Join):
+        if self._context is None or not self._keeps_up or type(event) not in _BEGINNERS:
             return None
         if chat_id in self._coming or chat_id in self._lives or self.commits.has_data(chat_id):
             return None
         if services.store.lease(chat_id) is None:
             return None
         start = self._decide(event, at, None)
-        if not isinstance(start, Start) or start.call is not None or not start.route.durable:
+        if type(start) is not Start or start.call is not None or not start.route.durable:
             return None
         if start.route.kind is not RouteKind.CONVERSATION:
             return None
         opening, jumped = StartedWith(event, at, start.value), services.clock.jumped()
         first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
-        return (Start(start.route, value), first) if durable else None
+        if value is not start.value:
+            start = Start(start.route, value)
+        return (start, first) if durable else None
 
     def begin(self, coming: Coming, row: InboxRow) -> bool:
         """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
@@ -716,14 +721,16 @@ class Coming:
 
     def accepted(self, row: InboxRow) -> bool:
         """Return whether the event, durable now, has begun something; else it is to be handed on."""
-        self._is_known()
+        self._come()
         return self.start is not None and row.begun is not None and self._dispatcher.begin(self, row)
 
     def over(self, *, known: bool) -> None:
         """Note that the event is stored, or refused; if not `known`, it may still be stored."""
+        if self._came:
+            return
         if known:
-            self._is_known()
-        elif not self._came:
+            self._come()
+        else:
             self._dispatcher.find_out(self)
 
     async def wait_out(self, store: Store) -> None:
@@ -731,9 +738,9 @@ class Coming:
         # What is asked later is answered later; only its failure would be told to nobody.
         with suppress(StoreError):
             await store.pending(self.event.chat_id, after=0, limit=1)
-        self._is_known()
+        self._come()
 
-    def _is_known(self) -> None:
+    def _come(self) -> None:
         if not self._came:
             self._came = True
             self._dispatcher.came(self)

@@ -418,7 +418,8 @@ class ChatLife:
     def begin_claimed(self, conversation: Conversation) -> None:
         """Run a conversation that has begun in the transaction that accepted its event."""
         self._sender = None if conversation.event.sender is None else conversation.event.sender.id
-        self._run(conversation)
+        self.places.live[conversation.owner] = conversation
+        self.calls.start(conversation)
 
     def _run(self, conversation: Conversation) -> None:
         self.places.live[conversation.owner] = conversation
@@ -777,7 +778,8 @@ class ChatLife:
             if own is not None and its is not None and not (own.ahead or its.ahead):
                 waiting.awaited[giving.paid.id](giving.ending)
                 return its.flush_with(lambda more: self.work.commits.add([*writes, *more], writer))
-        if conversation is self.places.live.get(owner) and (due := self.places.next.get(owner)) is not None:
+        due = self.places.next.get(owner)
+        if due is not None and conversation is self.places.live.get(owner):
             heir = Conversation(self._services, self, *due, conversation.route.name, owner)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
@@ -821,7 +823,8 @@ class ChatLife:
                 self.begin_aside(*self.places.asides_due.popleft())
         elif conversation is self.places.live.get(owner):
             # While it is there to be asked whose they are.
-            queued = [other for other in self.mailbox if self.places.owner_of(other.event) == owner]
+            mailbox, owner_of = self.mailbox, self.places.owner_of
+            queued = [other for other in mailbox if owner_of(other.event) == owner] if mailbox else []
             del self.places.live[owner]
             name = conversation.route.name
             if owner in self.places.next:
@@ -832,9 +835,10 @@ class ChatLife:
                     self._run(heir)
             elif successor is not None and conversation.ending is Ending.CONTINUED:
                 self._run(self._successor(conversation))
-            else:
+            elif queued:
                 self._route_again(queued)
-        self._made_room()
+        if self.behind:
+            self._made_room()
         if self.idle:
             self.calls.over(self)
 

@@ -44,7 +44,7 @@ from ...wire.markup import InlineKeyboard, LinkButton, PayButton
 from ...wire.operations import CreateInvoice, EditMessage, SendMessage
 from ...wire.results import Sent
 from ...wire.rules import check_integer
-from ..blocks import FailScope
+from ..blocks import Scope
 from ..conversation import Conversation
 from ..journal_writer import outcome_of
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
@@ -525,7 +525,8 @@ async def charge(
         async with till:
             await till.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(till.id)))
             # The ledger reckons from the same moment: a send that took long must not outlive its button.
-            with FailScope(conversation, inf, PaymentExpiredError, at=asked.expires_at):
+            answer: Captured | tuple[object] | None = None
+            with Scope(conversation, inf, at=asked.expires_at):
                 while True:
                     try:
                         answer = await till.wait()
@@ -545,6 +546,8 @@ async def charge(
                             message.chat_id, message.message_id, text, keyboard(number)
                         ),
                     )
+            if answer is None:
+                raise PaymentExpiredError
             return await till.goods(answer) if isinstance(answer, Captured) else answer[0]
 
 
@@ -566,8 +569,11 @@ async def invoice(
         till = Till(conversation, wait, asked)
         async with till:
             await till.send(operation)
-            with FailScope(conversation, inf, PaymentExpiredError, at=asked.expires_at):
+            answer: Captured | tuple[object] | None = None
+            with Scope(conversation, inf, at=asked.expires_at):
                 answer = await till.wait()
+            if answer is None:
+                raise PaymentExpiredError
             return await till.goods(cast("Captured", answer))  # an invoice has no other buttons
 
 

@@ -196,9 +196,13 @@ class PaymentArrived:
     sender: Sender | None = None
 
 
+SIGNAL_TYPES: Final[frozenset[type]] = frozenset({Signal, Call, Halt, Order, PaymentArrived})
+"""What comes as an event and is none of the platform's."""
+
+
 def is_signal(event: object) -> bool:
     """Return whether this is a signal, or what code asks for, and no event of the platform."""
-    return isinstance(event, Signal | Call | Halt | Order | PaymentArrived)
+    return type(event) in SIGNAL_TYPES
 
 
 def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:

@@ -54,6 +54,9 @@ class Elsewhere:
         offer: takes an accepted event.
         runs: says whether there is something in its chat that this stops.
         is_behind: says whether events of a chat wait in the inbox only.
+
+    Attributes:
+        coming: the calls that are on their way to their chats, by row.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class Elsewhere:
         self._take = offer
         self._runs_in_chat = runs
         self._is_behind = is_behind
-        self._coming: dict[int, Call] = {}
+        self.coming: dict[int, Call] = {}
 
     async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
         """Store a signal, and take it like an event; see `triobot.Address.signal`."""
@@ -116,13 +119,9 @@ class Elsewhere:
         """Store what an operator wants of a parked conversation; False if its end was ordered before."""
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
 
-    def came(self, seq: int) -> None:
-        """Forget a row on its way, which has reached its chat."""
-        self._coming.pop(seq, None)
-
     def _runs(self, halt: Halt) -> bool:
         coming = any(
-            call.chat_id == halt.chat_id and halt.ends(call.name, call.key) for call in self._coming.values()
+            call.chat_id == halt.chat_id and halt.ends(call.name, call.key) for call in self.coming.values()
         )
         return coming or self._runs_in_chat(halt)
 
@@ -178,7 +177,7 @@ class Elsewhere:
         if event is not None:
             call = asked_of(event)
             if isinstance(call, Call):
-                self._coming[row.seq] = call
+                self.coming[row.seq] = call
             self._take(row, event)
 
 

@@ -25,12 +25,22 @@ from ...wire.results import Sent
 from ..codec import CODEC
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
-from ..routes.routing import KIND, Delivery, Otherwise, OtherwisePolicy, PrivateHint, Taken, Unfit, Wait
+from ..routes.routing import (
+    KIND,
+    TOKEN_BYTES,
+    Delivery,
+    Otherwise,
+    OtherwisePolicy,
+    PrivateHint,
+    Taken,
+    Unfit,
+    Wait,
+    question_token,
+)
 from ..running.branches import OperationKind
 from ..running.failures import Ending
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
-from .keys import TOKEN_BYTES, question_token
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -6,7 +6,6 @@ only a text that the key itself would give is that key.
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import enum
 import re
@@ -28,8 +27,6 @@ LASTING: Final = "b"
 KEYS: Final = "str, int, bool, date, datetime, time, timedelta, Enum or frozen attrs or dataclass value"
 """What a button's key may be, for errors."""
 
-TOKEN_BYTES: Final = 5
-
 _INTEGER: Final = re.compile(r"-?[0-9]{1,300}", re.ASCII)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _MOMENTS: Final[Mapping[type[dt.datetime | dt.date | dt.time], str]] = {
@@ -45,11 +42,6 @@ for _moment in _MOMENTS:
     _converter.register_structure_hook(_moment, lambda text, kind: kind.fromisoformat(text))
 _converter.register_unstructure_hook(dt.timedelta, lambda span: span // _MICROSECOND)
 _converter.register_structure_hook(dt.timedelta, lambda number, _: int(number) * _MICROSECOND)
-
-
-def question_token(drawn: bytes) -> str:
-    """Return the token of a question that has drawn these bytes."""
-    return "q" + base64.b32encode(drawn).decode().lower()
 
 
 def encode_key(key: object) -> str:

@@ -37,7 +37,7 @@ from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..data import of_authors, words_for
 from ..questions.tidying import Tidying
-from ..running.branches import CodeTask, branch_of
+from ..running.branches import CodeTask, branch_of, enter_branch, leave_branch
 from ..running.lines import frames_of, steps_inner
 from ..services import Services
 from ..workload import Workload
@@ -99,6 +99,7 @@ class Care(trio.abc.Instrument):
 
     Attributes:
         at_work: where it is noted, 0 for nothing.
+        early: kills at which a conversation was at work that had not been written down, by its row.
     """
 
     def __init__(
@@ -117,9 +118,9 @@ class Care(trio.abc.Instrument):
         self._opening = services.store.opening()
         self._in_threads: dict[trio.lowlevel.Task, int] = {}
         self._free = list(range(WORK_SLOTS - 1, _THREADS - 1, -1))
-        # Who was at work at the last kill, and of them who had not been written down, with their counts.
+        # Who was at work at the last kill.
         self._suspects: frozenset[int] = frozenset()
-        self._early: dict[int, int] = {}
+        self.early: dict[int, int] = {}
         self._unclaimed: ChatId | None = None
         self._tried: set[int] = set()
         self._condemned = trio.Event()
@@ -140,6 +141,7 @@ class Care(trio.abc.Instrument):
         sent: Any = None
         error: BaseException | None = None
         _at_work.set((self, seq, task))
+        enter_branch(task, branch)
         try:
             while True:
                 at_work[RUNS] = seq
@@ -160,6 +162,7 @@ class Care(trio.abc.Instrument):
                     error = raised
         finally:
             self._wide.discard(task)
+            leave_branch(task)
             _at_work.set(None)  # else the task's context leads back here, until it is collected
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
@@ -210,7 +213,7 @@ class Care(trio.abc.Instrument):
     async def begin(self) -> None:
         """Count who was at work when the program was killed, before anybody is at work again."""
         opening, store = self._opening, self._services.store
-        self._early = _read_counts(await store.setting(_EARLY))
+        self.early = _read_counts(await store.setting(_EARLY))
         if not opening.unclean:
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
@@ -227,7 +230,7 @@ class Care(trio.abc.Instrument):
                 writes.append(TakeInHand(row.lease, row.id, self._services.clock.now()))
             elif await self._inbox_row(number) is not None:
                 routes.append(f"what event {number} starts")
-                self._early[number] = self._early.get(number, 0) + 1
+                self.early[number] = self.early.get(number, 0) + 1
                 writes.append(self._put_early())
         writes += await self._count_filters(noted[LOOKED_AT])
         if writes:
@@ -275,7 +278,7 @@ class Care(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
     def _put_early(self) -> PutSetting:
-        return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self._early.items()))
+        return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self.early.items()))
 
     async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
         """What killed the program before it was written down is written down first, with its count.
@@ -283,7 +286,7 @@ class Care(trio.abc.Instrument):
         Args:
             counted: returns what writes a conversation down that begins, and counts so many kills.
         """
-        count = self._early.pop(seq, 0)
+        count = self.early.pop(seq, 0)
         if count and counted is not None and not self._work.cut:
             self._work.commits.add([*counted(count), self._put_early()])
             await self._work.commits.wait_for()

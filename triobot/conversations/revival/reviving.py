@@ -151,13 +151,15 @@ async def _stand(there: Conversation) -> None:
 
     Its code awaits what isn't the chat's once more, which may last, or come no more.
     """
+    settled = there.settled
+    assert settled is not None
     seconds, given = PROMPT, -1
     while True:
         with trio.move_on_after(seconds):
-            await there.settled.wait()
+            await settled.wait()
         if not there.begun:
-            await there.settled.wait()  # it hasn't begun: the store is slow
-        if there.settled.is_set():
+            await settled.wait()  # it hasn't begun: the store is slow
+        if settled.is_set():
             return
         if not there.replaying:
             return
@@ -167,7 +169,7 @@ async def _stand(there: Conversation) -> None:
     # A replay that doesn't come to its end: whoever has the turn waits, and not for the chat.
     there.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
-        await there.settled.wait()
+        await settled.wait()
 
 
 def _place(life: ChatLife, there: Conversation) -> None:

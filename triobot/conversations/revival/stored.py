@@ -7,7 +7,7 @@ stands for the conversation until that is written down by itself.
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias, cast, final
@@ -44,9 +44,8 @@ from ...wire.ids import MessageId, SenderId
 from ...wire.results import Sent
 from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of, stored_event
-from ..questions.keys import TOKEN_BYTES, question_token
 from ..routes.declarations import Route, Table
-from ..routes.routing import KIND, Delivery, Start, token_of
+from ..routes.routing import KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -91,7 +90,7 @@ def open_run(
         jumped: by how much the time of day has jumped in all, as the clock that says `now` knows.
         untold: leave out what it was started with if that is the event alone, a request's: `tell` puts it in.
     """
-    value, seed = opening.value, secrets.token_hex(16)
+    value, seed = opening.value, os.urandom(16).hex()
     begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = value is opening.event and type(value).__module__ == Join.__module__

@@ -24,7 +24,7 @@ from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId
-from ..doors.calls import Signal, is_signal
+from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
@@ -141,7 +141,9 @@ class Filter(Generic[E_co]):
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
         """Return what this makes of an event, or None; only filters that name signals get to see one."""
-        return None if not self.signals and is_signal(event) else self.see(event, setting)
+        if type(event) in SIGNAL_TYPES and not self.signals:
+            return None
+        return self.see(event, setting)
 
     def where(self, condition: Callable[[E_co], bool]) -> Filter[E_co]:
         """Take what this takes and `condition` says yes to; it is given what this makes of the event.

@@ -23,6 +23,7 @@ Pure: it looks and says; whoever asks acts. A route's or a block's filter that f
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
@@ -234,6 +235,8 @@ class Watch:
         return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
 
 
+TOKEN_BYTES: Final = 5
+"""What the token of a question is drawn from."""
 _QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
 
 
@@ -244,6 +247,11 @@ def no_one_parked(event: Event) -> bool:
 
 FilterFailed: TypeAlias = Callable[[str, Exception], None]
 """Told the name of a filter, and the error that it raised."""
+
+
+def question_token(drawn: bytes) -> str:
+    """Return the token of a question that has drawn these bytes."""
+    return "q" + base64.b32encode(drawn).decode().lower()
 
 
 def token_of(event: Event) -> str | None:
@@ -488,7 +496,7 @@ def _live(case: Case) -> Decision | None:
 
 
 def _conversation(case: Case) -> Decision | None:
-    return None if isinstance(case.event, Leave) else _started(case, case.table.conversations)
+    return None if type(case.event) is Leave else _started(case, case.table.conversations)
 
 
 def _nobody(case: Case) -> Decision | None:
