@@ -104,6 +104,7 @@ FELT: Final = Signalled.FELT
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Branch:
     """One task of a run.
 
@@ -117,30 +118,19 @@ class Branch:
         outside: around the body of the effect that it is in: Trio's innermost scope.
     """
 
-    __slots__ = ("around", "count", "heedless", "key", "outside", "path", "place", "task", "turn")
-
-    def __init__(self, path: str, key: tuple[int, ...], around: list[trio.CancelScope]) -> None:
-        self.path = path
-        self.key = key
-        self.around = around
-        self.count = self.heedless = 0
-        self.turn: Id = f"{path}0" if path else 0
-        self.place = Where.QUEUED
-        self.task: Task | None = None
-        self.outside: object = None
-
-    def next(self) -> Id:
-        """Hand out the next id."""
-        self.count += 1
-        return f"{self.path}{self.count}" if self.path else self.count
-
-    @property
-    def cut(self) -> bool:
-        """Return whether a scope of ours around it was cancelled, and no shield of ours hides that."""
-        return is_cut(self.around)
+    path: str
+    key: tuple[int, ...]
+    around: list[trio.CancelScope]
+    turn: Id
+    count: int = 0
+    heedless: int = 0
+    place: Where = Where.QUEUED
+    task: Task | None = None
+    outside: object = None
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Operation:
     """An operation in which a branch rests.
 
@@ -160,47 +150,26 @@ class Operation:
         children: those that a join waits for.
     """
 
-    __slots__ = (
-        "armed",
-        "asleep",
-        "branch",
-        "children",
-        "due",
-        "felt",
-        "given",
-        "holds",
-        "id",
-        "in_doubt",
-        "key",
-        "kind",
-        "lane",
-        "nature",
-        "over",
-        "print",
-        "steady",
-        "takes",
-        "task",
-        "torn",
-    )
-
-    branch: Branch
-
-    def __init__(self, id: Id, kind: str, nature: Nature, print: str, task: Task) -> None:
-        self.id = id
-        self.kind = kind
-        self.nature = nature
-        self.print = print
-        self.task = task
-        self.key: tuple[int, ...] = ()
-        self.takes: Filter | None = None
-        self.due: int | None = None
-        self.lane = ""
-        self.holds = 0
-        self.in_doubt: Exception | None = None
-        self.armed = self.asleep = self.over = self.torn = self.steady = False
-        self.felt: Callable[[], NoReturn] | None = None
-        self.given: Any = None
-        self.children: Set[Branch] = frozenset()
+    id: Id
+    kind: str
+    nature: Nature
+    print: str
+    task: Task
+    branch: Branch = attrs.field(init=False)
+    key: tuple[int, ...] = ()
+    takes: Filter | None = None
+    due: int | None = None
+    steady: bool = False
+    lane: str = ""
+    holds: int = 0
+    in_doubt: Exception | None = None
+    armed: bool = False
+    asleep: bool = False
+    over: bool = False
+    felt: Callable[[], NoReturn] | None = None
+    torn: bool = False
+    given: Any = None
+    children: Set[Branch] = frozenset()
 
 
 def is_cut(around: Sequence[trio.CancelScope]) -> bool:

@@ -109,8 +109,7 @@ class Machine:
         run = self._run
         assert run.task is not None
         assert run.root is not None, "the run has not begun"
-        main = Branch("", (), [run.root])
-        main.count, main.turn, main.task = count, turn, run.task
+        main = Branch("", (), [run.root], turn, count, task=run.task)
         self.tasks[run.task] = main
         self.branches.add(main)
         if op is None:
@@ -147,6 +146,11 @@ class Machine:
             raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
         return branch
 
+    def next_id(self, branch: Branch) -> Id:
+        """Hand out the next id of a branch."""
+        branch.count += 1
+        return f"{branch.path}{branch.count}" if branch.path else branch.count
+
     @property
     def quiescent(self) -> bool:
         """Return whether nothing runs, is under way or waits to be given."""
@@ -169,12 +173,12 @@ class Machine:
         """Begin an operation: give it its id, unless the short way has."""
         run = self._run
         if id is None:
-            id = branch.next()
+            id = self.next_id(branch)
         if not branch.count % BREATH:
             await cancel_shielded_checkpoint()
         if run.dying:
             await refuse(run)
-        if branch.cut:
+        if is_cut(branch.around):
             branch.heedless += 1
             if branch.heedless > HEEDLESS:
                 run.evict()
@@ -554,7 +558,7 @@ class Machine:
         if op.nature is Nature.JOIN or op.felt is not None or (op.nature is Nature.WITHIN and op.over):
             return
         op.felt = raise_cancel
-        op.torn = self._struck is None and not op.branch.cut
+        op.torn = self._struck is None and not is_cut(op.branch.around)
         if op.nature is Nature.EFFECT:
             # Its end is a record, for a body ends when it likes; and what is known of it stands.
             if op.armed and not op.over:
@@ -722,7 +726,7 @@ class Scope:
     def __enter__(self) -> Self:
         machine = self._machine = self._promote()
         branch = self.branch = machine.current()
-        self.id = branch.next()
+        self.id = machine.next_id(branch)
         self.key = (*branch.key, branch.count)
         self.depth = len(branch.around)
         self.scope.__enter__()
@@ -789,7 +793,7 @@ class Nursery:
     async def __aenter__(self) -> Self:
         machine = self._machine = self._promote()
         branch = self._branch = machine.current()
-        self._id = branch.next()
+        self._id = machine.next_id(branch)
         self._key = (*branch.key, branch.count)
         if self._run.dying:
             await refuse(self._run)
@@ -803,7 +807,8 @@ class Nursery:
         """Start ``fn(*args)`` as a child, after this turn; its error cancels its siblings and the block."""
         self._machine.current()
         self._count += 1
-        child = Branch(f"{self._id}/{self._count}.", (*self._key, self._count), list(self._around))
+        path = f"{self._id}/{self._count}."
+        child = Branch(path, (*self._key, self._count), list(self._around), f"{path}0")
         self._children.add(child)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 

@@ -56,6 +56,7 @@ from .core import (
     WasInterrupted,
     Where,
     continue_in,
+    is_cut,
     lower,
     refuse,
 )
@@ -385,7 +386,7 @@ class Run(Core):
     # --- what the machine and operations ask of it
 
     def is_cut(self) -> bool:
-        return self.machine is not None and self.machine.current(inside=True).cut
+        return self.machine is not None and is_cut(self.machine.current(inside=True).around)
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
         if self.machine is not None:
@@ -820,7 +821,8 @@ class Run(Core):
         return f"{branch.path}{branch.count + 1}" if branch.path else branch.count + 1
 
     def _next(self) -> Id:
-        return self._begin() if self.machine is None else self.machine.current().next()
+        machine = self.machine
+        return self._begin() if machine is None else machine.next_id(machine.current())
 
     def _noting(self) -> tuple[Id, dict[str, Any]]:
         """Return the present turn, and what it has seen and written so far."""
