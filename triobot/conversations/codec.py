@@ -10,6 +10,7 @@ from typing import Final, cast, final
 
 from .. import errors
 from ..engine import Codec
+from ..engine.codec import PLAIN
 from ..engine.records import Node
 from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
@@ -59,6 +60,10 @@ class ChatCodec(Codec):
                 return {"tuple": [event, seq, at, {"tuple": [text]}]}
             case _:
                 return super().node_of(value)
+
+    def value_of(self, node: Node) -> object:
+        """Return the value that a node stands for; see `Codec.value_of`."""
+        return node if type(node) in PLAIN else value_of_node(node)
 
     def is_frozen(self, value: object) -> bool:
         """Return whether a value is what a send returns, or a wait for text; see `Codec.is_frozen`."""

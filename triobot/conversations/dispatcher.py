@@ -5,7 +5,7 @@ everything comes from the inbox until that has been read to its end. A chat whos
 in the same way, by itself, up to where the cursor is, and delays nobody else.
 
 A row says whether its chat has conversations as of when it was read. That counts only for chats that are not
-in memory; so it is wrong only for a chat that has left memory since, and `Outdated` knows those.
+in memory; so it is wrong only for a chat that has left memory since: such a row is *outdated*.
 
 The dispatcher is asked for each event of the platform before that is stored, for one commit is enough for an
 event and for what comes of it. One that a conversation at rest waits for is given to it at once
@@ -29,8 +29,8 @@ Filters see an event then that isn't stored yet: it has no number by which they 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from itertools import islice
@@ -80,41 +80,6 @@ BUSY: Final = 10_000
 
 
 @final
-class Outdated:
-    """Says of which rows the store has to be asked once more."""
-
-    def __init__(self, commits: CommitQueue) -> None:
-        self._commits = commits
-        self._newest = 0
-        self._until = 0
-        self._evicted_at = 0
-        self._evictions = 0
-
-    def __contains__(self, seq: int) -> bool:
-        return seq <= self._until
-
-    def came(self, seq: int) -> None:
-        """Note that rows up to this one were read."""
-        if seq > self._newest:
-            self._newest = seq
-        if not self._commits.is_written(self._evicted_at):
-            self._until = self._newest
-
-    def evicted(self) -> None:
-        """Note that a chat leaves memory: rows that are read before all is written know too little."""
-        self._evictions += 1
-        self._evicted_at, self._until = self._commits.added, self._newest
-
-    @contextmanager
-    def reading(self) -> Generator[None]:
-        """Watch for evictions while rows are being read: those rows know too little then."""
-        before = self._evictions
-        yield
-        if self._evictions != before:
-            self._until = self._newest
-
-
-@final
 class Dispatcher:
     """Runs the conversations of all chats."""
 
@@ -129,7 +94,9 @@ class Dispatcher:
         self.work: Final = Workload(self.commits)
         self._timers = Timers(services.clock)
         self._held_up_at: int | None = None
-        self._outdated = Outdated(self.commits)
+        # The newest row that was read, and the newest of those that know too little: a chat has left memory.
+        self._read = self._outdated = 0
+        self._evictions = self._evicted_at = 0
         self._waking = Waking(services.store, services.clock, self.recall, self.commits.wait_written)
         self._jumps = Jumps(services, self.commits, self._timers, self._waking)
         self.tidying: Final = Tidying(services.outbox, self.work, services.store)
@@ -184,7 +151,7 @@ class Dispatcher:
         """
         if self.work.stopping:
             return
-        self._outdated.came(row.seq)
+        self._was_read(row.seq)
         if not self._behind:
             try:
                 self._sender.send_nowait((row, event))
@@ -283,9 +250,11 @@ class Dispatcher:
         """Route what is in the inbox, until nothing is left that came later."""
         while True:
             newest = self._newest
-            with self._outdated.reading():
-                rows = await self._services.store.backlog(after=self._cursor, limit=reviving.PAGE)
-                self._outdated.came(rows[-1].seq if rows else 0)
+            evictions = self._evictions
+            rows = await self._services.store.backlog(after=self._cursor, limit=reviving.PAGE)
+            self._was_read(rows[-1].seq if rows else 0)
+            if self._evictions != evictions:
+                self._outdated = self._read
             for row in rows:
                 await self.until_not_too_busy()
                 self._cursor = row.seq
@@ -295,6 +264,13 @@ class Dispatcher:
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor, self._behind = max(self._cursor, newest), False
                 return
+
+    def _was_read(self, seq: int) -> None:
+        """Note that rows up to this one were read."""
+        if seq > self._read:
+            self._read = seq
+        if not self.commits.is_written(self._evicted_at):
+            self._outdated = self._read
 
     async def until_not_too_busy(self) -> None:
         """Wait while too many conversations are at work."""
@@ -313,7 +289,7 @@ class Dispatcher:
             return
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)
-            if row.parked or row.seq in self._outdated:
+            if row.parked or row.seq <= self._outdated:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
@@ -350,7 +326,9 @@ class Dispatcher:
         for there in life.places.all():
             there.evict()
             self._timers.wake_at(there, None)
-        self._outdated.evicted()
+        # Rows that are read before all is written know too little.
+        self._evictions += 1
+        self._evicted_at, self._outdated = self.commits.added, self._read
         self.work.count("evicted")
         self._waking.look_again()
 
@@ -599,7 +577,7 @@ class Dispatcher:
 
     def _run_begun(self, coming: Coming, row: InboxRow) -> None:
         assert coming.start is not None
-        self._outdated.came(row.seq)
+        self._was_read(row.seq)
         life = self._new_life(row.chat_id, row.seq, row.at)
         if coming.values is not None:
             life.kept.begin_with(coming.values)
