@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Generato
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from datetime import date, datetime, timedelta
 from functools import partial
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 from uuid import UUID
 
@@ -412,11 +413,11 @@ class Conversation:
             with self.reading():
                 self.value = paid_of(self.value)
         awaitable: object = self.route.handler(chat, *self.args)
-        if not inspect.isawaitable(awaitable):
+        if type(awaitable) is not CoroutineType and not inspect.isawaitable(awaitable):
             raise ConfigError(
                 f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
             )
-        return awaitable
+        return awaitable  # pyright: ignore[reportUnknownVariableType]
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left.

@@ -71,6 +71,7 @@ KEPT: Final = 10_000
 LOOKED_AT: Final = 32
 LATELY: Final = 4096
 """Keys of events that were taken before they were stored: so many are remembered."""
+_CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 """Events that may begin a conversation before they are stored."""
 HAS_NO_NUMBER: Final = -1
@@ -413,7 +414,8 @@ class Dispatcher:
         """Wait for a conversation no more: its task ends, or never will."""
         self._running.discard(conversation)
         self._timers.wake_at(conversation, None)
-        self._fewer_running.unpark_all()
+        if self._fewer_running:
+            self._fewer_running.unpark_all()
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """Return what of a chat is in memory."""
@@ -683,7 +685,7 @@ class Coming:
             if sender is not None and route.per is Per.SENDER:
                 self.owner = sender.id
             self.reads = any_declared()
-            self._words = encode_record([*first, route.kind.value, route.version, self.owner])
+            self._words = encode_record([*first, _CONVERSATION, route.version, self.owner])
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
         """Return what is stored with the event, whose chat is at rest; None if nothing begins.
