@@ -54,7 +54,7 @@ Found = tuple[str, str, str]
 
 def habits(handlers: Iterable[Callable[..., object]], chat: type) -> Iterator[Found]:
     """Yield what can't work in these functions, and in those that get their chat, whose class is given."""
-    operations = {name for name in dir(chat) if _is_awaited(getattr(chat, name))}
+    operations = {name for name in dir(chat) if inspect.iscoroutinefunction(getattr(chat, name))}
     waiting, seen = list(handlers), set[object]()
     while waiting:
         function = inspect.unwrap(waiting.pop())
@@ -64,12 +64,6 @@ def habits(handlers: Iterable[Callable[..., object]], chat: type) -> Iterator[Fo
         if (reader := _SourceReader.of(function, operations)) is not None:
             yield from reader.found
             waiting += reader.helpers
-
-
-def _is_awaited(method: object) -> bool:
-    """Return whether a method is async, or hands on the coroutine of a function that is."""
-    returns = getattr(method, "__annotations__", {}).get("return")
-    return inspect.iscoroutinefunction(method) or str(returns).startswith("Coroutine[")
 
 
 # A test's bot starts again and again, and its source stays as it is.
