@@ -137,6 +137,32 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
     assert fill(lanes, max(now, lanes.pace.ready_at(now))) == parallel
 
 
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.integers(1, 4), st.integers(0, 2))
+def test_what_is_queued_tells_whether_it_may_start(
+    steps: list[tuple[str, int, Urgency]], parallel: int, more: int
+) -> None:
+    """As long as all that may start is started, at each change and when the lanes want to be looked at."""
+    lanes: Lanes[Waiting] = Lanes(parallel, parallel + more)
+    now = 0.0
+    flying: list[Waiting] = []
+    for action, number, urgency in steps:
+        place = flying.pop(number % len(flying)) if flying and action not in ("queue", "later") else None
+        if action == "queue":
+            if not lanes.queue(Waiting(number, urgency, None), now):
+                assert lanes.start(now) is None
+        elif action == "later":
+            now = min(now + number, max(now, lanes.look_again(now)))
+        elif place is not None and action in ("postpone", "limited"):
+            lanes.pushed_back(place, now, limited=action == "limited")
+            lanes.postpone(place, now + number, now)
+        elif place is not None:
+            lanes.answered(place, now)
+            lanes.finish(place, now)
+        while (started := lanes.start(now)) is not None:
+            flying.append(started)
+
+
 def fill(lanes: Lanes[Waiting], now: float) -> int:
     """Start whatever may start now, and say how many those were."""
     started = 0

@@ -189,8 +189,14 @@ class Lanes(Generic[P]):
 
     # --- taking and leaving a place
 
-    def queue(self, place: P, now: float) -> None:
-        """Put this at the end of its lane."""
+    def queue(self, place: P, now: float) -> bool:
+        """Put this at the end of its lane.
+
+        Returns:
+            Whether `start` may find something to start that it would not have found before. It would not if
+            another lane of its class waits for its turn already, or its own has to wait.
+        """
+        others = bool(self._ready[place.urgency])
         lane = self._lanes.get(place.key)
         if lane is None:
             lane = self._lanes[place.key] = _Lane(place.key, {}, [0] * _CLASSES)
@@ -198,6 +204,7 @@ class Lanes(Generic[P]):
         lane.counts[place.urgency] += 1
         self.queued += 1
         self._arrange(lane, now)
+        return lane.listed is not None and not others
 
     def hasten(self, place: P, urgency: Urgency, now: float) -> None:
         """Make a place that is not in flight at least this urgent."""

@@ -145,8 +145,7 @@ class LaneOutbox:
             lane, chat = way_of(operation)
             if lane == ("chat", chat):
                 self._hide_typing(chat)
-        self._sender.enter(call, urgency)
-        if not call.turn:
+        if self._sender.enter(call, urgency):
             self._go_on()
 
         def abort(_: object) -> trio.lowlevel.Abort:

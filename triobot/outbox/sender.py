@@ -141,8 +141,12 @@ class LaneSender:
 
     # --- into the lanes, and out of them
 
-    def enter(self, call: Call, urgency: Urgency) -> None:
-        """Take a place for a caller's own operation; it is its turn at once if nothing stands before it."""
+    def enter(self, call: Call, urgency: Urgency) -> bool:
+        """Take a place for a caller's own operation; it is its turn at once if nothing stands before it.
+
+        Returns:
+            Whether `pump` may start something now.
+        """
         now = self._time()
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call], since=now, began=now)
@@ -156,17 +160,21 @@ class LaneSender:
             call.turn = True
             if call.noted is not None:
                 self._remember_unnoted(lane, call.noted)
-        else:
-            self._queue(delivery, now)
+            return False
+        return self._queue(delivery, now) or not self._breaker.untroubled
 
     def queue(self, call: Call, urgency: Urgency) -> Delivery:
         """Take a place for a call that no task waits for. `pump` starts it."""
         lane, chat = way_of(call.operation)
-        call.delivery = Delivery(lane, urgency, chat, [call])
-        return self._queue(call.delivery, self._time())
+        delivery = call.delivery = Delivery(lane, urgency, chat, [call])
+        self._queue(delivery, self._time())
+        return delivery
 
-    def _queue(self, delivery: Delivery, now: float) -> Delivery:
-        """Put a new one at the end of its lane; return it, or the edit there whose place it takes."""
+    def _queue(self, delivery: Delivery, now: float) -> bool:
+        """Put a new one at the end of its lane, or let it take over the place of the edit there.
+
+        Returns: as `enter`.
+        """
         call, after = delivery.call, None
         if isinstance(call.operation, EditMessage):
             if delivery.urgency is not Urgency.BESIDE:
@@ -177,13 +185,13 @@ class LaneSender:
         if last is not None and last.takes(call.operation):
             self.lanes.hasten(last, delivery.urgency, now)
             last.join(call)
-            delivery = last
+            delivery, may_start = last, True
         else:
             delivery.since = now
-            self.lanes.queue(delivery, now)
+            may_start = self.lanes.queue(delivery, now)
         if after is not None:
             self._let_wait(delivery, after)
-        return delivery
+        return may_start
 
     def _let_wait(self, later: Delivery, earlier: Delivery) -> None:
         """Send an edit only when the attempt at an earlier one of the same message has ended."""
