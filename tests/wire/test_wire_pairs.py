@@ -36,7 +36,24 @@ FORM = "application/x-www-form-urlencoded"
 SENDER = "%7B%22id%22%3A7%2C%22name%22%3A%22a%22%2C%22user%22%3A%22b%22%7D"
 USUAL = f"chat_id=5&type=text&data=hello+there&from={SENDER}"
 PIECES = st.sampled_from(
-    ["&", "=", "%3D", "%26", "%00", "%01", "\x01", "%0A", "\n", "%", "%2", "%g1", "%D8%B1", "5"]
+    [
+        "&",
+        "=",
+        "%3D",
+        "%26",
+        "%00",
+        "%01",
+        "\x01",
+        "%0A",
+        "\n",
+        "%",
+        "%2",
+        "%g1",
+        "%D8%B1",
+        "ر",
+        "\ufeff",
+        "5",
+    ]
 )
 
 

@@ -346,7 +346,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     What it reads, the way for all the others would read as the same: whatever is in the least unusual is
     theirs. Here one pass undoes all escapes, and each check is made once.
     """
-    if content_type != "application/x-www-form-urlencoded" or not body.isascii():
+    if content_type != "application/x-www-form-urlencoded":
         return None
     if b"\0" in body or b"\1" in body or _NOT_USUAL.search(body):
         return None

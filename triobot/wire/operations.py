@@ -69,6 +69,16 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
         check_content("data", value)
 
 
+def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Check all that hangs below a message: at most of them nothing does."""
+    if instance.reply_keyboard is not None:
+        check_is_a("reply_keyboard", instance.reply_keyboard, ReplyKeyboard)
+    if instance.inline_keyboard is not None:
+        check_is_a("inline_keyboard", instance.inline_keyboard, InlineKeyboard)
+    if instance.form is not None:
+        check_is_a("form", instance.form, Form)
+
+
 @final
 @attrs.frozen
 class SendMessage(Operation[Sent]):
@@ -83,15 +93,7 @@ class SendMessage(Operation[Sent]):
     content: Content = attrs.field(validator=_is_content, repr=False)
     reply_keyboard: ReplyKeyboard | None = None
     inline_keyboard: InlineKeyboard | None = None
-    form: Form | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.reply_keyboard is not None:
-            check_is_a("reply_keyboard", self.reply_keyboard, ReplyKeyboard)
-        if self.inline_keyboard is not None:
-            check_is_a("inline_keyboard", self.inline_keyboard, InlineKeyboard)
-        if self.form is not None:
-            check_is_a("form", self.form, Form)
+    form: Form | None = attrs.field(default=None, validator=_are_below)
 
 
 def _is_new_content(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
