@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from triobot.errors import ConfigError
 from triobot.seams import OverQuota, Quota
 from triobot.store.lock import check_filesystem, filesystem_of
-from triobot.store.statements import Tally
+from triobot.store.rules import Tally
 from triobot.wire.ids import ChatId
 
 EVENTS = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9), st.sampled_from([1, -1])), max_size=20)

@@ -8,18 +8,21 @@ minute, because losing a message is worse than hearing it twice.
 
 A request that could not be read is kept so that an operator sees what the platform sent. Whoever knows the
 webhook's address can fill that ring, so it is small, its rows are cut, and the oldest go first.
+
+`Tally` counts what waits in memory, so that quota and statistics cost no query. Transactions fail, and counts
+must fail with them: every change is noted until `settle`, and `undo` takes back what came after a mark.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
 from ..money import MovePayment
-from ..seams import Arrival, KeepRaw, Write
+from ..seams import Arrival, KeepRaw, OverQuota, Quota, StoreStatistics, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
@@ -126,3 +129,86 @@ class Retention:
 
 RETENTION: Final = Retention()
 """The default: a week for each."""
+
+
+Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
+
+
+@final
+class Tally:
+    """Counts that can be taken back."""
+
+    def __init__(self) -> None:
+        self._totals: dict[Total, int] = {
+            "inbox": 0,
+            "inbox_bytes": 0,
+            "raw": 0,
+            "raw_bytes": 0,
+            "conversations": 0,
+            "parked": 0,
+        }
+        self._chats: dict[ChatId, int] = {}
+        self._changes: list[tuple[Total | ChatId, int]] = []
+
+    def __getitem__(self, total: Total) -> int:
+        return self._totals[total]
+
+    def waiting(self, chat_id: ChatId) -> int:
+        """Return how many events of this chat wait."""
+        return self._chats.get(chat_id, 0)
+
+    def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
+        """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
+        bytes_ = sign * size
+        self._changes.extend([("inbox", sign), ("inbox_bytes", bytes_), (chat_id, sign)])
+        self._totals["inbox"] += sign
+        self._totals["inbox_bytes"] += bytes_
+        self._count_of_chat(chat_id, sign)
+
+    def add(self, total: Total, amount: int) -> None:
+        """Change a total."""
+        self._changes.append((total, amount))
+        self._totals[total] += amount
+
+    def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
+        """Return why an event of `size` bytes can't be taken now, or None."""
+        if self._totals["inbox_bytes"] + size > quota.bytes_in_all:
+            return OverQuota(whole=True)
+        if self._chats.get(chat_id, 0) >= quota.events_per_chat:
+            return OverQuota(whole=False)
+        return None
+
+    def mark(self) -> int:
+        """Return a point to which `undo` can come back; 0 is the last `settle`."""
+        return len(self._changes)
+
+    def undo(self, mark: int = 0) -> None:
+        """Take back every change since `mark`."""
+        for key, amount in reversed(self._changes[mark:]):
+            if isinstance(key, str):
+                self._totals[key] -= amount
+            else:
+                self._count_of_chat(key, -amount)
+        del self._changes[mark:]
+
+    def settle(self) -> None:
+        """Settle every change so far: it is durable and can't be taken back."""
+        self._changes.clear()
+
+    def statistics(self) -> StoreStatistics:
+        """Return the totals as the store's statistics."""
+        return StoreStatistics(
+            inbox=self["inbox"],
+            inbox_bytes=self["inbox_bytes"],
+            raw=self["raw"],
+            conversations=self["conversations"],
+            parked=self["parked"],
+        )
+
+    def _count_of_chat(self, chat_id: ChatId, amount: int) -> None:
+        left = self._chats.get(chat_id, 0) + amount
+        if left:
+            self._chats[chat_id] = left
+        else:
+            # A chat without events leaves no trace: there may be millions of them.
+            self._chats.pop(chat_id, None)

@@ -59,7 +59,7 @@ from .payment_rows import MoneyTables
 from .rules import RETENTION, Retention, names_chat, tell_moved
 from .schema import MIGRATIONS, Migration, Stamp
 from .statements import Tables
-from .writer import AnyWriter, Arriving, Writer
+from .writer import AnyWriter, Arriving, AskedJob, Writer
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -372,8 +372,14 @@ class SqliteStore:
         def announce(_: None) -> None:
             tell_moved(moved)
 
-        await self._writer.ask(
-            work, writes=True, size=lambda: size_of(admitted), announce=announce if moved else None
+        await self._writer.do(
+            AskedJob(
+                work,
+                writes=True,
+                size=lambda: size_of(admitted),
+                announce=announce if moved else None,
+                among_others=lambda tables: tables.apply_all(admitted, now),
+            )
         )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:

@@ -5,9 +5,6 @@ A new kind of write is one method here and one line in `apply`; those of money a
 
 What one event costs must not grow with the number of conversations that are parked around it: every statement
 of its path finds its rows by a primary key or by an index that holds only what isn't at rest.
-
-`Tally` counts what waits in memory, so that quota and statistics cost no query. Transactions fail, and counts
-must fail with them: every change is noted until `settle`, and `undo` takes back what came after a mark.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Final, Literal, TypeAlias, assert_never, final
+from typing import Final, TypeAlias, assert_never, final
 
 from ..errors import JournalConflictError, LeaseLostError, RedeliveredError
 from ..journals import (
@@ -53,12 +50,10 @@ from ..seams import (
     InboxRow,
     KeepRaw,
     OpenBroadcast,
-    OverQuota,
     PutData,
     PutSetting,
     Quota,
     Redelivered,
-    StoreStatistics,
     TurnBroadcast,
     Write,
 )
@@ -71,6 +66,7 @@ from .rules import (
     UNSURE_BEFORE_A_CRASH,
     Delivery,
     Retention,
+    Tally,
     cutoff,
     is_redelivery,
     overflows,
@@ -94,6 +90,10 @@ _APPEND: Final = (
     "INSERT INTO journal (conversation, n, size, records) SELECT ?1, ?2, ?3, ?4"
     " WHERE ?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
+)
+_STANDING: Final = (
+    "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? THEN in_hand ELSE 0 END, updated_at = ?"
+    " WHERE id = ? AND ended_at IS NULL"
 )
 _POSITION: Final = (
     "coalesce((SELECT n + size FROM journal WHERE conversation = id ORDER BY n DESC LIMIT 1), 0)"
@@ -127,91 +127,12 @@ LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND en
 """True in SQL if a chat has conversations that have not ended; the chat's id is to be put in."""
 
 
-Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversations", "parked"]
-
-
 class OneByOneError(Exception):
     """What comes together can't be done together; nothing of it may stay."""
 
 
-@final
-class Tally:
-    """Counts that can be taken back."""
-
-    def __init__(self) -> None:
-        self._totals: dict[Total, int] = {
-            "inbox": 0,
-            "inbox_bytes": 0,
-            "raw": 0,
-            "raw_bytes": 0,
-            "conversations": 0,
-            "parked": 0,
-        }
-        self._chats: dict[ChatId, int] = {}
-        self._changes: list[tuple[Total | ChatId, int]] = []
-
-    def __getitem__(self, total: Total) -> int:
-        return self._totals[total]
-
-    def waiting(self, chat_id: ChatId) -> int:
-        """Return how many events of this chat wait."""
-        return self._chats.get(chat_id, 0)
-
-    def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
-        """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
-        bytes_ = sign * size
-        self._changes.extend([("inbox", sign), ("inbox_bytes", bytes_), (chat_id, sign)])
-        self._totals["inbox"] += sign
-        self._totals["inbox_bytes"] += bytes_
-        self._count_of_chat(chat_id, sign)
-
-    def add(self, total: Total, amount: int) -> None:
-        """Change a total."""
-        self._changes.append((total, amount))
-        self._totals[total] += amount
-
-    def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
-        """Return why an event of `size` bytes can't be taken now, or None."""
-        if self._totals["inbox_bytes"] + size > quota.bytes_in_all:
-            return OverQuota(whole=True)
-        if self._chats.get(chat_id, 0) >= quota.events_per_chat:
-            return OverQuota(whole=False)
-        return None
-
-    def mark(self) -> int:
-        """Return a point to which `undo` can come back; 0 is the last `settle`."""
-        return len(self._changes)
-
-    def undo(self, mark: int = 0) -> None:
-        """Take back every change since `mark`."""
-        for key, amount in reversed(self._changes[mark:]):
-            if isinstance(key, str):
-                self._totals[key] -= amount
-            else:
-                self._count_of_chat(key, -amount)
-        del self._changes[mark:]
-
-    def settle(self) -> None:
-        """Settle every change so far: it is durable and can't be taken back."""
-        self._changes.clear()
-
-    def statistics(self) -> StoreStatistics:
-        """Return the totals as the store's statistics."""
-        return StoreStatistics(
-            inbox=self["inbox"],
-            inbox_bytes=self["inbox_bytes"],
-            raw=self["raw"],
-            conversations=self["conversations"],
-            parked=self["parked"],
-        )
-
-    def _count_of_chat(self, chat_id: ChatId, amount: int) -> None:
-        left = self._chats.get(chat_id, 0) + amount
-        if left:
-            self._chats[chat_id] = left
-        else:
-            # A chat without events leaves no trace: there may be millions of them.
-            self._chats.pop(chat_id, None)
+def _standing(write: PutStanding) -> tuple[object, ...]:
+    return int(write.unfinished), write.wake_at, int(write.unfinished), write.at, write.conversation
 
 
 @final
@@ -259,6 +180,33 @@ class JournalTables:
             case _:
                 assert_never(write)
 
+    def append_all(self, writes: Sequence[AppendRecords]) -> None:
+        """Add records to many journals, as `apply` does for one.
+
+        Raises:
+            OneByOneError: not all of them can be added.
+        """
+        rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
+        self._do_all(_APPEND, rows, writes)
+
+    def put_all_standing(self, writes: Sequence[PutStanding]) -> None:
+        """Say where many conversations stand, as `apply` does for one.
+
+        Raises:
+            OneByOneError: one of them is over.
+        """
+        self._do_all(f"UPDATE conversations SET {_STANDING}", [_standing(write) for write in writes], writes)
+
+    def _do_all(
+        self,
+        statement: str,
+        rows: Sequence[tuple[object, ...]],
+        writes: Sequence[AppendRecords | PutStanding],
+    ) -> None:
+        stale = any(write.lease != self.lease for write in writes)
+        if stale or self._sql.executemany(statement, rows).rowcount != len(rows):
+            raise OneByOneError
+
     def _begin(self, write: BeginConversation) -> None:
         begun = self._sql.execute(
             "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished,"
@@ -295,11 +243,8 @@ class JournalTables:
         )
 
     def _put_standing(self, write: PutStanding) -> None:
-        self._update(
-            write.conversation,
-            "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? THEN in_hand ELSE 0 END, updated_at = ?",
-            (int(write.unfinished), write.wake_at, int(write.unfinished), write.at),
-        )
+        if not self._sql.execute(f"UPDATE conversations SET {_STANDING}", _standing(write)).rowcount:
+            raise JournalConflictError(write.conversation, "is over")
 
     def _update(self, conversation: ConversationId, what: str, values: tuple[object, ...]) -> None:
         changed = self._sql.execute(
@@ -579,9 +524,7 @@ class Tables:
                 raise OneByOneError
             alone.append(not self.tally.waiting(chat_id))
             self.tally.count_event(chat_id, size, sign=1)
-        keys = [(one.key, one.at, int(one.once)) for one, _, _ in coming if one.key is not None]
-        if keys and self._sql.executemany(_NOTE_NEW, keys).rowcount != len(keys):
-            raise OneByOneError
+        self._note_new([arrival for arrival, _, _ in coming])
         seq, rows = self._read_last_seq(), list[InboxRow]()
         for (arrival, _, beginning), is_alone in zip(coming, alone, strict=True):
             begins = self._begin(arrival, beginning, alone=is_alone)
@@ -619,6 +562,53 @@ class Tables:
         self.tally.undo(mark)
         self._alone.clear()
         self._alive_at, self._last_seq = 0, None
+
+    def apply_all(self, writes: Sequence[Write], now: int) -> None:
+        """Do these writes; those of the kinds that each turn brings, with a statement for each kind.
+
+        Which of those comes first makes no difference: they are in different tables.
+
+        Raises:
+            OneByOneError: one of them can't be done.
+        """
+        taken, consumed = list[Arrival](), list[int]()
+        appended, standing = list[AppendRecords](), list[PutStanding]()
+
+        def do_usual() -> None:
+            if taken:
+                self._note_new(taken)
+                for arrival in taken:
+                    self._is_group(arrival)
+                taken.clear()
+            if consumed:
+                self._consume(consumed)
+                consumed.clear()
+            if appended:
+                self.journals.append_all(appended)
+                appended.clear()
+            if standing:
+                self.journals.put_all_standing(standing)
+                standing.clear()
+
+        for write in writes:
+            if isinstance(write, AppendRecords):
+                appended.append(write)
+            elif isinstance(write, PutStanding):
+                standing.append(write)
+            elif isinstance(write, Accept):
+                taken.append(write.arrival)
+            elif isinstance(write, Consume):
+                consumed += write.seqs
+            else:
+                do_usual()
+                self.apply(write, now)
+        do_usual()
+
+    def _note_new(self, arrivals: Sequence[Arrival]) -> None:
+        """Note the keys of arrivals none of which is here already."""
+        keys = [(one.key, one.at, int(one.once)) for one in arrivals if one.key is not None]
+        if keys and self._sql.executemany(_NOTE_NEW, keys).rowcount != len(keys):
+            raise OneByOneError
 
     def apply(self, write: Write, now: int) -> None:
         """Do one write."""

@@ -95,6 +95,10 @@ class Job(Generic[R]):
         """Do it, in the writer's thread; it may be run twice, and only the last run counts."""
         raise NotImplementedError
 
+    def run_among_others(self, tables: Tables) -> R:
+        """Do it in fewer statements, if that goes well, and raise otherwise: then all is done one by one."""
+        return self.run(tables)
+
     def size(self) -> int:
         """Return, in the writer's thread, roughly how many bytes it brings."""
         return 0
@@ -107,7 +111,7 @@ class Job(Generic[R]):
 class AskedJob(Job[R]):
     """What a caller asks for; see `Writer.ask`."""
 
-    __slots__ = ("_announce", "_size", "_work", "writes")
+    __slots__ = ("_among_others", "_announce", "_size", "_work", "writes")
 
     def __init__(
         self,
@@ -115,8 +119,10 @@ class AskedJob(Job[R]):
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
+        among_others: Callable[[Tables], R] | None = None,
     ) -> None:
         self.error = self.task = None
+        self._among_others = among_others or work
         self._work = work
         self.writes = writes
         self._size = size
@@ -124,6 +130,9 @@ class AskedJob(Job[R]):
 
     def run(self, tables: Tables) -> R:
         return self._work(tables)
+
+    def run_among_others(self, tables: Tables) -> R:
+        return self._among_others(tables)
 
     def size(self) -> int:
         return 0 if self._size is None else self._size()
@@ -263,7 +272,7 @@ class Transactions:
                     continue
                 for work in jobs:
                     writing = work.writes
-                    work.answer = work.run(self._tables)
+                    work.answer = work.run_among_others(self._tables)
         except Exception as error:
             self._verdict(error, writing=writing)
             self._roll_back()
