@@ -23,6 +23,7 @@ from ..wire.encode import encode_error, encode_result
 from ..wire.ids import as_message_id, as_recipient
 from ..wire.operations import EditMessage, Upload
 from .blobs import FileTooLargeError
+from .door import AsgiApp, Message, Receive, Send, send_json
 from .exchange import Exchange, Logged
 from .performing import Refusal, invalid, kind_of
 
@@ -33,26 +34,48 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 # Seen live: an upload that is too big, or of the wrong kind, is answered 500.
 _TOO_LARGE: Final = Refusal(500, "the file is too large")
+_STRANGER: Final = Refusal(403, "token is not valid")
 
 Fields = list[tuple[str, str]]
+Answer = tuple[int, bytes]
+"""The status, and the body, which is JSON."""
+
+
+def operations_app(exchange: Exchange, token: str) -> AsgiApp:
+    """Return an ASGI application that performs operations but for uploads, for one bot's token.
+
+    Beside the routes of `platform_blueprint`: a test's turn has several operations, and no need for a router.
+    """
+    expected = token.encode()
+
+    async def perform(scope: Message, receive: Receive, send: Send) -> None:
+        path = str(scope["path"]).strip("/")
+        headers = dict(cast("list[tuple[bytes, bytes]]", scope["headers"]))
+        if not hmac.compare_digest(headers.get(b"token", b""), expected):
+            answer = _refuse(exchange, path, [], _STRANGER)
+        else:
+            try:
+                fields = await _fields(exchange, headers.get(b"content-type", b"").decode("latin-1"), receive)
+            except RemoteProtocolError as error:
+                answer = _refuse(exchange, path, [], invalid(error.field))
+            else:
+                answer = _perform(exchange, path, fields)
+        await send_json(send, *answer)
+
+    return perform
 
 
 def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
-    """Return the platform's routes, which take one bot's token."""
+    """Return the platform's routes besides `operations_app`; uploads are for one bot's token."""
     blueprint = Blueprint("platform", __name__)
     expected = token.encode()
 
-    async def perform(operation: str) -> Response:
-        path = operation.strip("/")
-        if not hmac.compare_digest(request.headers.get("token", "").encode(), expected):
-            return _refuse(exchange, path, [], Refusal(403, "token is not valid"))
-        if path == Upload.path:
-            return await _upload(exchange)
-        try:
-            fields = await _fields(exchange)
-        except RemoteProtocolError as error:
-            return _refuse(exchange, path, [], invalid(error.field))
-        return _perform(exchange, path, fields)
+    async def upload(operation: str) -> Response:
+        if hmac.compare_digest(request.headers.get("token", "").encode(), expected):
+            status, body = await _upload(exchange)
+        else:
+            status, body = _refuse(exchange, operation.strip("/"), [], _STRANGER)
+        return Response(body, status, content_type=_JSON)
 
     async def file(file_id: str, name: str) -> Response:
         return _file(exchange, file_id)
@@ -62,12 +85,12 @@ def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
         return Response("Top up this wallet in the emulator.\n", 200, content_type="text/plain")
 
     blueprint.add_url_rule("/charge/<int:user_id>", view_func=charge, methods=["GET"])
-    blueprint.add_url_rule("/<path:operation>", view_func=perform, methods=["POST"])
+    blueprint.add_url_rule("/<path:operation>", view_func=upload, methods=["POST"])
     blueprint.add_url_rule("/files/<file_id>/<path:name>", view_func=file, methods=["GET"])
     return blueprint
 
 
-def _perform(exchange: Exchange, path: str, fields: Fields) -> Response:
+def _perform(exchange: Exchange, path: str, fields: Fields) -> Answer:
     try:
         operation = decode_operation(path, fields, edited_type=_edited(exchange, path, fields))
     except RemoteProtocolError as error:
@@ -77,7 +100,7 @@ def _perform(exchange: Exchange, path: str, fields: Fields) -> Response:
     if isinstance(answer, Refusal):
         return _refuse(exchange, path, fields, answer)
     _log(exchange, path, fields, 200)
-    return Response(encode_result(operation, answer), 200, content_type=_JSON)
+    return 200, encode_result(operation, answer)
 
 
 def _edited(exchange: Exchange, path: str, fields: Fields) -> str:
@@ -91,16 +114,19 @@ def _edited(exchange: Exchange, path: str, fields: Fields) -> str:
         return "text"
 
 
-async def _fields(exchange: Exchange) -> Fields:
-    body = bytearray()
-    async for chunk in request.body:
-        body += chunk
+async def _fields(exchange: Exchange, content_type: str, receive: Receive) -> Fields:
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += cast("bytes", message.get("body", b""))
+        more = bool(message.get("more_body", False))
         if len(body) > LONGEST_FORM:
             raise RemoteProtocolError("body", f"must be at most {LONGEST_FORM} bytes")
+    kind = content_type.partition(";")[0].strip().lower()
     try:
-        if request.mimetype == _JSON and exchange.world.switches.json_operations:
+        if kind == _JSON and exchange.world.switches.json_operations:
             return _from_json(body.decode())
-        if request.mimetype == _FORM:
+        if kind == _FORM:
             return parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
     except (ValueError, RecursionError):
         raise RemoteProtocolError("body", "must be readable") from None
@@ -119,7 +145,7 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-async def _upload(exchange: Exchange) -> Response:
+async def _upload(exchange: Exchange) -> Answer:
     try:
         files = await request.files
     except RequestEntityTooLarge:
@@ -138,7 +164,7 @@ async def _upload(exchange: Exchange) -> Response:
     finally:
         part.close()
     _log(exchange, Upload.path, log, 200)
-    return Response(descriptor.json, 200, content_type=_JSON)
+    return 200, descriptor.json.encode()
 
 
 def _file(exchange: Exchange, file_id: str) -> Response:
@@ -174,10 +200,9 @@ def _span(asked: str, size: int) -> tuple[int, int] | None:
     return (first, last) if first <= last else None
 
 
-def _refuse(exchange: Exchange, path: str, fields: Fields, refusal: Refusal) -> Response:
+def _refuse(exchange: Exchange, path: str, fields: Fields, refusal: Refusal) -> Answer:
     _log(exchange, path, fields, refusal.status)
-    body = encode_error(refusal.reason, exchange.world.letters())
-    return Response(body, refusal.status, content_type=_JSON)
+    return refusal.status, encode_error(refusal.reason, exchange.world.letters())
 
 
 def _log(exchange: Exchange, path: str, fields: Fields, status: int) -> None:

@@ -172,7 +172,11 @@ async def _drain(receive: Receive) -> None:
 
 
 async def _answer(send: Send, status: int, reason: str) -> None:
-    body = encode_error(reason)
+    await send_json(send, status, encode_error(reason))
+
+
+async def send_json(send: Send, status: int, body: bytes) -> None:
+    """Answer with a JSON body."""
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -24,10 +24,11 @@ from werkzeug.wrappers import Response as Redirect
 from ..errors import ConfigError
 from ..wire.encode import Body, encode_error, encode_event
 from ..wire.events import Event
-from .api import platform_blueprint
+from ..wire.operations import Upload
+from .api import operations_app, platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
-from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, RequestGuard
+from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
 from .exchange import Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
 from .follower import stream_blueprint
@@ -153,6 +154,14 @@ def make_app(
             app.register_blueprint(_behind_the_door(blueprint))
         app.register_blueprint(page_blueprint())
     app.register_blueprint(platform_blueprint(exchange, token))
+    routed, perform = cast("AsgiApp", app.asgi_app), operations_app(exchange, token)
+
+    async def front(scope: Message, receive: Receive, send: Send) -> None:
+        asks = scope["type"] == "http" and scope["method"] == "POST" and not scope.get(MAY_CONTROL)
+        face = perform if asks and str(scope["path"]).strip("/") != Upload.path else routed
+        await face(scope, receive, send)
+
+    app.asgi_app = front  # type: ignore[assignment]  # Quart's documented place for a middleware
     return RequestGuard(
         cast("AsgiApp", app),
         plan=exchange.plan,
