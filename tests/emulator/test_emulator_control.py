@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
@@ -108,6 +109,22 @@ async def test_groups_have_one_chat_for_all(tmp_path: Path) -> None:
         with pytest.raises(AppError, match="409: not a member"):
             await ali.says("hi")
         nursery.cancel_scope.cancel()
+
+
+async def test_a_look_has_as_many_messages_as_are_asked_for(tmp_path: Path) -> None:
+    """All its changes come with any of them."""
+    async with emulated(tmp_path) as platform:
+        ali = await joined(platform)
+        for text in ("one", "two", "three"):
+            await ali.says(text)
+
+        async def look(**query: int) -> tuple[list[str], int]:
+            screen = cast("dict[str, Any]", await platform.app.get(f"users/{ali.id}/chat", query))
+            return [shown["content"]["text"] for shown in screen["messages"]], len(screen["changes"])
+
+        assert await look(after=0) == (["one", "two", "three"], 4)
+        assert await look(after=0, newest=2) == (["two", "three"], 4)
+        assert await look(after=0, newest=0) == ([], 4)
 
 
 async def test_sees_waits_for_what_comes_later(

@@ -23,8 +23,9 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``POST users/<id>/pay``               the newest button; or ``label``, ``message``; or ``invoice`` (an id) or
                                       ``newest_invoice: true``; ``code``, ``taken``, ``amount``
 ``POST users/<id>/top-up``            ``IRR``, ``coin``
-``GET  users/<id>/chat``              ``?chat=&after=&wait=``: the chat, and its changes behind ``after``;
-                                      waits at most ``wait`` seconds (60) until there is one
+``GET  users/<id>/chat``              ``?chat=&after=&wait=&newest=``: the chat with its newest messages (50),
+                                      and its changes behind ``after``; waits at most ``wait`` seconds (60)
+                                      until there is one
 ``GET  payments``                     every payment button and invoice, with its state
 ``GET  faults``, ``POST faults``      the fields of `EventFault` if there is ``type``, else of `Fault`
 ``POST faults/clear``
@@ -80,7 +81,7 @@ from .follower import NEWEST, NEWEST_CALLS, view_history
 from .pusher import PushQueueFullError
 from .script import ENDS, PersonAct, write_test
 from .traffic import view_calls
-from .views import JsonObject, view_bill, view_chat, view_user
+from .views import SHOWN, JsonObject, view_bill, view_chat, view_user
 from .world import ImpossibleActError, NotShownError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
@@ -624,7 +625,7 @@ class PersonControl:
         return self._do(lambda now: acts.top_up(self._world, user, now, irr=irr, coin=coin))
 
     async def chat(self, user: User, asked: Asked) -> JsonValue:
-        asked.only(("chat", "after", "wait"))
+        asked.only(("chat", "after", "wait", "newest"))
         given = {name: as_number(name, value) for name, value in asked.values().items()}
         chat = self._world.chat(ChatId(given.get("chat", user.chat_id)))
         if user.id not in chat.members and chat.id != user.chat_id:
@@ -634,7 +635,8 @@ class PersonControl:
             while not any(change.what.chat_id == chat.id for change in self._world.changes(seen)):
                 seen = max(seen, self._world.seq)
                 await self._exchange.wait_change(seen)
-        return view_chat(self._world, chat, self._exchange.clock.now(), after=after)
+        newest = min(max(given.get("newest", SHOWN), 0), SHOWN)
+        return view_chat(self._world, chat, self._exchange.clock.now(), after=after, newest=newest)
 
 
 def _nothing(label: str, chat: PlatformChat) -> NoReturn:

@@ -31,6 +31,7 @@ from .control import LONGEST_WAIT, Asked, BadAskError, Given, PersonControl, Pla
 from .door import CONTROL_HEADER
 from .exchange import Exchange
 from .pusher import PushQueueFullError
+from .views import SHOWN
 from .world import ImpossibleActError, NotShownError
 
 FoundT = TypeVar("FoundT")
@@ -372,7 +373,7 @@ class Person:
         position, deadline = self._cursor, trio.current_time() + within
         while True:
             left = deadline - trio.current_time()
-            screen = await self._look(position, max(0, min(LONGEST_WAIT, math.ceil(left))))
+            screen = await self._look(position, max(0, min(LONGEST_WAIT, math.ceil(left))), newest=0)
             for change in cast("list[JsonObject]", screen["changes"]):
                 if (found := wanted(change)) is not None:
                     self._cursor = cast("int", change["seq"])
@@ -381,8 +382,8 @@ class Person:
             if left <= 0:
                 return None
 
-    async def _look(self, after: int, wait: int) -> JsonObject:
-        query = {"chat": self.chat_id, "after": after, "wait": wait}
+    async def _look(self, after: int, wait: int, *, newest: int = SHOWN) -> JsonObject:
+        query = {"chat": self.chat_id, "after": after, "wait": wait, "newest": newest}
         return cast("JsonObject", await self._app.get(f"users/{self.id}/chat", query))
 
     async def _not_seen(self, what: str) -> NotSeenError:

@@ -30,7 +30,7 @@ from .world import User, World
 
 JsonObject = dict[str, JsonValue]
 
-_SHOWN: Final = 50
+SHOWN: Final = 50
 
 
 def view_user(user: User) -> JsonObject:
@@ -141,8 +141,8 @@ def view_bill(bill: Bill, now: int) -> JsonObject:
     return {**attrs.asdict(bill), "state": bill.state(now)}
 
 
-def view_chat(world: World, chat: PlatformChat, now: int, *, after: int) -> JsonObject:
-    """Return a chat as it looks now, with what changed after the number `after`."""
+def view_chat(world: World, chat: PlatformChat, now: int, *, after: int, newest: int = SHOWN) -> JsonObject:
+    """Return a chat as it looks now, with so many of its `newest` messages, and what changed `after`."""
     changes = [view_change(change) for change in world.changes(after) if change.what.chat_id == chat.id]
     waiting = [pressed.callback_id for pressed in chat.pressed.values() if pressed.reply is None]
     return {
@@ -157,6 +157,6 @@ def view_chat(world: World, chat: PlatformChat, now: int, *, after: int) -> Json
         "invoices": [
             view_bill(bill, now) for bill in world.bills if bill.kind == "invoice" and bill.chat_id == chat.id
         ],
-        "messages": [view_entry(entry) for entry in list(chat.entries.values())[-_SHOWN:]],
+        "messages": [view_entry(entry) for entry in list(chat.entries.values())[-newest:]] if newest else [],
         "changes": list[JsonValue](changes),
     }
