@@ -291,6 +291,22 @@ async def test_nothing_is_restored_that_should_not_be(path: Path, backup: Path) 
     assert {file.name for file in path.parent.iterdir()} <= {"bot.db", "bot.db.lock", "other.db.lock"}
 
 
+async def test_what_was_noted_at_a_kill_is_none_of_a_backups(
+    path: Path, backup: Path, tmp_path: Path
+) -> None:
+    """A row that was dealt with after the backup, and of which only the notes know, is handled again."""
+    async with opened(path) as store:
+        row = await accepted(store, arrival())
+        await store.backup(backup)
+        assert store.note_consumed([row.seq])
+        killed = as_a_crash_leaves_it(path, tmp_path / "killed")
+
+    await restored(backup, killed)
+
+    async with opened(killed) as store:
+        assert [left.seq for left in await store.backlog(after=0, limit=9)] == [row.seq]
+
+
 async def test_a_store_that_is_beyond_repair_can_be_replaced(path: Path, backup: Path) -> None:
     async with opened(path) as store:
         await store.backup(backup)

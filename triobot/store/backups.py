@@ -208,6 +208,8 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     put_meta(copy, "epoch_at", str(now))
     # What was under way when the copy was made did not end there by a crash.
     put_meta(copy, "clean", str(now))
+    # What the run of the copy noted since is not true of it.
+    drop_meta(copy, "run")
     stop_after_restore(copy)
     drop_meta(copy, BACKUP)
     copy.execute("COMMIT")
