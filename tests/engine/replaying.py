@@ -13,10 +13,9 @@ from typing import final
 import attrs
 import trio
 
-from triobot.engine.codec import JSON, Codec
 from triobot.engine.core import End, Evicted
 from triobot.engine.host import Host
-from triobot.engine.records import ABSENT, Absent, Id, Node, Record, differs, times_of
+from triobot.engine.records import ABSENT, JSON, Absent, Codec, Id, Node, Record, differs, times_of
 from triobot.engine.run import Run
 from triobot.engine.snapshot import OpenOperation, Snapshot
 from triobot.errors import NondeterminismError

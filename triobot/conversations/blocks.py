@@ -21,7 +21,7 @@ from ..wire.events import Event, Press
 from .conversation import CodeTask, Conversation, fingerprint_of_call
 from .routes.filters import Filter, check_filter
 from .routes.routing import Watch
-from .running.branches import OperationKind, branch_of, enter_branch, leave_branch
+from .running.branches import OperationKind, code_tasks
 from .running.failures import happened
 from .running.leash import held
 
@@ -185,8 +185,7 @@ async def run_step(
     there.enter(OperationKind.STEP)
 
     async def body() -> T:
-        branch = branch_of(trio.lowlevel.current_task())
-        assert branch is not None
+        branch = code_tasks[trio.lowlevel.current_task()]
         if first is not None:
             await first()
         branch.in_step = True
@@ -257,11 +256,11 @@ class ChatNursery:
 
         async def child() -> None:
             task = trio.lowlevel.current_task()
-            enter_branch(task, CodeTask("child"))
+            code_tasks[task] = CodeTask("child")
             try:
                 await held(self._conversation.leash, fn(*args))
             finally:
-                leave_branch(task)
+                del code_tasks[task]
 
         self._nursery.start_soon(child)
 

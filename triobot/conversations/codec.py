@@ -10,8 +10,7 @@ from typing import Final, cast, final
 
 from .. import errors
 from ..engine import Codec
-from ..engine.codec import PLAIN
-from ..engine.records import Node
+from ..engine.records import PLAIN, Node
 from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
 from ..values import encode_value, node_of_value, register, value_of_node

@@ -5,8 +5,6 @@ code, run over its journal and then on. Read `records` first, then `run`, `core`
 `docs/engine.md` says what is recorded and how it replays.
 """
 
-from .codec import JSON as JSON
-from .codec import Codec as Codec
 from .core import LEFT as LEFT
 from .core import ContinuesAs as ContinuesAs
 from .core import Crashed as Crashed
@@ -20,6 +18,8 @@ from .host import Host as Host
 from .machine import Nursery as Nursery
 from .machine import Scope as Scope
 from .records import ABSENT as ABSENT
+from .records import JSON as JSON
+from .records import Codec as Codec
 from .records import Put as Put
 from .records import Record as Record
 from .records import decode_record as decode_record

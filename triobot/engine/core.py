@@ -29,7 +29,6 @@ from trio.lowlevel import (
 )
 
 from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError, UnrecordableError
-from .codec import JSON, PLAIN, Codec, Raises
 from .host import Host
 from .records import (
     CUT,
@@ -37,9 +36,13 @@ from .records import (
     FAILED,
     FORMAT,
     INTENDED,
+    JSON,
+    PLAIN,
     START,
+    Codec,
     Id,
     Node,
+    Raises,
     Record,
     check_journal,
     times_of,

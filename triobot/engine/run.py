@@ -35,13 +35,11 @@ from ..errors import (
     NonDurableCancelError,
     UnreadableRecordError,
 )
-from .codec import JSON, PLAIN, Codec, Raises
 from .core import (
     ADVICE,
     BREATH,
     GONE,
     LEFT,
-    Branch,
     Continue,
     ContinuesAs,
     Core,
@@ -70,16 +68,20 @@ from .records import (
     FAILED,
     INTENDED,
     INTERRUPTED,
+    JSON,
     KNOWN,
     NOTED,
     OUTCOMES,
     PATCHED,
+    PLAIN,
     READ,
     TURNS,
     WROTE,
+    Codec,
     Id,
     Node,
     Put,
+    Raises,
     Record,
     differs,
     drawn,
@@ -885,15 +887,11 @@ class Run(Core):
             self.live,
             tuple(
                 OpenBranch(branch.path, branch.place, in_branch.get(branch))
-                for branch in sorted(machine.branches, key=_key)
+                for branch in sorted(machine.branches, key=lambda branch: branch.key)
             ),
             tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in machine.blocks.values()),
             self.interrupted,
         )
-
-
-def _key(branch: Branch) -> tuple[int, ...]:
-    return branch.key
 
 
 def _open(op: Operation) -> OpenOperation:

@@ -35,7 +35,7 @@ from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
-from ..running.branches import enter_branch, leave_branch
+from ..running.branches import code_tasks
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
@@ -243,12 +243,12 @@ class Rerun(Host):
             return  # before it began
         self._there = there
         task = trio.lowlevel.current_task()
-        enter_branch(task, there.branch)
+        code_tasks[task] = there.branch
         try:
             try:
                 self._end = await self._leash.run(there.go_over(Chat(there)))
             finally:
-                leave_branch(task)
+                del code_tasks[task]
                 there.went_over()
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):

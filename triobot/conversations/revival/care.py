@@ -37,7 +37,7 @@ from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..data import of_authors, words_for
 from ..questions.tidying import Tidying
-from ..running.branches import CodeTask, branch_of, enter_branch, leave_branch
+from ..running.branches import CodeTask, code_tasks
 from ..running.lines import frames_of, steps_inner
 from ..services import Services
 from ..workload import Workload
@@ -141,7 +141,7 @@ class Care(trio.abc.Instrument):
         sent: Any = None
         error: BaseException | None = None
         _at_work.set((self, seq, task))
-        enter_branch(task, branch)
+        code_tasks[task] = branch
         try:
             while True:
                 at_work[RUNS] = seq
@@ -162,7 +162,7 @@ class Care(trio.abc.Instrument):
                     error = raised
         finally:
             self._wide.discard(task)
-            leave_branch(task)
+            del code_tasks[task]
             _at_work.set(None)  # else the task's context leads back here, until it is collected
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
@@ -374,7 +374,7 @@ def _is_within(task: trio.lowlevel.Task, own: trio.lowlevel.Task) -> bool:
 
 def _is_in_thread(task: trio.lowlevel.Task) -> bool:
     """Return whether a task in a step waits for a thread."""
-    branch = branch_of(task)
+    branch = code_tasks.get(task)
     if branch is not None and not branch.in_step:
         return False
     return any(frame.f_code is _THREAD for frame, _ in frames_of(task))

@@ -51,22 +51,8 @@ class CodeTask:
     in_step: bool = False
 
 
-_branches: Final[dict[trio.lowlevel.Task, CodeTask]] = {}
-
-
-def enter_branch(task: trio.lowlevel.Task, branch: CodeTask) -> None:
-    """Note that from now on this task runs a conversation's code."""
-    _branches[task] = branch
-
-
-def branch_of(task: trio.lowlevel.Task) -> CodeTask | None:
-    """Return the branch that a task runs, if it runs a conversation's code."""
-    return _branches.get(task)
-
-
-def leave_branch(task: trio.lowlevel.Task) -> None:
-    """Note that this task runs a conversation's code no more."""
-    _branches.pop(task, None)
+code_tasks: Final[dict[trio.lowlevel.Task, CodeTask]] = {}
+"""Trio's tasks that run a conversation's code now."""
 
 
 def refuse_conversations(what: str, instead: str) -> None:
@@ -80,7 +66,7 @@ def refuse_conversations(what: str, instead: str) -> None:
         ForeignTaskError: the current task is a conversation's, and runs no step.
     """
     try:
-        branch = _branches.get(trio.lowlevel.current_task())
+        branch = code_tasks.get(trio.lowlevel.current_task())
     except RuntimeError:  # no task: somebody looks before or after the run
         return
     if branch is not None and not branch.in_step:
