@@ -27,7 +27,7 @@ FILE = Upload.of(Image(Blob(b"x" * 200_000, "x.jpg")))
 @pytest.mark.parametrize("operation", [HELLO, FILE], ids=["form", "upload"])
 async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: SendMessage | Upload) -> None:
     transport = TrioTransport(connections=1)
-    pool = transport.connections.pool
+    pool = transport.connections
 
     async def answer(peer: Peer) -> None:
         while (request := await peer.read_request()) is not None:
@@ -45,7 +45,7 @@ async def test_a_cancellation_at_any_step_leaves_every_place_free(operation: Sen
             if step % 2:
                 pool.close_idle()
             over = await cancelled_at(step, partial(platform.perform, operation))  # type: ignore[arg-type]
-            assert (pool.taken, pool.waiting) == (pool.idle, 0)
+            assert (pool.taken, pool.waiting) == (pool.resting, 0)
             if over and step % 2:
                 break
         assert 3 < step < 299
@@ -99,7 +99,7 @@ async def test_a_write_that_fails_before_a_byte_left_is_repeated_elsewhere(idle:
         async with trio.open_nursery() as nursery:
             for _ in range(idle):
                 nursery.start_soon(platform.perform, HELLO)
-        for connection in transport.connections.pool._idle:
+        for connection in transport.connections._idle:
             made = connection._link
             # As if the other side had closed it between the look at it and the write.
             made.is_quiet = lambda: True  # type: ignore[method-assign]
@@ -107,7 +107,7 @@ async def test_a_write_that_fails_before_a_byte_left_is_repeated_elsewhere(idle:
         before = len(server.received)
         assert await platform.perform(HELLO) == Sent(7, 7)
         assert len(server.received) == before + 1
-        assert transport.connections.pool.taken == 1
+        assert transport.connections.taken == 1
 
 
 async def test_a_begun_request_is_carried_by_one_task_after_another() -> None:
@@ -160,4 +160,4 @@ async def test_a_begun_request_can_be_expired() -> None:
 
                 with pytest.raises(error, match="no answer within 3 seconds"):
                     await request.result()
-            assert transport.connections.pool.taken == 0
+            assert transport.connections.taken == 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.samples import examples
-from triobot.http.connections import Origin, Pool, Waiter
+from triobot.http.connections import Connections, Origin, Waiter
 
 ORIGINS = [Origin("http", "a", 1), Origin("http", "b", 1), Origin("https", "a", 1, "name")]
 MOST, MOST_IDLE, KEEP = 4, 3, 10.0
@@ -29,12 +31,12 @@ class PoolMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool: Pool[Fake] = Pool(most=MOST, most_idle=MOST_IDLE, keep_seconds=KEEP)
+        self.pool: Any = Connections(most=MOST, most_idle=MOST_IDLE, keep_seconds=KEEP)
         self.now = 0.0
         self.used: list[Fake] = []
         self.opening: list[Origin] = []
         self.idle: list[tuple[Fake, float]] = []
-        self.line: list[Waiter[Fake]] = []
+        self.line: list[Waiter] = []
 
     @rule(seconds=st.floats(0, 6))
     def time_passes(self, seconds: float) -> None:
@@ -59,11 +61,11 @@ class PoolMachine(RuleBasedStateMachine):
             self.opening.append(origin)
         else:
             assert len(self.used) + len(self.opening) == MOST, "nobody waits while there is a place"
-            waiter: Waiter[Fake] = Waiter(origin, lambda fake: self.woken(waiter, fake))
+            waiter: Waiter = Waiter(origin, lambda fake: self.woken(waiter, fake))
             self.pool.line_up(waiter)
             self.line.append(waiter)
 
-    def woken(self, waiter: Waiter[Fake], fake: Fake | None) -> None:
+    def woken(self, waiter: Waiter, fake: Fake | None) -> None:
         assert waiter is self.line.pop(0), "first come, first served"
         if fake is None:
             self.opening.append(waiter.origin)
@@ -111,7 +113,7 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         assert self.pool.taken == len(self.used) + len(self.opening) + len(self.idle) <= MOST
-        assert self.pool.idle == len(self.idle) <= MOST_IDLE
+        assert self.pool.resting == len(self.idle) <= MOST_IDLE
         assert self.pool.waiting == len(self.line)
         assert not any(fake.closed for fake, _ in self.idle)
 
@@ -136,7 +138,7 @@ def test_a_question_costs_the_same_however_many_are_idle() -> None:
         def close(self) -> None:
             self.closed = True
 
-    pool: Pool[Counting] = Pool(most=1000, most_idle=1000, keep_seconds=KEEP)
+    pool: Any = Connections(most=1000, most_idle=1000, keep_seconds=KEEP)
     for connection in [Counting() for _ in range(1000)]:
         assert pool.claim()
         pool.give_back(connection, 0.0)

@@ -108,7 +108,7 @@ async def test_a_request_that_is_cut_in_its_middle_ends_its_connection() -> None
         assert connection.may_have_left
         with pytest.raises(httpx.ReadError):
             await answered(transport, connection)
-        assert transport.connections.pool.taken == 0
+        assert transport.connections.taken == 0
 
 
 class Pieces:
@@ -166,7 +166,7 @@ async def test_a_body_must_be_as_long_as_it_says(content: list[bytes], length: s
     async with answering() as server, client(transport) as http:
         with pytest.raises(httpx.LocalProtocolError):
             await http.post(server.url, content=Pieces(*content), headers={"content-length": length})
-        assert transport.connections.pool.taken == 0
+        assert transport.connections.taken == 0
     assert server.requests == []
 
 
@@ -318,7 +318,7 @@ class TestTimeouts:
         async with answering(silent) as server, httpx.AsyncClient(transport=transport, timeout=QUICK) as http:
             with pytest.raises(httpx.ReadTimeout):
                 await http.get(server.url)
-            assert transport.connections.pool.taken == 0
+            assert transport.connections.taken == 0
 
     async def test_reading_a_body(self) -> None:
         async def half(peer: Peer, _: bytes) -> None:
@@ -329,7 +329,7 @@ class TestTimeouts:
         async with answering(half) as server, httpx.AsyncClient(transport=transport, timeout=QUICK) as http:
             with pytest.raises(httpx.ReadTimeout):
                 await http.get(server.url)
-            assert transport.connections.pool.taken == 0
+            assert transport.connections.taken == 0
 
     async def test_writing(self) -> None:
         listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
@@ -338,7 +338,7 @@ class TestTimeouts:
         async with httpx.AsyncClient(transport=transport, timeout=QUICK) as http:
             with pytest.raises(httpx.WriteTimeout):
                 await http.post(url, content=b"x" * 50_000_000)
-            assert transport.connections.pool.taken == 0
+            assert transport.connections.taken == 0
         await listener.aclose()
 
     async def test_connecting_and_waiting_in_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ class TestTimeouts:
             await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(httpx.PoolTimeout):
                 await http.get("http://x/", timeout=httpx.Timeout(5, pool=0.02))
-            assert (transport.connections.pool.taken, transport.connections.pool.waiting) == (1, 0)
+            assert (transport.connections.taken, transport.connections.waiting) == (1, 0)
             nursery.cancel_scope.cancel()
 
 
@@ -387,7 +387,7 @@ class TestLimits:
         async with answering() as one, answering() as other, client(transport) as http:
             for server in (one, other, one):
                 await http.get(server.url)
-            assert transport.connections.pool.taken == 1
+            assert transport.connections.taken == 1
 
         assert (one.peers, other.peers) == (2, 1)
 
@@ -467,13 +467,13 @@ class TestCancellation:
         )
         tls = None if certificates is None else certificates.server
         async with answering(_slow, tls=tls) as server, client(transport) as http:
-            pool = transport.connections.pool
+            pool = transport.connections
             for warm in (False, True):
                 for step in range(1, 200):
                     if not warm:
                         pool.close_idle()
                     over = await cancelled_at(step, partial(work, http, server.url))
-                    assert pool.taken == pool.idle
+                    assert pool.taken == pool.resting
                     assert pool.waiting == 0
                     if over:
                         break
@@ -494,7 +494,7 @@ class TestCancellation:
             await peer.stream.send_all(OK)
 
         transport = TrioTransport(connections=1)
-        pool = transport.connections.pool
+        pool = transport.connections
         async with answering(answer) as server, client(transport) as http:
             for step in range(1, 100):
                 release = trio.Event()
@@ -510,7 +510,7 @@ class TestCancellation:
                     nursery.start_soon(walk)
                     await trio.testing.wait_all_tasks_blocked(0.001)
                     release.set()
-                assert (pool.taken, pool.waiting) == (pool.idle, 0)
+                assert (pool.taken, pool.waiting) == (pool.resting, 0)
                 if over:
                     break
             assert 3 < step < 99
@@ -534,7 +534,7 @@ class TestTls:
         async with answering(tls=certificates.server) as server, client(transport) as http:
             with pytest.raises(httpx.ConnectError, match=r"(?i)hostname mismatch"):
                 await http.get(server.url)
-            assert transport.connections.pool.taken == 0
+            assert transport.connections.taken == 0
             named = {"sni_hostname": "other.test"}
             assert (await http.get(server.url, extensions=named)).text == "ok"
 
@@ -584,7 +584,7 @@ async def test_a_closed_transport_refuses() -> None:
     async with answering() as server, transport:
         await answered(transport, await post(transport, server.port))
         await transport.aclose()
-        assert transport.connections.pool.taken == 0
+        assert transport.connections.taken == 0
         with pytest.raises(trio.ClosedResourceError):
             await post(transport, server.port)
 

@@ -1,9 +1,9 @@
 """Opens a transport's connections, hands them out to requests, and takes them back.
 
-`Pool` keeps track of idle connections, taken places, and the requests in line for one; it waits for nothing.
-Each call of it costs the same however many connections there are: none looks at all of them. A *place* is the
-right to have a connection, open or being opened; there are `most` of them. A request that gets none waits in
-line. A connection that becomes free goes to the first in line, or is closed for it if it leads elsewhere.
+`Connections` keeps track of idle connections, taken places, and the requests in line for one. Its count costs
+the same however many connections there are: nothing looks at all of them. A *place* is the right to have a
+connection, open or being opened; there are `most` of them. A request that gets none waits in line. A
+connection that becomes free goes to the first in line, or is closed for it if it leads elsewhere.
 
 `ClientConnection` is one of them: it sends a request, reads its response, and tells whether another may
 follow. A failed write is no error yet: a server may refuse a long body early, answer and close, and that
@@ -17,7 +17,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Final, NamedTuple, TypeAlias, cast, final
 
 import attrs
 import httpx
@@ -51,151 +51,6 @@ class Origin(NamedTuple):
     host: str
     port: int
     name: str | None = None
-
-
-class Pooled(Protocol):
-    """What a pool needs of a connection."""
-
-    @property
-    def origin(self) -> Origin:
-        """Return where the connection leads."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection at once."""
-        ...
-
-
-C = TypeVar("C", bound=Pooled)
-
-
-@final
-@attrs.define(eq=False)
-class Waiter(Generic[C]):
-    """A request in line.
-
-    Attributes:
-        wake: called once, with a connection, or with None for a place to open one.
-    """
-
-    origin: Origin
-    wake: Callable[[C | None], None]
-
-
-@final
-class Pool(Generic[C]):
-    """The places and idle connections of one transport.
-
-    Args:
-        most: connections at once.
-        most_idle: how many of them may be idle; beyond it the oldest is closed.
-        keep_seconds: after so long an idle one is not used again.
-    """
-
-    def __init__(self, *, most: int, most_idle: int, keep_seconds: float) -> None:
-        self._most: Final = most
-        self._most_idle: Final = most_idle
-        self._keep_seconds: Final = keep_seconds
-        self._taken = 0
-        # Before this time none of the idle ones is too old.
-        self._look_at = 0.0
-        # All idle ones, the oldest first; and the same by origin, where the youngest is used first.
-        self._idle: OrderedDict[C, float] = OrderedDict()
-        self._by_origin: dict[Origin, OrderedDict[C, None]] = {}
-        self._line: OrderedDict[Waiter[C], None] = OrderedDict()
-
-    @property
-    def taken(self) -> int:
-        """Return the number of connections that are open or being opened, the idle ones included."""
-        return self._taken
-
-    @property
-    def idle(self) -> int:
-        """Return the number of connections that wait for a request."""
-        return len(self._idle)
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of requests in line."""
-        return len(self._line)
-
-    def take(self, origin: Origin, now: float) -> C | None:
-        """Take the idle connection that was used last; None if there is none."""
-        if now >= self._look_at:
-            self._close_expired(now)
-        ours = self._by_origin.get(origin)
-        if ours is None:
-            return None
-        connection, _ = ours.popitem()
-        del self._idle[connection]
-        if not ours:
-            del self._by_origin[origin]
-        return connection
-
-    def claim(self) -> bool:
-        """Take a place for a new connection, closing an idle one if need be; False if there is none."""
-        if self._taken < self._most:
-            self._taken += 1
-            return True
-        if self._idle:
-            self._forget_oldest().close()
-            return True
-        return False
-
-    def line_up(self, waiter: Waiter[C]) -> None:
-        """Add a request at the end of the line."""
-        self._line[waiter] = None
-
-    def leave(self, waiter: Waiter[C]) -> None:
-        """Take a request out of the line before its turn."""
-        del self._line[waiter]
-
-    def give_back(self, connection: C, now: float) -> None:
-        """Give a connection that can be used again to the first in line, or keep it idle."""
-        if self._line:
-            waiter, _ = self._line.popitem(last=False)
-            if waiter.origin == connection.origin:
-                waiter.wake(connection)
-            else:
-                connection.close()
-                waiter.wake(None)
-            return
-        self._idle[connection] = now
-        ours = self._by_origin.get(connection.origin)
-        if ours is None:
-            ours = self._by_origin[connection.origin] = OrderedDict()
-        ours[connection] = None
-        if len(self._idle) > self._most_idle:
-            self._forget_oldest().close()
-            self._taken -= 1
-
-    def free(self) -> None:
-        """Free the place of a connection that was closed or never opened; the first in line gets it."""
-        if self._line:
-            waiter, _ = self._line.popitem(last=False)
-            waiter.wake(None)
-        else:
-            self._taken -= 1
-
-    def close_idle(self) -> None:
-        """Close every idle connection."""
-        while self._idle:
-            self._forget_oldest().close()
-            self._taken -= 1
-
-    def _close_expired(self, now: float) -> None:
-        while self._idle and now - next(iter(self._idle.values())) > self._keep_seconds:
-            self._forget_oldest().close()
-            self._taken -= 1
-        self._look_at = next(iter(self._idle.values()), now) + self._keep_seconds
-
-    def _forget_oldest(self) -> C:
-        connection, _ = self._idle.popitem(last=False)
-        ours = self._by_origin[connection.origin]
-        del ours[connection]
-        if not ours:
-            del self._by_origin[connection.origin]
-        return connection
 
 
 @contextmanager
@@ -392,27 +247,59 @@ def _reason(error: BaseException) -> str:
 
 
 @final
+@attrs.define(eq=False)
+class Waiter:
+    """A request in line.
+
+    Attributes:
+        wake: called once, with a connection, or with None for a place to open one.
+    """
+
+    origin: Origin
+    wake: Callable[[ClientConnection | None], None]
+
+
+@final
 class Connections:
-    """The connections in use and idle; `pool` keeps the count."""
+    """The connections of one transport, in use and idle, its places, and the requests in line for one.
+
+    Args:
+        most: connections at once.
+        most_idle: how many of them may be idle; beyond it the oldest is closed.
+        keep_seconds: after so long an idle one is not used again.
+        context: for TLS; None: `default_context`.
+    """
 
     def __init__(
-        self, *, most: int, most_idle: int, keep_seconds: float, context: ssl.SSLContext | None
+        self,
+        *,
+        most: int,
+        most_idle: int,
+        keep_seconds: float,
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        self.pool: Final[Pool[ClientConnection]] = Pool(
-            most=most, most_idle=most_idle, keep_seconds=keep_seconds
-        )
         self._known: KnownAnswers = {}
         self._given_context = context
         self._closed = False
+        self._most: Final = most
+        self._most_idle: Final = most_idle
+        self._keep_seconds: Final = keep_seconds
+        self._taken = 0
+        # Before this time none of the idle ones is too old.
+        self._look_at = 0.0
+        # All idle ones, the oldest first; and the same by origin, where the youngest is used first.
+        self._idle: OrderedDict[ClientConnection, float] = OrderedDict()
+        self._by_origin: dict[Origin, OrderedDict[ClientConnection, None]] = {}
+        self._line: OrderedDict[Waiter, None] = OrderedDict()
 
     def close(self) -> None:
         """Close idle connections now, and the others once they come back; hand out no more."""
         self._closed = True
-        self.pool.close_idle()
+        self.close_idle()
 
     def idle(self, origin: Origin) -> ClientConnection | None:
         """Take an idle connection on which nothing has happened since; None if there is none."""
-        while (connection := self.pool.take(origin, trio.current_time())) is not None:
+        while (connection := self.take(origin, trio.current_time())) is not None:
             if connection.is_quiet():
                 return connection
             self.discard(connection)
@@ -433,7 +320,7 @@ class Connections:
             raise trio.ClosedResourceError(_CLOSED)
         if (connection := self.idle(origin)) is not None:
             return connection, False
-        if not self.pool.claim():
+        if not self.claim():
             with within(timeouts.get("pool"), httpx.PoolTimeout):
                 handed = await self._wait_in_line(origin)
             if handed is not None and handed.is_quiet() and not self._closed:
@@ -441,13 +328,13 @@ class Connections:
             if handed is not None:
                 handed.close()  # Its place is still ours.
             if self._closed:
-                self.pool.free()
+                self.free()
                 raise trio.ClosedResourceError(_CLOSED)
         try:
             with within(timeouts.get("connect"), httpx.ConnectTimeout):
                 link = await dial(origin, self._context, report)
         except BaseException:
-            self.pool.free()
+            self.free()
             raise
         return ClientConnection(origin, link, self._known), True
 
@@ -458,11 +345,11 @@ class Connections:
         def wake(connection: ClientConnection | None) -> None:
             trio.lowlevel.reschedule(task, outcome.Value(connection))
 
-        waiter: Waiter[ClientConnection] = Waiter(origin, wake)
-        self.pool.line_up(waiter)
+        waiter = Waiter(origin, wake)
+        self.line_up(waiter)
 
         def abort(raise_cancel: Callable[[], object]) -> trio.lowlevel.Abort:
-            self.pool.leave(waiter)
+            self.leave(waiter)
             return trio.lowlevel.Abort.SUCCEEDED
 
         # A task that has been rescheduled can't be cancelled before it runs: a connection that was handed
@@ -475,14 +362,109 @@ class Connections:
         It can be if both messages are complete, and both sides want it.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
-            self.pool.give_back(connection, trio.current_time())
+            self.give_back(connection, trio.current_time())
         else:
             self.discard(connection)
 
     def discard(self, connection: ClientConnection) -> None:
         """Close a connection, whatever was on it."""
         connection.close()
-        self.pool.free()
+        self.free()
 
     def _context(self) -> ssl.SSLContext:
         return default_context() if self._given_context is None else self._given_context
+
+    # --- the count: none of these waits, and none looks at all connections
+
+    @property
+    def taken(self) -> int:
+        """Return the number of connections that are open or being opened, the idle ones included."""
+        return self._taken
+
+    @property
+    def resting(self) -> int:
+        """Return the number of connections that wait for a request."""
+        return len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of requests in line."""
+        return len(self._line)
+
+    def take(self, origin: Origin, now: float) -> ClientConnection | None:
+        """Take the idle connection that was used last; None if there is none."""
+        if now >= self._look_at:
+            self._close_expired(now)
+        ours = self._by_origin.get(origin)
+        if ours is None:
+            return None
+        connection, _ = ours.popitem()
+        del self._idle[connection]
+        if not ours:
+            del self._by_origin[origin]
+        return connection
+
+    def claim(self) -> bool:
+        """Take a place for a new connection, closing an idle one if need be; False if there is none."""
+        if self._taken < self._most:
+            self._taken += 1
+            return True
+        if self._idle:
+            self._forget_oldest().close()
+            return True
+        return False
+
+    def line_up(self, waiter: Waiter) -> None:
+        """Add a request at the end of the line."""
+        self._line[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        """Take a request out of the line before its turn."""
+        del self._line[waiter]
+
+    def give_back(self, connection: ClientConnection, now: float) -> None:
+        """Give a connection that can be used again to the first in line, or keep it idle."""
+        if self._line:
+            waiter, _ = self._line.popitem(last=False)
+            if waiter.origin == connection.origin:
+                waiter.wake(connection)
+            else:
+                connection.close()
+                waiter.wake(None)
+            return
+        self._idle[connection] = now
+        ours = self._by_origin.get(connection.origin)
+        if ours is None:
+            ours = self._by_origin[connection.origin] = OrderedDict()
+        ours[connection] = None
+        if len(self._idle) > self._most_idle:
+            self._forget_oldest().close()
+            self._taken -= 1
+
+    def free(self) -> None:
+        """Free the place of a connection that was closed or never opened; the first in line gets it."""
+        if self._line:
+            waiter, _ = self._line.popitem(last=False)
+            waiter.wake(None)
+        else:
+            self._taken -= 1
+
+    def close_idle(self) -> None:
+        """Close every idle connection."""
+        while self._idle:
+            self._forget_oldest().close()
+            self._taken -= 1
+
+    def _close_expired(self, now: float) -> None:
+        while self._idle and now - next(iter(self._idle.values())) > self._keep_seconds:
+            self._forget_oldest().close()
+            self._taken -= 1
+        self._look_at = next(iter(self._idle.values()), now) + self._keep_seconds
+
+    def _forget_oldest(self) -> ClientConnection:
+        connection, _ = self._idle.popitem(last=False)
+        ours = self._by_origin[connection.origin]
+        del ours[connection]
+        if not ours:
+            del self._by_origin[connection.origin]
+        return connection
