@@ -281,6 +281,8 @@ class Connections:
         self._known: KnownAnswers = {}
         self._given_context = context
         self._closed = False
+        # Of the loop in which a connection was opened last: asked only while there is one.
+        self._time = trio.current_time
         self._most: Final = most
         self._most_idle: Final = most_idle
         self._keep_seconds: Final = keep_seconds
@@ -299,7 +301,7 @@ class Connections:
 
     def idle(self, origin: Origin) -> ClientConnection | None:
         """Take an idle connection on which nothing has happened since; None if there is none."""
-        while (connection := self.take(origin, trio.current_time())) is not None:
+        while self._idle and (connection := self.take(origin, self._time())) is not None:
             if connection.is_quiet():
                 return connection
             self.discard(connection)
@@ -336,6 +338,7 @@ class Connections:
         except BaseException:
             self.free()
             raise
+        self._time = trio.lowlevel.current_clock().current_time
         return ClientConnection(origin, link, self._known), True
 
     async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
@@ -362,7 +365,7 @@ class Connections:
         It can be if both messages are complete, and both sides want it.
         """
         if connection.reader.reusable and not connection.broken and not self._closed:
-            self.give_back(connection, trio.current_time())
+            self.give_back(connection, self._time())
         else:
             self.discard(connection)
 
