@@ -126,7 +126,7 @@ class JournalWriter(Host):
             raise LocalProtocolError("chat_id", "is another process's")
         self.durable = durable
         self.over = self.lost = False
-        self.repeated_ids: set[Id] = set()
+        self.repeated_ids = frozenset[Id]()
         self._there = there
         self._commits = there.work.commits
         self._lease = lease if row is None else row.lease
@@ -153,9 +153,9 @@ class JournalWriter(Host):
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
         # Those of which the store has a row beside the journal.
-        self._effects: set[str] = set()
+        self._effects = frozenset[str]()
         if there.stored is not None:
-            self._effects = {str(one[2]) for one in there.stored.records if one[0] in _BESIDE}
+            self._effects = frozenset([str(one[2]) for one in there.stored.records if one[0] in _BESIDE])
         self._watched: HearRecords | None = None
         if there.services.replays and durable:
             self._tell()
@@ -242,7 +242,7 @@ class JournalWriter(Host):
         return self._there.services.clock.jumped()
 
     def repeated(self, id: Id, kind: str) -> None:
-        self.repeated_ids.add(id)
+        self.repeated_ids |= {id}
         self._there.work.count("possible_repeat")
 
     def reworded(self, id: Id, kind: str) -> None:
@@ -355,13 +355,13 @@ class JournalWriter(Host):
         """Keep what is known of an effect beside the journal, until it has an outcome there."""
         keep = KeepIntent if tag == INTENDED else KeepResult
         own = str(record[2])
-        self._effects.add(own)
+        self._effects |= {own}
         text = encode_record(record)
         self._beside.append(keep(self._lease, self._id, self.run_number, own, time_of(record), text))
 
     def _drop_beside(self, own: str) -> None:
         if own in self._effects:
-            self._effects.remove(own)
+            self._effects -= {own}
             self._beside.append(DropEffects(self._lease, self._id, self.run_number, (own,)))
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
@@ -454,7 +454,7 @@ class JournalWriter(Host):
         """
         lease, id_, run, now, durable = self._lease, self._id, self.run_number, self.now(), self.durable
         if durable:
-            self._effects.add(str(operation))
+            self._effects |= {str(operation)}
 
         def keep(tag: str, node: Node) -> Sequence[KeepResult]:
             text = encode_record([KNOWN, now, operation, kind, "", tag, node])

@@ -132,7 +132,8 @@ class ChatLife:
         self.cursor = cursor
         self.latest = cursor
         self.behind = False
-        self.jumped: set[int] = set()
+        # Few chats ever need these, and an empty set takes 216 bytes.
+        self.jumped = frozenset[int]()
         self.shared = shared
         self.work: Final = shared.work
         self.calls = calls
@@ -152,9 +153,9 @@ class ChatLife:
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
-        self.passed: set[int] = set()
+        self.passed = frozenset[int]()
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
-        self._early: set[int] = set()
+        self._early = frozenset[int]()
         self._typed_until: dict[SenderId | None, int] = {}
 
     def setting(self, delivery: Delivery) -> Setting:
@@ -249,7 +250,7 @@ class ChatLife:
             self._drop(delivery, "stopped")
             return True
         if delivery.seq in self.passed:
-            self.passed.discard(delivery.seq)
+            self.passed -= {delivery.seq}
             return True
         if self._typed_too_early(delivery):
             self._drop(delivery, "typed_while_parked")
@@ -297,7 +298,7 @@ class ChatLife:
             if waiting := self.places.kept_for(delivery):
                 self._refusals.keep(delivery, waiting[0].seq)
             return
-        self.jumped.add(delivery.seq)
+        self.jumped |= {delivery.seq}
         self._made_room()
 
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
@@ -408,7 +409,7 @@ class ChatLife:
         if isinstance(decision, Start) and decision.interrupts:
             conversation.ending = Ending.INTERRUPTED
             self.places.next[conversation.owner] = (decision, delivery)
-            self.passed.add(delivery.seq)
+            self.passed |= {delivery.seq}
 
     def _begin(
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
@@ -551,7 +552,7 @@ class ChatLife:
         if typed and not taken and not beside:
             typed.pop()
         for delivery in typed:
-            self.passed.add(delivery.seq)
+            self.passed |= {delivery.seq}
             self._drop(delivery, "typed_while_parked")
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
@@ -745,11 +746,11 @@ class ChatLife:
             if isinstance(decision, Queue | Give | Tell | Break | End):
                 # A block that was open before has the event, whatever opens now.
                 self._act(decision if isinstance(decision, End) else Queue(), delivery)
-                self._early.add(delivery.seq)
+                self._early |= {delivery.seq}
 
     def shows_no_more(self) -> None:
         """Route all that waits from now on, but for what was taken out of the mailbox meanwhile."""
-        self._shown, early, self._early = None, self._early, set[int]()
+        self._shown, early, self._early = None, self._early, frozenset[int]()
         self.passed |= early.difference(queued.seq for queued in self.mailbox)
         self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
 
@@ -820,7 +821,7 @@ class ChatLife:
                 self.places.asides.append(aside)
                 self.calls.start(aside)
             elif self.places.asides_due:
-                self.begin_aside(*self.places.asides_due.popleft())
+                self.begin_aside(*self.places.asides_due.pop(0))
         elif conversation is self.places.live.get(owner):
             # While it is there to be asked whose they are.
             mailbox, owner_of = self.mailbox, self.places.owner_of

@@ -8,7 +8,6 @@ What came before the end of what it was for (an interrupt, a leave or a stop wen
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final, TypeAlias, TypeVar, final
 
@@ -86,7 +85,7 @@ class Places:
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
         self.asides: Final[list[Conversation]] = []
-        self.asides_due: Final[deque[Due]] = deque()
+        self.asides_due: Final[list[Due]] = []
         self.next: Final[dict[SenderId | None, Due]] = {}
         self._table = table
 

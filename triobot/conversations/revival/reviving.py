@@ -400,7 +400,7 @@ class CatchingUp:
                 self.room(life)
                 return
         life.cursor = max(life.cursor, latest)
-        life.jumped = {seq for seq in life.jumped if seq > life.cursor}
+        life.jumped = frozenset([seq for seq in life.jumped if seq > life.cursor])
         life.behind = life.latest > life.cursor
         if life.behind:
             self.room(life)
@@ -409,7 +409,7 @@ class CatchingUp:
 
     async def _deliver_stored(self, life: ChatLife, row: InboxRow) -> bool:
         if row.seq in life.jumped:
-            life.jumped.discard(row.seq)
+            life.jumped -= {row.seq}
             return True
         event = self._known(stored_event(row))
         if self._is_the_ledgers(event):
