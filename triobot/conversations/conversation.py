@@ -130,7 +130,7 @@ class Conversation:
         at: when its event arrived.
         settled: after a revival: it has come to rest behind what was recorded, or is over, or is stuck.
         stored: what it was revived from.
-        in_row: its first record, if that is durable in the row of its event.
+        in_row: its first record, if that is durable in the row of its event, until it runs.
         dry: the host of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
         branch: its own task's.
@@ -322,8 +322,9 @@ class Conversation:
             self._run = Run(self.writer, [self.carried.first], codec=CODEC, fresh=True)
             return self._run
         if self.in_row is not None:
-            self.writer = JournalWriter(self, None, durable=True, first=self.in_row, in_row=True)
-            self._run = Run(self.writer, [self.in_row], codec=CODEC, fresh=True)
+            first, self.in_row = self.in_row, None
+            self.writer = JournalWriter(self, None, durable=True, first=first, in_row=True)
+            self._run = Run(self.writer, [first], codec=CODEC, fresh=True)
             return self._run
         opening, clock = (
             StartedWith(self.event, self.at, self.value, self.args, self.interrupted),
@@ -497,7 +498,7 @@ class Conversation:
         self._evicted = True
         if self.writer is not None:
             # The row stands for it after a start, but not in this run.
-            self.writer.flush(begin=self.in_row is not None and not self.work.cut)
+            self.writer.flush(begin=self.writer.in_row and not self.work.cut)
         if self._run is not None:
             self._run.evict()
 

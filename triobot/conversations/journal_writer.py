@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("triobot.conversations")
 
+# Few runs ever have some, and an empty set takes 216 bytes.
+_NO_IDS: Final = frozenset[Id]()
+_NO_EFFECTS: Final = frozenset[str]()
+
 _BESIDE: Final = frozenset((INTENDED, KNOWN))
 """What is kept by operation and not in order: so the store can count effects of unknown outcome."""
 
@@ -71,12 +75,12 @@ class JournalWriter(Host):
         over: nothing is written for it any more.
         lost: the store refused something that it wrote.
         repeated_ids: effects that this incarnation began, and that may have happened before.
+        in_row: it begins with what is durable in the row of its event.
         handed_on: what the clock was read as a moment ago, for whoever asks next.
 
     Args:
         row: where the store has it; None if it begins now.
         first: the record with which it begins then.
-        in_row: that is durable in the row of its event.
     """
 
     __slots__ = (
@@ -88,7 +92,6 @@ class JournalWriter(Host):
         "_first",
         "_has_data",
         "_id",
-        "_in_row",
         "_kept",
         "_lease",
         "_position",
@@ -105,6 +108,7 @@ class JournalWriter(Host):
         "_written",
         "durable",
         "handed_on",
+        "in_row",
         "lost",
         "over",
         "repeated_ids",
@@ -126,7 +130,7 @@ class JournalWriter(Host):
             raise LocalProtocolError("chat_id", "is another process's")
         self.durable = durable
         self.over = self.lost = False
-        self.repeated_ids = frozenset[Id]()
+        self.repeated_ids: frozenset[Id] = _NO_IDS
         self._there = there
         self._commits = there.work.commits
         self._lease = lease if row is None else row.lease
@@ -134,7 +138,7 @@ class JournalWriter(Host):
         self.run_number = 1 if row is None else row.run
         self._begun = row is not None
         self._first = first
-        self._in_row = in_row
+        self.in_row = in_row
         self._position = 0 if row is None else row.position
         self._written = 0
         # What was appended and is not in the commit queue yet.
@@ -153,7 +157,7 @@ class JournalWriter(Host):
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
         # Those of which the store has a row beside the journal.
-        self._effects = frozenset[str]()
+        self._effects: frozenset[str] = _NO_EFFECTS
         if there.stored is not None:
             self._effects = frozenset([str(one[2]) for one in there.stored.records if one[0] in _BESIDE])
         self._watched: HearRecords | None = None
@@ -212,7 +216,7 @@ class JournalWriter(Host):
     def commit(self) -> Awaitable[None]:
         if not self._there.lives:
             self._there.lives_on()
-        self.flush(begin=not self._in_row)
+        self.flush(begin=not self.in_row)
         # Not for what others have written since: they would wait for one another's company.
         return self._commits.wait_for(self._written)
 
@@ -376,6 +380,7 @@ class JournalWriter(Host):
         there, first = self._there, self._first
         assert first is not None
         self._tell()
+        self._first = None  # it is on its way into the store
         begin = BeginConversation(
             self._lease,
             self._id,
@@ -391,7 +396,7 @@ class JournalWriter(Host):
 
     def _tell(self) -> None:
         """Put into the first record what its event's row says until then."""
-        if self._in_row and self._first is not None:
+        if self.in_row and self._first is not None:
             tell(self._first, self._there.event, self._there.at)
 
     def _end(self, record: Record) -> None:

@@ -69,6 +69,8 @@ ASIDES: Final = 64
 READ_IN: Final = 1_000
 # Not as generators: they are asked for each answer.
 _QUIESCENT: Final = attrgetter("quiescent")
+# One for all, since few chats ever have some, and an empty set takes 216 bytes.
+_NONE: Final = frozenset[int]()
 _AT_REST: Final = attrgetter("at_rest")
 _DURABLE: Final = attrgetter("route.durable")
 
@@ -132,8 +134,7 @@ class ChatLife:
         self.cursor = cursor
         self.latest = cursor
         self.behind = False
-        # Few chats ever need these, and an empty set takes 216 bytes.
-        self.jumped = frozenset[int]()
+        self.jumped = _NONE
         self.shared = shared
         self.work: Final = shared.work
         self.calls = calls
@@ -153,9 +154,9 @@ class ChatLife:
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
-        self.passed = frozenset[int]()
+        self.passed = _NONE
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
-        self._early = frozenset[int]()
+        self._early = _NONE
         self._typed_until: dict[SenderId | None, int] = {}
 
     def setting(self, delivery: Delivery) -> Setting:
@@ -750,7 +751,7 @@ class ChatLife:
 
     def shows_no_more(self) -> None:
         """Route all that waits from now on, but for what was taken out of the mailbox meanwhile."""
-        self._shown, early, self._early = None, self._early, frozenset[int]()
+        self._shown, early, self._early = None, self._early, _NONE
         self.passed |= early.difference(queued.seq for queued in self.mailbox)
         self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
 
