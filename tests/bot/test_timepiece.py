@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -126,3 +127,36 @@ def test_this_machines_clock_comes_with_one_that_nobody_sets() -> None:
     clock = SystemClock()
     assert isinstance(clock, Steady)
     assert 0 <= clock.steady() <= clock.steady()
+
+
+@pytest.mark.parametrize(("clock", "looks"), [(SystemClock(), 60), (None, 600)], ids=["machine", "virtual"])
+async def test_who_waits_looks_at_the_clock_in_time(
+    autojump_clock: MockClock, clock: SystemClock | None, looks: float
+) -> None:
+    """Every minute, but at one that says when it is set."""
+    piece, began = Timepiece(clock or VirtualWallClock()), trio.current_time()
+
+    await piece.wait(trio.Event(), 600)
+
+    assert trio.current_time() - began == looks
+
+
+async def test_a_clock_that_is_set_is_looked_at_within_a_minute(autojump_clock: MockClock) -> None:
+    clock, news = VirtualWallClock(), trio.Event()
+    piece, looked = Timepiece(clock), list[float]()
+    piece.now()
+
+    async def wait(seconds: float) -> None:
+        await piece.wait(news, seconds)
+        looked.append(trio.current_time() - began)
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait, 86_400)
+        nursery.start_soon(wait, 1_010)
+        await trio.sleep(1_000)
+        clock.set_by(3_600_000)
+    assert looked == [1_010, 1_060]
+    assert piece.jumped() == 0
+    piece.now()
+    assert piece.jumped() == 3_600_000
