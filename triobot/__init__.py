@@ -16,10 +16,10 @@ if _typing.TYPE_CHECKING:
 else:
 
     def _load() -> dict[str, object]:
-        from importlib import import_module
+        import triobot.surface  # `from .` would ask for the attribute first, and so come here
 
         there = globals()
-        for name, value in vars(import_module(f"{__name__}.surface")).items():
+        for name, value in vars(triobot.surface).items():
             if not name.startswith("_"):
                 there[name] = value
         return there
