@@ -15,7 +15,7 @@ from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, scope_
 from triobot.errors import ConfigError
 from triobot.seams import Quota
 from triobot.webhook.answers import Readiness
-from triobot.webhook.app import mount_endpoint, webhook_routes
+from triobot.webhook.app import mount_endpoint
 from triobot.webhook.endpoint import Endpoint
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
@@ -324,9 +324,14 @@ class TestMounted:
         async def turn_away() -> tuple[str, int]:
             return "members only", 401
 
-        webhook_routes(
-            site, "/shop/bot", rig.inbox, Secrets.parse(SECRET), readiness=lambda: rig.readiness[0]
+        endpoint = Endpoint(
+            rig.inbox,
+            Secrets.parse(SECRET),
+            limits=Limits(),
+            readiness=lambda: rig.readiness[0],
+            prefix="/shop/bot",
         )
+        mount_endpoint(site, "/shop/bot", lambda: endpoint)
         return site
 
     async def test_below_the_prefix(self) -> None:
@@ -380,15 +385,8 @@ class TestMounted:
 
     @pytest.mark.parametrize("prefix", ["", "/", "bot", "/bot/", "/b<int:x>", "/ربات"])
     def test_prefix_must_be_plain(self, prefix: str) -> None:
-        rig = make_rig()
         with pytest.raises(ConfigError):
-            webhook_routes(
-                QuartTrio(__name__),
-                prefix,
-                rig.inbox,
-                Secrets.parse(SECRET),
-                readiness=lambda: rig.readiness[0],
-            )
+            mount_endpoint(QuartTrio(__name__), prefix, lambda: None)
 
 
 async def test_lifespan_is_quarts_own() -> None:

@@ -48,39 +48,18 @@ def build_app(
     """
     app = QuartTrio("triobot", static_folder=None)
     endpoint = Endpoint(inbox, secrets, limits=limits or Limits(), readiness=readiness, traffic=traffic)
-    _put_in_front(app, endpoint)
+    behind = app.asgi_app
+
+    async def front(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "http" and endpoint.owns(scope):
+            await endpoint(scope, receive, send)
+        elif scope["type"] == "websocket" and endpoint.owns(scope):
+            await endpoint.refuse_websocket(scope, receive, send)
+        else:
+            await behind(scope, receive, send)
+
+    app.asgi_app = front  # type: ignore[method-assign]  # Quart's documented place for a middleware
     return app
-
-
-def webhook_routes(
-    app: QuartTrio,
-    prefix: str,
-    inbox: Inbox,
-    secrets: Secrets,
-    *,
-    limits: Limits | None = None,
-    readiness: Callable[[], Readiness],
-    traffic: TrafficCounters | None = None,
-) -> None:
-    """Put the webhook into an existing application, under a prefix that is the webhook's alone.
-
-    It answers ``POST <prefix>/<secret>``, ``<prefix>/healthz`` and ``<prefix>/readyz``, and everything else
-    below the prefix with 404; other paths go to the application as before.
-
-    Args:
-        prefix: such as ``/bot``.
-
-    Others as `build_app`.
-
-    Raises:
-        ConfigError: the prefix is empty, or not made of plain segments.
-    """
-    if not _PREFIX.fullmatch(prefix):
-        raise ConfigError("the webhook's prefix must look like /bot: it can't share a site's root")
-    endpoint = Endpoint(
-        inbox, secrets, limits=limits or Limits(), readiness=readiness, prefix=prefix, traffic=traffic
-    )
-    _put_in_front(app, endpoint)
 
 
 def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | None]) -> None:
@@ -113,20 +92,6 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: Callable[[], Endpoint | No
                 hide_path(scope)
                 await receive()
                 await send({"type": "websocket.close", "code": 1013, "reason": None})
-        else:
-            await behind(scope, receive, send)
-
-    app.asgi_app = front  # type: ignore[method-assign]  # Quart's documented place for a middleware
-
-
-def _put_in_front(app: QuartTrio, endpoint: Endpoint) -> None:
-    behind = app.asgi_app
-
-    async def front(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "http" and endpoint.owns(scope):
-            await endpoint(scope, receive, send)
-        elif scope["type"] == "websocket" and endpoint.owns(scope):
-            await endpoint.refuse_websocket(scope, receive, send)
         else:
             await behind(scope, receive, send)
 
