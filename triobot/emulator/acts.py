@@ -91,18 +91,6 @@ def _say(world: World, user: User, chat: PlatformChat, shown: Content, sent: Con
     return Message(chat.id, sent, sender_of(world, user))
 
 
-def share_contact(world: World, user: User, now: int, *, chat: ChatId | None = None) -> tuple[Event, ...]:
-    """Send one's own phone number."""
-    return say(world, user, Contact(user.phone, user.name), now, chat=chat)
-
-
-def share_location(
-    world: World, user: User, now: int, *, chat: ChatId | None = None, place: Location = HOME
-) -> tuple[Event, ...]:
-    """Send a place, by default `HOME`."""
-    return say(world, user, place, now, chat=chat)
-
-
 def tap(
     world: World, user: User, key: Key, now: int, *, chat: ChatId | None = None, place: Location = HOME
 ) -> tuple[Event, ...]:
@@ -119,9 +107,9 @@ def tap(
     if keyboard.once:
         in_chat.reply_keyboard = None
     if key.value == SHARE_CONTACT:
-        return share_contact(world, user, now, chat=in_chat.id)
+        return say(world, user, Contact(user.phone, user.name), now, chat=in_chat.id)
     if key.value == SHARE_LOCATION:
-        return share_location(world, user, now, chat=in_chat.id, place=place)
+        return say(world, user, place, now, chat=in_chat.id)
     return (_say(world, user, in_chat, key.label, key.value, now),)
 
 
