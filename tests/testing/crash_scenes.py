@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
@@ -106,7 +106,11 @@ class Killer:
         self.world: DrivenWorld | None = None
         self.nursery: trio.Nursery | None = None
         commit, request = CrashableStore.commit, CrashableTransport.handle_async_request
-        accept = CrashableStore.accept
+        accept, note_consumed = CrashableStore.accept, CrashableStore.note_consumed
+
+        def die_and_note(store: CrashableStore, seqs: Sequence[int]) -> bool:
+            self.acted(store._mortal)
+            return note_consumed(store, seqs)
 
         async def commit_and_die(store: CrashableStore, *writes: Write) -> None:
             await commit(store, *writes)
@@ -128,6 +132,7 @@ class Killer:
 
         patch.setattr(CrashableStore, "commit", commit_and_die)
         patch.setattr(CrashableStore, "accept", accept_and_die)
+        patch.setattr(CrashableStore, "note_consumed", die_and_note)
         patch.setattr(CrashableTransport, "handle_async_request", ask_and_die)
 
     def acted(self, mortal: Any) -> None:
