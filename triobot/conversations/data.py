@@ -411,11 +411,6 @@ class Kept:
             if self.values is None:  # another conversation of the chat may have been faster
                 self.begin_with(stored)
 
-    @property
-    def known(self) -> bool:
-        """Return whether what the chat keeps has been read, or need not be."""
-        return self.values is not None or not any_declared()
-
     def begin_with(self, stored: Mapping[str, str]) -> None:
         """Begin with what the store has, and put on it what was put here before."""
         self.values = dict(stored)
