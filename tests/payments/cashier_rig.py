@@ -175,7 +175,7 @@ class Till:
         """The platform posts a callback; returns its place in the inbox."""
         arrival = Arrival(event.chat_id, None, self.clock.now(), "text/plain", b"callback")
         accepted = await self.store.accept(arrival, quota=Quota())
-        seq: int = accepted.row.seq  # type: ignore[union-attr]
+        seq: int = accepted.seq  # type: ignore[union-attr]
         self.cashier.hint(seq, event)
         return seq
 

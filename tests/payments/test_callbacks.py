@@ -30,7 +30,7 @@ async def test_none_of_a_flood_stays_in_the_inbox(autojump_clock: MockClock) -> 
                 event.chat_id, None, till.clock.now(), "application/x-www-form-urlencoded", body.encode()
             )
             accepted = await till.store.accept(arrival, quota=Quota())
-            came.append((accepted.row.seq, event))  # type: ignore[union-attr]
+            came.append((accepted.seq, event))  # type: ignore[union-attr]
         for seq, event in came:
             till.cashier.hint(seq, event)
         await trio.sleep(MINUTE)
