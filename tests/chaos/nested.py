@@ -405,6 +405,7 @@ def _in_turn(said: Sequence[str]) -> Generator[None]:
     """A conversation that would speak before others did in that run waits for them, for `TURN` at most.
 
     Only sends wait, and only for other conversations: what its own branches say has the order of its code.
+    What wasn't said in that run waits, too: an event that cuts it short comes before it has left.
     """
     last, usual = {line: place for place, line in enumerate(said)}, LaneOutbox.perform
     over = set[str]()
@@ -415,10 +416,10 @@ def _in_turn(said: Sequence[str]) -> Generator[None]:
 
     async def perform(outbox: LaneOutbox, operation: Operation[Any], **more: Any) -> object:
         line = operation.content if isinstance(operation, SendMessage) else None
-        if not isinstance(line, str) or line not in last:
+        if not isinstance(line, str) or "#" not in line:
             return await usual(outbox, operation, **more)
         with trio.move_on_after(TURN):
-            while not has_turn(line):
+            while line not in last or not has_turn(line):
                 await trio.sleep(0.001)
         try:
             return await usual(outbox, operation, **more)

@@ -34,6 +34,11 @@ def test_who_speaks_first_after_a_death_may_be_another_conversation(seed: int, n
     assert check(seed, runs=[number]) is None
 
 
+def test_what_an_event_cuts_short_may_not_have_left() -> None:
+    """In this run the process died before it did, and the next event came before what followed had."""
+    assert check(400257, runs=[0]) is None
+
+
 def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fuzz can fail: a journal that is read without its end makes people hear it again."""
 
