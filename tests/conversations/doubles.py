@@ -52,13 +52,19 @@ PAYMENTS = (VerifyInvoice, InquireInvoice, VerifyPayment, InquirePayment)
 
 
 class FakeClock:
-    """The time of day, which passes as Trio's time does; it is never set."""
+    """The time of day, which passes as Trio's time does until it is set."""
 
     def __init__(self) -> None:
         self.on_set: Callable[[], None] = lambda: None
+        self._set_by = 0
 
     def now(self) -> int:
-        return EPOCH + int(trio.current_time() * 1000)
+        return EPOCH + int(trio.current_time() * 1000) + self._set_by
+
+    def set(self, by: int) -> None:
+        """Set it by so many milliseconds."""
+        self._set_by += by
+        self.on_set()
 
 
 @attrs.define(eq=False)

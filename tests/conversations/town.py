@@ -54,6 +54,7 @@ class Town:
     def __init__(
         self, router: Router, outbox: FakeOutbox, store: FakeStore, texts: Speech, *, username: str | None
     ) -> None:
+        self.clock = FakeClock()
         self.outbox = outbox
         self.store = store
         self.alarms: list[Alarm] = []
@@ -65,7 +66,7 @@ class Town:
         self.services = Services(
             outbox=outbox,
             store=store,
-            clock=Timepiece(FakeClock()),
+            clock=Timepiece(self.clock),
             texts=texts,
             raise_alarm=self.alarms.append,
             charge_hosts=("pay.example",),
