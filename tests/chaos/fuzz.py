@@ -447,8 +447,19 @@ def contradictions(seen: Seen) -> Sequence[str]:
     return found
 
 
-def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> str | None:
-    """What is wrong with this seed, if anything."""
+def check(
+    seed: int,
+    *,
+    wild: bool,
+    shuffle: int = 0,
+    explain: bool = False,
+    kills: Sequence[Kill] | None = None,
+) -> str | None:
+    """What is wrong with this seed, if anything.
+
+    Args:
+        kills: when it dies, in place of what the seed says.
+    """
     bursts = bursts_of(seed, wild=wild)
 
     def lived(
@@ -464,7 +475,7 @@ def check(seed: int, *, wild: bool, shuffle: int = 0, explain: bool = False) -> 
     calm = lived(())
     if problems := [*calm.problems, *(contradictions(calm) if wild else ())]:
         return f"without a kill: {problems}"
-    kills = kills_of(seed, len(bursts), calm.writes)
+    kills = kills_of(seed, len(bursts), calm.writes) if kills is None else kills
     shaken = lived(kills)
     if explain:
         _explain(bursts, kills, calm, shaken)

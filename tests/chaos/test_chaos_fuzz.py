@@ -52,12 +52,14 @@ def test_an_event_that_a_kill_loses_is_found_out(monkeypatch: pytest.MonkeyPatch
     assert _goes_wrong(0)
 
 
-@pytest.mark.parametrize("seed", [7, 19, 55, 40055])
-def test_what_no_kill_is_needed_for_is_no_difference(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(7, None), (19, [fuzz.Kill(write=50)]), (55, None), (40055, None)]
+)
+def test_what_no_kill_is_needed_for_is_no_difference(seed: int, kills: Sequence[fuzz.Kill] | None) -> None:
     """Two branches that say something at once; an event that comes late, when another branch waits; two
     events that are given out at once.
     """
-    assert check(seed, wild=False) is None
+    assert check(seed, wild=False, kills=kills) is None
 
 
 def _goes_wrong(seed: int) -> bool:
