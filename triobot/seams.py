@@ -229,8 +229,8 @@ class InboxRow:
     Attributes:
         group: two different senders have been seen in this chat.
         parked: this chat has conversations, in memory or not, as of when the row was read.
-        begun: what has begun with it, a conversation or a turn of one, in the words of the code that began
-            for; it is to be done at the next start, if the row is still there then.
+        begun: what has begun with it, in the words of the code that began it; it is to be done at the next
+            start, if the row is still there then.
     """
 
     seq: int
@@ -520,7 +520,7 @@ class Forgotten:
 
 
 class Store(Protocol):
-    """What outlives the process. Every method that writes returns when the write is durable.
+    """What outlives the process. What writes returns when the write is durable; what notes, at once.
 
     Raises, from every method:
         StoreFullError: nothing of this call was stored; repeat it once there is room.

@@ -358,3 +358,8 @@ def test_repr_shows_no_words_phones_or_places() -> None:
         assert secret not in repr(value)
         assert "98912" not in repr(value)
         assert "12.345" not in repr(value)
+
+
+def test_a_field_of_a_message_is_written_out_where_messages_are_handled_by_heart() -> None:
+    """These are `known_text`, `_read_usual_text`, `event_key` and the journals' `_usual_node`: go there first."""
+    assert [field.name for field in attrs.fields(Message)] == ["chat_id", "content", "sender"]

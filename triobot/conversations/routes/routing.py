@@ -7,7 +7,7 @@ chat's. A sender's conversation sees nothing of what others do.
 A signal is never unasked: where an event would be dropped, or told to be unfit, it waits in the mailbox for a
 later wait, whether or not a conversation lives; asides look there for signals, too.
 
-Two things don't walk the table. Payments' callbacks go to the charge that waits for them, or to nobody. What
+Two things don't walk the table. Payments' callbacks go to the ledger. What
 code asks for goes where it says: a route that it starts to its place, as soon as that is free.
 
 A leave in a private chat ends whatever runs there before it walks the table, a member's leave that member's
