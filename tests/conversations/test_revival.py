@@ -345,3 +345,65 @@ async def test_what_the_store_refused_is_gone_on_from_at_the_next_start(autojump
         assert ran == ["one", "other", "two"]
         assert town.sent().count("Name?") == 3
         assert store.rows == {}
+
+
+@pytest.mark.parametrize("down", [10, 1_000])
+@pytest.mark.parametrize("kind", ["receive", "ask", "end"])
+async def test_what_was_accepted_before_a_deadline_goes_first_although_that_passed_meanwhile(
+    autojump_clock: MockClock, kind: str, down: float
+) -> None:
+    """It came while the bot stopped, or was too busy, and waits in the inbox at the next start."""
+    bot, got = Router(), list[object]()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(60) as limit:
+            if kind == "end":
+                with chat.move_on_when(text("in time")) as block:
+                    await chat.sleep(50_000)
+                got.append(block.event is not None)
+            else:
+                got.append(await (chat.receive(text()) if kind == "receive" else chat.ask("?")))
+        got.append(limit.cancelled_caught)
+
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.says("hi")
+        await trio.sleep(5)
+    town = Town(bot, outbox, store, TEXTS, username=None)
+    await town.says("in time")
+    await trio.sleep(down)
+    async with trio.open_nursery() as nursery:
+        run = await start(nursery, town)
+        await trio.sleep(1)
+        assert len(got) == 2
+        assert got[1] is False
+        assert not store.rows
+        await run.cut()
+
+
+async def test_a_deadline_that_passed_meanwhile_ends_its_block_where_nothing_came(
+    autojump_clock: MockClock,
+) -> None:
+    """Also where what came is later than the deadline: that answers the next question."""
+    bot, got = Router(), list[object]()
+
+    @bot.conversation
+    async def work(chat: Chat) -> None:
+        with chat.move_on_after(60) as limit:
+            await chat.ask("?")
+        got.append(limit.cancelled_caught)
+        got.append(await chat.receive(text("late")))
+
+    store, outbox = FakeStore(), FakeOutbox()
+    async with open_town(bot, store=store, outbox=outbox) as town:
+        await town.says("hi")
+    town = Town(bot, outbox, store, TEXTS, username=None)
+    await trio.sleep(100)
+    await town.says("late")
+    async with trio.open_nursery() as nursery:
+        run = await start(nursery, town)
+        await trio.sleep(1)
+        assert got[0] is True
+        assert len(got) == 2
+        await run.cut()

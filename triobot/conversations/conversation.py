@@ -316,6 +316,7 @@ class Conversation:
         if self.stored is not None:
             self.writer = JournalWriter(self, self.stored.row, durable=True)
             self._run = Run(self.writer, self.stored.records, codec=CODEC)
+            self._run.catching_up = self.life.loading
             return self._run
         if self.carried is not None:
             self.writer = JournalWriter(self, None, durable=True, carried=self.carried)
@@ -533,6 +534,9 @@ class Conversation:
         """Look at the clock again."""
         if (run := self._run) is None:
             return
+        if run.catching_up and self.life.loading:
+            return  # it is ticked as soon as it has heard of all that came before
+        run.catching_up = False
         self.stirred()
         if self._shifted:
             self._shifted = False

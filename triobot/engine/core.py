@@ -276,6 +276,7 @@ class Core:
         mailbox: the events that no record has taken: row, stamp, value; the oldest first.
         stale: a revived run has done nothing new yet.
         revived: when this incarnation began.
+        catching_up: it has not heard yet of all that came before; until then no deadline goes first.
         dry: it ends where its journal does, and does nothing; `beyond` has what it would have recorded.
         dying: every operation is refused from now on.
         over: its last record was taken.
@@ -287,6 +288,7 @@ class Core:
     __slots__ = (
         "_refusals",
         "beyond",
+        "catching_up",
         "codec",
         "cursor",
         "dry",
@@ -332,7 +334,7 @@ class Core:
         self.stale = not fresh
         self.dry = dry
         self.beyond: list[Record] = []
-        self.dying = self.over = self.interrupted = self.felt = False
+        self.dying = self.over = self.interrupted = self.felt = self.catching_up = False
         self.stuck: NondeterminismError | None = None
         self.why = "interrupted"
         self.mid: Id | None = None

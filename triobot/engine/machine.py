@@ -375,7 +375,8 @@ class Machine:
         now = run.host.now()
         best = min(self._candidates(now), key=_precedence, default=None)
         if best is None:
-            run.host.rests(self._next_due(now))
+            # While it catches up, what is due stays due: a run that dies now is to be woken for it.
+            run.host.rests(self._next_due(0 if run.catching_up else now))
             return False
         _, _, _, record, row = best
         record[1] = run.advance()
@@ -406,6 +407,10 @@ class Machine:
             if (taker := self.taker_of(value)) is not None:
                 found.append((stamp, 1, (), self._taking(*taker, row), row))
                 break
+        if run.catching_up:
+            # What is yet to be delivered may have been accepted before a deadline, but none of it before
+            # what has been delivered.
+            now = min(now, run.mailbox[-1][1]) if run.mailbox else 0
         busy = self._busy
         for block in self.blocks.values():
             due = block.due
