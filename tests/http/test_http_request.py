@@ -313,6 +313,19 @@ def test_a_known_head_is_not_parsed_again() -> None:
     assert set(known) == heads
 
 
+def test_what_begins_as_a_known_head_is_read_to_its_end() -> None:
+    """The rest of the head comes later, and may say something else."""
+    known: KnownHeads = {}
+    told(b"GET / HTTP/1.1\r\nHost: bot\r\n\r\n", [], known)
+    reader = RequestReader(head_bytes=HEAD_BYTES, known=known)
+
+    assert reader.read(b"GET / HTTP/1.1\r\nHost: bot") is None
+    request = reader.read(b".test\r\nContent-Length: 3\r\n\r\nabc")
+
+    assert request is not None
+    assert (request.header(b"host"), request.pieces) == (b"bot.test", [b"abc"])
+
+
 def test_no_more_than_some_heads_are_remembered() -> None:
     known: KnownHeads = {}
     reader = RequestReader(head_bytes=HEAD_BYTES, known=known)

@@ -247,6 +247,20 @@ def test_a_known_head_is_not_parsed_again() -> None:
     assert set(known) == heads
 
 
+def test_what_begins_as_a_known_head_is_read_to_its_end() -> None:
+    """The rest of the head comes later, and may say something else."""
+    known: KnownAnswers = {}
+    read(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", [], eof=False, known=known)
+    reader = ResponseReader(known)
+    reader.begin(without_body=False)
+
+    reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 0")
+    assert not reader.done
+    reader.feed(b"2\r\n\r\nok")
+
+    assert (reader.done, reader.reusable, reader.pieces) == (True, True, [b"ok"])
+
+
 def test_no_more_than_some_heads_are_remembered() -> None:
     known: KnownAnswers = {}
     for number in range(3 * MOST_KNOWN):

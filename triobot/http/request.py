@@ -148,13 +148,13 @@ class RequestReader:
         if self._unread or self.begun or self._current is not None or self._refusal is not None:
             self.feed(data)
             return self.next()
-        head, _, body = data.partition(HEAD_END)
-        known = self._known.get(head)
+        head, end, body = data.partition(HEAD_END)
+        known = self._known.get(head) if end else None
         if known is not None and known.length == len(body):
             return known.again(body)
         self._unread = data
         request = self.next()
-        if request is not None and request.complete and request.length == len(body):
+        if end and request is not None and request.complete and request.length == len(body):
             self._remember(head, request)
         return request
 

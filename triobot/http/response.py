@@ -88,11 +88,11 @@ class ResponseReader:
         if self._begun or self._without_body:
             self._parse(data)
             return
-        head, _, body = data.partition(HEAD_END)
-        known = self._known.get(head)
+        head, end, body = data.partition(HEAD_END)
+        known = self._known.get(head) if end else None
         if known is None or known[-1] != len(body):
             self._parse(data)
-            if self.reusable and self.size == len(body) and len(head) <= LONGEST_KNOWN:
+            if end and self.reusable and self.size == len(body) and len(head) <= LONGEST_KNOWN:
                 self._remember(head)
             return
         self.status, self.reason, self.version, self.headers, self.size = known
