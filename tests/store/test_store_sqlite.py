@@ -286,6 +286,28 @@ async def test_what_was_noted_comes_before_all_else_also_when_the_disk_is_full(
         assert await store.setting("colour") is None
 
 
+async def test_all_that_was_noted_is_read_no_more_while_the_disk_is_full(
+    path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was noted behind something that can't be written is not even tried."""
+    disk = fallible_disk(monkeypatch)
+    async with opened(path) as store:
+        for chat in (7, 8, 9):
+            await accepted(store, arrival(chat))
+        for _ in range(10_000):  # until it has room again
+            disk.fail("DELETE FROM inbox", sqlite3.SQLITE_FULL)
+        assert store.note_consumed([1])
+        with pytest.raises(StoreFullError):
+            await store.commit(PutSetting("colour", "blue"))
+        assert store.note_consumed([2])
+        assert [row.seq for row in await store.backlog(after=0, limit=9)] == [3]
+        assert await store.pending(ChatId(8), after=0, limit=9) == []
+        disk.failures.clear()
+        while store.statistics().inbox > 1:
+            await trio.sleep(1)
+        assert [row.seq for row in await store.backlog(after=0, limit=9)] == [3]
+
+
 async def test_what_could_not_be_written_by_the_end_is_still_noted(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

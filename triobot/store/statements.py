@@ -668,13 +668,13 @@ class Tables:
             (None if alive is None else int(alive), UNSURE_BEFORE_A_CRASH),
         )
 
-    def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
-        """Write what was noted: deliveries that were answered, and rows that were consumed.
+    def read_no_more(self, consumed: Collection[int]) -> None:
+        """Leave these rows out of all that is read, and no others, whether or not they can be deleted."""
+        self._unread = json.dumps(list(consumed))
 
-        If it can't be written, those rows are read no more all the same.
-        """
+    def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
+        """Write what was noted: deliveries that were answered, and rows that were consumed."""
         if consumed:
-            self._unread = json.dumps(list(consumed))
             self._consume(consumed)
         if answered:
             self._sql.executemany(

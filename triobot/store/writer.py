@@ -220,8 +220,12 @@ class Transactions:
     def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         """Run a batch, and tell for each whether it failed; what didn't fail is durable.
 
-        Reads see what the writes before them did, and never hold a transaction open by themselves.
+        Reads see what the writes before them did, and never hold a transaction open by themselves. Rows that
+        were noted as consumed they don't see, be it written or not.
         """
+        # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
+        if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
+            self._tables.read_no_more(consumed)
         if len(batch) > 1 and any(work.writes for work in batch):
             with suppress(_TransactionLostError):
                 return self._together(batch)
