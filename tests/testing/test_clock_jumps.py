@@ -285,7 +285,7 @@ async def test_a_journal_knows_that_it_was_later_once(autojump_clock: MockClock)
         await sara.sees("Well?")
         await world.waits(minutes=30)
         await sara.says("yes")
-        await sara.sees("Well?")
+        # The next question is under way: the next process looks into the journal at once.
         await world.clock_jumps(minutes=-29)
         await world.crashes()
         await world.waits(minutes=59)
