@@ -45,8 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     # A durable coroutine knows no chats, stores or platforms.
     "engine": {"errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
-    "journal": SEAMS,
-    "conversations": SEAMS | {"engine", "journal"},
+    "conversations": SEAMS | {"engine"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT,
