@@ -18,11 +18,9 @@ else:
     def _load() -> dict[str, object]:
         import triobot.surface  # `from .` would ask for the attribute first, and so come here
 
-        there = globals()
-        for name, value in vars(triobot.surface).items():
-            if not name.startswith("_"):
-                there[name] = value
-        return there
+        names = globals()
+        names.update({name: value for name, value in vars(triobot.surface).items() if name[0] != "_"})
+        return names
 
     def __getattr__(name: str) -> object:
         from importlib import import_module, util
@@ -30,8 +28,8 @@ else:
         if not name.startswith("__"):
             if util.find_spec(f"{__name__}.{name}") is not None:
                 return import_module(f"{__name__}.{name}")
-            if name in (there := _load()):
-                return there[name]
+            if name in (names := _load()):
+                return names[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

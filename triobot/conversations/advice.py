@@ -79,8 +79,8 @@ class Advice(trio.abc.Instrument):
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
 
-    def reads(self, line: str, what: str, wrong: str) -> None:
-        """Warn of what was found in the source of a route."""
+    def cannot_work(self, line: str, what: str, wrong: str) -> None:
+        """Warn of a line that was found in the source of a route."""
         self._tell(what, line, f"{what} {wrong}")
 
     def sleeps(self, seconds: float) -> None:

@@ -172,7 +172,7 @@ class Dispatcher:
         watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
         if advice is not None:
             for line, what, wrong in habits((route.handler for route in self._table.routes), Chat):
-                advice.reads(line, what, wrong)
+                advice.cannot_work(line, what, wrong)
         with watching, self._services.clock.telling(self._jumped):
             try:
                 await self._run_watched(task_status)

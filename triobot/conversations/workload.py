@@ -36,10 +36,10 @@ _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, Red
 
 
 class UnitWriter(Protocol):
-    """Who has written a unit.
+    """Writes units, and is told what the store made of them.
 
     Attributes:
-        lost: one of its units was refused: what it has written behind that is of no use to anybody.
+        lost: one of its units was refused: what it has written behind that is of no use.
     """
 
     lost: bool
@@ -115,7 +115,7 @@ class CommitQueue:
     """Writes what conversations leave behind, as many units at once as there are, in their order.
 
     A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
-    nobody else's with it: who wrote it is told before anybody hears that anything was written.
+    no other writer's with it: its own writer is told before any caller hears that something was written.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -127,7 +127,7 @@ class CommitQueue:
         self._chats: Counter[ChatId] = Counter()
         self._added = 0
         self._written = 0
-        # Who waits, and for how many units. Nobody is woken before these are durable.
+        # Tasks that wait, and for how many units; they are woken once these are durable.
         self._waiting: dict[trio.lowlevel.Task, int] = {}
         self._over = False
         self._in_doubt = False

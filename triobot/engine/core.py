@@ -276,7 +276,7 @@ class Core:
         mailbox: the events that no record has taken: row, stamp, value; the oldest first.
         stale: a revived run has done nothing new yet.
         revived: when this incarnation began.
-        catching_up: it has not heard yet of all that came before; until then no deadline goes first.
+        catching_up: its host still delivers what waited; no deadline counts yet that is later than that.
         dry: it ends where its journal does, and does nothing; `beyond` has what it would have recorded.
         dying: every operation is refused from now on.
         over: its last record was taken.

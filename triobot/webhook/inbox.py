@@ -102,7 +102,7 @@ class Claim(Protocol):
         ...
 
     def over(self, *, known: bool) -> None:
-        """Hear that the event was accepted or refused; if not `known`, it may still be accepted."""
+        """Hear that the event was refused; if not `known`, it may still be accepted."""
         ...
 
 
