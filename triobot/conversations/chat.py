@@ -142,6 +142,31 @@ class Chat(Generic[E_co]):
         return self._conversation.interrupted
 
     @property
+    def route(self) -> str:
+        """Return the name of the route that runs here, as the store and the log have it."""
+        return self._conversation.route.name
+
+    @property
+    def replaying(self) -> bool:
+        """Return whether the code that runs now may have run before a restart.
+
+        It is true from the first line of a conversation that is brought back, until something happens that is
+        new. For what is to be said once beside the conversation, such as a line of a log or a metric. Never
+        decide by it what the conversation does: with another operation, or without one, it fits its journal
+        no more. Replay-check runs code again, too.
+
+        Raises:
+            ConversationEndedError: the conversation is over.
+
+        Example:
+            >>> async def greet(chat: Chat) -> None:
+            ...     if not chat.replaying:
+            ...         log.info("%s began", chat.route)
+            ...     await chat.send("Hello!")
+        """
+        return self._conversation.run.stale
+
+    @property
     def data(self) -> ChatData:
         """Return what the chat keeps beyond this conversation: ``chat.data[KEY]``, one value a `Key`.
 
