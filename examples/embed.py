@@ -36,7 +36,7 @@ async def tell_time(interval: float) -> None:
             if listens:
                 with suppress(ForbiddenError):  # left, or blocked the bot
                     # The door from outside: inside a conversation it would be chat.send.
-                    await bot.chat(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
+                    await bot.to(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
 
 
 async def main(interval: float = 60) -> None:

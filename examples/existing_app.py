@@ -66,7 +66,7 @@ async def shipped(order: int) -> tuple[str, int]:
     if chat_id is None:
         return "nobody follows this order", 404
     # Stored when this returns; a warehouse that posts twice is heard once.
-    await bot.chat(chat_id).signal(Shipped(order, days=3), key=f"shipped-{order}")
+    await bot.to(chat_id).signal(Shipped(order, days=3), key=f"shipped-{order}")
     return "", 204
 
 

@@ -96,7 +96,7 @@ async def subscribers() -> AsyncGenerator[ChatId]:
 async def forget_those_who_left(key: str) -> int:
     count = 0
     async for chat_id in bot.broadcast(key).gone():
-        await bot.chat(chat_id).set(SUBSCRIPTION, Subscription(left=True))
+        await bot.to(chat_id).set(SUBSCRIPTION, Subscription(left=True))
         count += 1
     return count
 

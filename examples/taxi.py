@@ -130,7 +130,7 @@ async def new_key() -> str:
 
 async def tell(chat_id: ChatId, update: Driver | Moved | Arrived, event_id: str) -> None:
     """For the route of your site to which the fleet posts; it may post twice."""
-    await bot.chat(chat_id).signal(update, key=event_id)
+    await bot.to(chat_id).signal(update, key=event_id)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 The only module besides `triobot.runtime` that knows all the others. The nesting of its blocks is the order in
 which a bot stops.
 
-`Address` is the door from outside: a chat, for tasks that are none of its conversations. What is sent there
+`Bot.to` is the door from outside: to a chat, for tasks that are none of its conversations. What is sent there
 takes its place in the chat's lane like everything else, but no conversation records it. So a conversation's
 own code is refused at each call, except in a step.
 """
@@ -36,7 +36,7 @@ import trio
 
 from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
-from .conversations.chat import Address as Address
+from .conversations.chat import ChatRef as ChatRef
 from .conversations.data import Keeping, Key, Speech
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
@@ -89,7 +89,7 @@ T = TypeVar("T")
 @final
 @attrs.frozen
 class OutsideDoor:
-    """The door of `Bot.chat`."""
+    """The door of `Bot.to`."""
 
     _work: Runtime = attrs.field(repr=False)
 
@@ -129,7 +129,7 @@ class OutsideDoor:
         await self._from_outside().dispatcher.keeping.put(chat_id, key, value)
 
     def _from_outside(self) -> Runtime:
-        refuse_conversations("bot.chat()", INSTEAD)
+        refuse_conversations("bot.to()", INSTEAD)
         return self._work
 
 
@@ -250,7 +250,7 @@ class Bot(Router):
         It begins in every process once resources are open and the bot's doors work: its first lines are what
         is done at each start. It may end. If it raises, the bot stops with that error. At a stop it is
         cancelled first, so that what a shielded ``finally`` says, within a few seconds, still leaves. It is
-        not durable: what must survive belongs into a conversation, which `chat` starts or tells something;
+        not durable: what must survive belongs into a conversation, which `to` starts or tells something;
         what must be there before the first event is a `resource`.
 
         Raises:
@@ -260,7 +260,7 @@ class Bot(Router):
             >>> @bot.background
             ... async def follow() -> None:
             ...     async for order in bot.use(kitchen).ready():
-            ...         await bot.chat(order.chat_id).signal(Ready(order.id), key=order.id)
+            ...         await bot.to(order.chat_id).signal(Ready(order.id), key=order.id)
         """
         if not callable(run):
             raise ConfigError(f"@background decorates an async function, not {run!r}")
@@ -436,7 +436,7 @@ class Bot(Router):
                 # Not in virtual time, which stands still for good reasons.
                 watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
-                open_failures(self._on_error, self.chat, told) as failures,
+                open_failures(self._on_error, self.to, told) as failures,
                 open_work(
                     intake,
                     table,
@@ -501,7 +501,7 @@ class Bot(Router):
 
     # --- the door from outside
 
-    def chat(self, chat_id: int | str) -> Address:
+    def to(self, chat_id: int | str) -> ChatRef:
         """Open a chat to write to from outside its conversations. Inside one, that is refused.
 
         Raises:
@@ -509,8 +509,8 @@ class Bot(Router):
             ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
-        refuse_conversations("bot.chat()", INSTEAD)
-        return Address(OutsideDoor(self._running()), as_recipient(chat_id))
+        refuse_conversations("bot.to()", INSTEAD)
+        return ChatRef(OutsideDoor(self._running()), as_recipient(chat_id))
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
         """Iterate over the chats that keep something under a key, with the value: an audience, or an export.

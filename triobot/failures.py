@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
-from .conversations.chat import Address
+from .conversations.doors.refs import RoomRef
 from .conversations.running.failures import OnFailure
 from .conversations.running.lines import failing_line
 from .wire.ids import ChatId
@@ -33,13 +33,13 @@ class Failure:
         error: the exception, with its traceback; its text and its frames' variables may hold what people
             wrote. An exception group when several tasks of a conversation failed at once.
         route: the name of the route, or of the filter.
-        place: the chat.
+        place: where it happened; a `ChatRef` for a chat.
         reference: names the conversation in the log, the alarm and `triobot journal`; empty for a filter.
     """
 
     error: Exception = attrs.field(repr=False)
     route: str
-    place: Address
+    place: RoomRef
     reference: str
 
 
@@ -59,7 +59,7 @@ class Failures:
         at_once: told before that, without waiting; must not raise.
     """
 
-    def __init__(self, hook: OnError | None, place: Callable[[ChatId], Address], at_once: OnFailure) -> None:
+    def __init__(self, hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure) -> None:
         self._hook = hook
         self._at_once = at_once
         self._place = place
@@ -106,7 +106,7 @@ class Failures:
 
 @asynccontextmanager
 async def open_failures(
-    hook: OnError | None, place: Callable[[ChatId], Address], at_once: OnFailure
+    hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure
 ) -> AsyncGenerator[Failures]:
     """Tell the hook of failures while the block runs, and for five seconds more of what is left then."""
     failures = Failures(hook, place, at_once)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .bot import Address as Address
 from .bot import Bot as Bot
 from .broadcast import Broadcast as Broadcast
 from .clock import SystemClock as SystemClock
@@ -12,9 +11,12 @@ from .conversations.blocks import ChatNursery as ChatNursery
 from .conversations.blocks import Scope as Scope
 from .conversations.charges.paid import Paid as Paid
 from .conversations.chat import Chat as Chat
+from .conversations.chat import ChatRef as ChatRef
+from .conversations.chat import Room as Room
 from .conversations.data import Data as Data
 from .conversations.data import Key as Key
 from .conversations.doors.calls import Signal as Signal
+from .conversations.doors.refs import RoomRef as RoomRef
 from .conversations.questions.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.questions.buttons import Buttons as Buttons
 from .conversations.questions.buttons import Keyboard as Keyboard
@@ -55,4 +57,5 @@ from .wire.events import Sender as Sender
 from .wire.events import Submission as Submission
 from .wire.events import UnknownEvent as UnknownEvent
 from .wire.ids import ChatId as ChatId
+from .wire.ids import SenderId as SenderId
 from .wire.results import Sent as Sent

@@ -38,12 +38,12 @@ async def test_a_background_task_uses_the_bots_doors_from_its_first_line_to_its_
 
     @bot.background
     async def tell() -> None:
-        await bot.chat(7).send(f"The {bot.use(kitchen)} opens.")
+        await bot.to(7).send(f"The {bot.use(kitchen)} opens.")
         try:
             await trio.sleep_forever()
         finally:
             with trio.CancelScope(shield=True):
-                await bot.chat(7).send(f"The {bot.use(kitchen)} closes.")
+                await bot.to(7).send(f"The {bot.use(kitchen)} closes.")
                 done.append("ended")
 
     for number in (1, 2):
@@ -61,7 +61,7 @@ async def test_it_may_end() -> None:
 
     @bot.background
     async def once() -> None:
-        await bot.chat(7).send("Started.")
+        await bot.to(7).send("Started.")
 
     @bot.conversation
     async def echo(chat: Chat) -> None:
@@ -96,7 +96,7 @@ async def test_messages_of_others_become_signals(autojump_clock: object) -> None
         starts.append(len(starts))
         while True:
             await trio.sleep(60)
-            await bot.chat(13_601).start(told, starts[-1], key=f"start {starts[-1]}")
+            await bot.to(13_601).start(told, starts[-1], key=f"start {starts[-1]}")
 
     @bot.aside
     async def told(chat: Chat, number: int) -> None:

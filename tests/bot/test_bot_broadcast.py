@@ -42,7 +42,7 @@ async def test_everybody_who_has_a_key_is_told() -> None:
     bot = quiet(chats)
     async with bot.running():
         for chat in (3, 1, 2):
-            await bot.chat(chat).set(SUBSCRIBED, True)
+            await bot.to(chat).set(SUBSCRIBED, True)
         assert (await bot.broadcast("k").status()).state == "none"
         assert await bot.broadcast("k").start("hello", SUBSCRIBED, buttons=Buttons({"y": "Yes"}))
         assert not await bot.broadcast("k").start("hello", SUBSCRIBED)

@@ -39,17 +39,17 @@ async def test_get_set_and_each_across_runs(tmp_path: Path) -> None:
         await chat.send(str(chat.data[VISITS]))
 
     async with bot.running() as intake:
-        await bot.chat(7).set(VISITS, 41)
+        await bot.to(7).set(VISITS, 41)
         await say(intake, 7, "hi")
         await say(intake, 8, "hi")
         await chats.wait_for(7, "42")
         await chats.wait_for(8, "1")
     async with bot.running():
-        assert await bot.chat(7).get(VISITS) == 42
-        assert await bot.chat(9).get(VISITS) == 0
+        assert await bot.to(7).get(VISITS) == 42
+        assert await bot.to(9).get(VISITS) == 0
         async with trio.open_nursery() as nursery:
             for chat in range(1000, 1300):
-                nursery.start_soon(bot.chat(chat).set, VISITS, chat)
+                nursery.start_soon(bot.to(chat).set, VISITS, chat)
         found = [pair async for pair in bot.each(VISITS)]
     assert found == [(7, 42), (8, 1), *((chat, chat) for chat in range(1000, 1300))]
 
@@ -67,7 +67,7 @@ async def test_who_stops_in_the_middle_of_each_has_nothing_to_close(tmp_path: Pa
 
     async with bot.running():
         for chat in (7, 8):
-            await bot.chat(chat).set(VISITS, 1)
+            await bot.to(chat).set(VISITS, 1)
         with warnings.catch_warnings(record=True) as complaints:
             warnings.simplefilter("always")
             async for chat_id, _ in bot.each(VISITS):
@@ -90,10 +90,10 @@ async def test_what_cannot_be_read_is_said_with_its_chat_and_key(tmp_path: Path)
     async def rest(chat: Chat) -> None: ...
 
     async with bot.running():
-        await bot.chat(7).set(VISITS, 1)
-        await bot.chat(8).set(as_text, "two")
+        await bot.to(7).set(VISITS, 1)
+        await bot.to(8).set(as_text, "two")
         with pytest.raises(UnreadableRecordError) as caught:
-            await bot.chat(7).get(as_text)
+            await bot.to(7).get(as_text)
         assert "in chat 7, Key('visits') holds a int, and not a str; give the key an upgrade=" in str(
             caught.value
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from tests.bot.rig import Chats, make_bot, say
-from triobot import Address, Chat, File, Key
+from triobot import Chat, ChatRef, File, Key
 from triobot.errors import ForeignTaskError
 
 
@@ -15,18 +15,18 @@ async def test_every_live_door_names_the_authors_line() -> None:
     """Straight from a conversation; in a step each is legal, and outside, too."""
     chats, said, legal = Chats(), list[str](), list[object]()
     bot = make_bot(chats)
-    kept: list[Address] = []
+    kept: list[ChatRef] = []
 
     async def each() -> None:
         async for _ in bot.each(None):  # type: ignore[arg-type]
             pass
 
     async def chat_to(chat: Chat) -> None:
-        bot.chat(chat.id)
+        bot.to(chat.id)
 
     async def inside() -> str:
         legal.append(bot.statistics())
-        await bot.chat(8).send("from a step")
+        await bot.to(8).send("from a step")
         return "done"
 
     @bot.conversation
@@ -55,7 +55,7 @@ async def test_every_live_door_names_the_authors_line() -> None:
         await chat.send("done")
 
     async with bot.running() as intake:
-        kept.append(bot.chat(9))
+        kept.append(bot.to(9))
         await say(intake, 7, "hi")
         await chats.wait_for(7, "done")
         assert chats.texts[8] == ["from a step"]
@@ -76,14 +76,14 @@ async def test_a_start_has_one_effect_over_restarts(tmp_path: Path) -> None:
         await chat.sleep(10_000)
 
     async with bot.running():
-        assert await bot.chat(7).start(remind, 1, key="one")
-        assert not await bot.chat(7).start(remind, 1, key="one")
+        assert await bot.to(7).start(remind, 1, key="one")
+        assert not await bot.to(7).start(remind, 1, key="one")
         await chats.wait_for(7, "Order 1?")
-        assert await bot.chat(7).stop(remind, key="one")
+        assert await bot.to(7).stop(remind, key="one")
         while bot.statistics().live:
             await trio.sleep(0.001)
-        assert not await bot.chat(7).stop(remind)
+        assert not await bot.to(7).stop(remind)
     async with bot.running():
-        assert not await bot.chat(7).start(remind, 1, key="one")
-        assert await bot.chat(8).start(remind, 1, key="one")
+        assert not await bot.to(7).start(remind, 1, key="one")
+        assert await bot.to(8).start(remind, 1, key="one")
         await chats.wait_for(8, "Order 1?")

@@ -27,7 +27,7 @@ async def test_writing_to_somebody_who_left_fails_at_once_and_holds_nobody(autoj
         await world.waits(seconds=1)
         before = trio.current_time()
         with pytest.raises(ForbiddenError):
-            await bot.chat(ali.chat_id).send("Where are you?")
+            await bot.to(ali.chat_id).send("Where are you?")
         assert trio.current_time() - before < 1
         await sara.joins()
         await sara.sees("Hello.", within=1)

@@ -229,7 +229,7 @@ async def test_a_token_that_is_good_again_is_found_out_with_nothing_to_send(
         with trio.CancelScope() as given_up:
             async with trio.open_nursery() as nursery:
                 for chat in range(1, 7):
-                    nursery.start_soon(bot.chat(chat).send, "x")
+                    nursery.start_soon(bot.to(chat).send, "x")
                 await trio.sleep(40)
                 given_up.cancel()
         assert not intake.readiness().ready

@@ -144,7 +144,7 @@ async def test_a_conversation_that_catches_everything_is_cut_all_the_same(
 
 
 async def test_the_door_from_outside_sends_and_is_closed_inside() -> None:
-    """`bot.chat` is for other tasks; in a conversation it is refused with the author's line."""
+    """`bot.to` is for other tasks; in a conversation it is refused with the author's line."""
     chats = Chats()
     bot = make_bot(chats)
     refusals: list[str] = []
@@ -152,16 +152,16 @@ async def test_the_door_from_outside_sends_and_is_closed_inside() -> None:
     @bot.conversation
     async def inside(chat: Chat) -> None:
         try:
-            bot.chat(8)
+            bot.to(8)
         except ForeignTaskError as error:
             refusals.append(str(error))
 
     with pytest.raises(ConfigError):
-        bot.chat(7)
+        bot.to(7)
     async with bot.running() as intake:
-        sent = await bot.chat(7).send("from outside")
-        await bot.chat(7).edit(sent, "changed")
-        await bot.chat(7).delete(sent)
+        sent = await bot.to(7).send("from outside")
+        await bot.to(7).edit(sent, "changed")
+        await bot.to(7).delete(sent)
         await say(intake, 7, "hello")
         with trio.fail_after(PATIENCE):
             while not refusals:
@@ -284,7 +284,7 @@ async def test_a_mounted_bot_lives_with_its_site() -> None:
 
     @site.post("/tell/<int:chat>")
     async def tell(chat: int) -> str:
-        await bot.chat(chat).send("from the site")
+        await bot.to(chat).send("from the site")
         return "told"
 
     async with site.test_app() as app:

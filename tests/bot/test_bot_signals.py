@@ -31,7 +31,7 @@ def shop(chats: Chats, store: str = "memory:") -> Bot:
     @bot.conversation
     async def other(chat: Chat) -> None:
         with pytest.raises(ForeignTaskError):
-            bot.chat(chat.id)
+            bot.to(chat.id)
         await chat.send("Hello.")
 
     return bot
@@ -44,12 +44,12 @@ async def test_the_same_key_counts_once(tmp_path: Path) -> None:
     for run in (1, 2):
         async with bot.running():
             for _ in range(2):
-                await bot.chat(7).signal(Shipped(7), key="shipped-7")
-                await bot.chat(8).signal(Shipped(7), key="shipped-7")
+                await bot.to(7).signal(Shipped(7), key="shipped-7")
+                await bot.to(8).signal(Shipped(7), key="shipped-7")
             await chats.wait_for(7, "Order 7 is on its way.")
             await chats.wait_for(8, "Order 7 is on its way.")
             for _ in range(2):
-                await bot.chat(9).signal(Shipped(1))
+                await bot.to(9).signal(Shipped(1))
             await chats.wait_for(9, *["Order 1 is on its way."] * 2 * run)
 
 
@@ -57,7 +57,7 @@ async def test_a_signal_is_for_a_chat_that_has_an_id() -> None:
     bot = shop(Chats())
     async with bot.running():
         with pytest.raises(LocalProtocolError, match="chat_id"):
-            await bot.chat("+989120000000").signal(Shipped(1))
+            await bot.to("+989120000000").signal(Shipped(1))
 
 
 async def test_nothing_from_the_web_passes_for_a_signal() -> None:

@@ -347,7 +347,7 @@ async def _do(bot: Bot, world: DrivenWorld, person: Person, act: Act, *, inside:
             case "ping":
                 while True:
                     try:
-                        await bot.chat(person.chat_id).signal(Ping(number), key=f"ping {number}")
+                        await bot.to(person.chat_id).signal(Ping(number), key=f"ping {number}")
                         break
                     except (ConfigError, StoreFullError):
                         await trio.sleep(0.1)

@@ -13,7 +13,7 @@ from town import ALI, CHAT, SARA, TEXTS, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot.conversations import data as data_module
-from triobot.conversations.chat import Address, Chat
+from triobot.conversations.chat import Chat, ChatRef
 from triobot.conversations.data import Key
 from triobot.conversations.doors.calls import CALL, Call, call_arrival
 from triobot.conversations.routes.filters import command, signal, text
@@ -39,14 +39,14 @@ class Moved:
 
 
 async def call(town: Town, fn: Callable[..., object], *args: object, key: str | None = None) -> bool:
-    """What `Address.start` does from outside."""
+    """What `ChatRef.start` does from outside."""
     elsewhere = town.dispatcher.elsewhere
     name = elsewhere.table.route_of(fn, args, "start()").name
     return await elsewhere.start(CHAT, name, args, key=key, once=key)
 
 
 async def halt(town: Town, fn: Callable[..., object], key: str | None = None) -> bool:
-    """What `Address.stop` does from outside."""
+    """What `ChatRef.stop` does from outside."""
     elsewhere = town.dispatcher.elsewhere
     return await elsewhere.stop(CHAT, elsewhere.table.route_of(fn, None, "stop()").name, key)
 
@@ -61,7 +61,7 @@ async def test_a_conversation_speaks_to_another_chat(monkeypatch: pytest.MonkeyP
     @router.conversation(text("go"))
     async def desk(chat: Chat) -> None:
         other = chat.to(OTHER)
-        assert isinstance(other, Address)
+        assert isinstance(other, ChatRef)
         sent = await other.send("A customer waits.")
         await other.edit(sent, "Somebody took it.")
         await other.delete(sent)
@@ -126,7 +126,7 @@ async def test_what_an_operation_stores_is_dropped_when_it_is_repeated() -> None
 async def test_the_recorded_door_is_the_conversations_own(autojump_clock: MockClock) -> None:
     """It refuses whom the chat refuses."""
     router, errors = Router(), list[Exception]()
-    kept: list[Address] = []
+    kept: list[ChatRef] = []
 
     async def collect(work: Callable[[], Awaitable[object]]) -> None:
         try:

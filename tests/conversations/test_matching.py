@@ -166,7 +166,7 @@ async def test_signals_are_narrowed_by_a_field(autojump_clock: object) -> None:
         await ali.says("2")
         await world.waits(seconds=1)
         for number in (1, 2):
-            await bot.chat(ali.chat_id).signal(Moved(number, f"at {number}"))
+            await bot.to(ali.chat_id).signal(Moved(number, f"at {number}"))
         await ali.sees("2 is at 2")
 
 

@@ -249,7 +249,7 @@ async def test_a_conversations_code_is_refused_other_doors(autojump_clock: MockC
 
     async def child() -> None:
         try:
-            refuse_conversations("bot.chat()", "chat.to()")
+            refuse_conversations("bot.to()", "chat.to()")
         except ForeignTaskError as error:
             seen.append(str(error))
 
@@ -261,11 +261,11 @@ async def test_a_conversations_code_is_refused_other_doors(autojump_clock: MockC
             nursery.start_soon(child)
 
     async with open_town(bot) as town:
-        refuse_conversations("bot.chat()", "chat.to()")
+        refuse_conversations("bot.to()", "chat.to()")
         await town.says("hi")
     assert len(seen) == 2
     assert "test_nursery.py" in seen[0]
-    assert "bot.chat() inside a conversation" in seen[0]
+    assert "bot.to() inside a conversation" in seen[0]
 
 
 async def test_branches_speak_in_the_order_in_which_they_awaited() -> None:

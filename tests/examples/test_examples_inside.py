@@ -71,7 +71,7 @@ async def test_a_program_s_own_task_writes_to_its_bot_s_chats(
         await sara.says("/stop")
         await sara.sees("Silence.")
 
-        heard = [await program.bot.chat(who.chat_id).get(program.LISTENS) for who in (sara, reza)]
+        heard = [await program.bot.to(who.chat_id).get(program.LISTENS) for who in (sara, reza)]
 
         assert heard == [False, True]
         assert f"The bot listens on http://127.0.0.1:{port}." in capsys.readouterr().out

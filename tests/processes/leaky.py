@@ -18,7 +18,7 @@ PHONE = "+989121234567"
 @bot.on_alarm
 async def hear(alarm: Alarm) -> None:
     """Fail with all that there is."""
-    await bot.chat(PHONE).send("a text of the hook's own")
+    await bot.to(PHONE).send("a text of the hook's own")
     raise RuntimeError(f"{alarm.text} {PHONE} {os.environ['TRIOBOT_TOKEN']}")
 
 
@@ -83,4 +83,4 @@ async def leak(chat: Chat) -> None:
 
 async def bot_chat(said: str) -> None:
     """Use the door from outside where it is not allowed, with a phone number."""
-    await bot.chat(said.split()[-1]).send(said)
+    await bot.to(said.split()[-1]).send(said)

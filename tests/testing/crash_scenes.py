@@ -166,7 +166,7 @@ async def play(pizzeria: Pizzeria, patch: pytest.MonkeyPatch, at: int, scene: Sc
         await world.waits(hours=24)
         rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
         pizzeria.said = await world.transcript()
-        pizzeria.kept = await pizzeria.bot.chat(ali.chat_id).get(PIZZAS)
+        pizzeria.kept = await pizzeria.bot.to(ali.chat_id).get(PIZZAS)
         pizzeria.alarms = {alarm.kind for alarm in world.alarms}
         wallet = (await ali.wallet())["IRR"]
         assert wallet == 10 * PRICE - PRICE * len(set(pizzeria.baked))

@@ -125,7 +125,7 @@ async def test_what_the_bot_keeps_is_given_once(autojump_clock: object) -> None:
         await ali.sees("A pity.")
         await world.crashes()
         await world.waits(minutes=30)
-        assert await bot.chat(ali.chat_id).get(CREDIT) == 1
+        assert await bot.to(ali.chat_id).get(CREDIT) == 1
         assert "unwatched" not in {alarm.kind for alarm in world.alarms}
 
 

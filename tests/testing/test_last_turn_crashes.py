@@ -58,7 +58,7 @@ async def test_it_ends_once(
         for _ in range(2):
             await world.restarts()
             await world.waits(minutes=1)
-        assert await bot.chat(ali.chat_id).get(HEARD) == 1
+        assert await bot.to(ali.chat_id).get(HEARD) == 1
         store = world._process._intake.store  # type: ignore[union-attr]
         assert not await store.conversations(ChatId(ali.chat_id))
         said = [seen.text for seen in await ali.history() if seen.from_bot]

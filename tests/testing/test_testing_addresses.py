@@ -39,9 +39,9 @@ async def test_a_slot_is_emptied_from_elsewhere(autojump_clock: object) -> None:
         await world.crashes()
         await ali.says("yes")
         await ali.sees("False")
-        await bot.chat(ali.chat_id).set(VISITS, 7)
-        await bot.chat(ali.chat_id).clear(VISITS)
-        assert await bot.chat(ali.chat_id).get(VISITS) == 0
+        await bot.to(ali.chat_id).set(VISITS, 7)
+        await bot.to(ali.chat_id).clear(VISITS)
+        assert await bot.to(ali.chat_id).get(VISITS) == 0
 
 
 async def test_buttons_change_and_the_words_stay(autojump_clock: object) -> None:

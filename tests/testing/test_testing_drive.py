@@ -272,7 +272,7 @@ async def test_a_site_that_mounts_the_bot_lives_in_the_same_time(autojump_clock:
         await chat.send("Has it arrived?")
 
     async def shipped(chat_id: int, order: int) -> str:
-        await bot.chat(chat_id).signal(Shipped(order), key=f"shipped-{order}")
+        await bot.to(chat_id).signal(Shipped(order), key=f"shipped-{order}")
         return bot.use(shop)
 
     app.add_url_rule("/<int:chat_id>/orders/<int:order>/shipped", view_func=shipped, methods=["POST"])

@@ -24,7 +24,7 @@ def asking() -> tuple[Bot, QuartTrio]:
         await chat.send(f"Hello, {name}.")
 
     async def say(chat_id: int) -> str:
-        await bot.chat(chat_id).send("From the site.")
+        await bot.to(chat_id).send("From the site.")
         return "said"
 
     app.add_url_rule("/say/<int:chat_id>", view_func=say, methods=["POST"])

@@ -146,7 +146,7 @@ async def test_whenever_the_process_is_killed_both_go_on(
             await world.waits(minutes=5)
             killer.nursery = None
         said = [seen.text for seen in await here.history() if seen.from_bot]
-        assert await place.bot.chat(here.chat_id).get(DONE) == len(expected)
+        assert await place.bot.to(here.chat_id).get(DONE) == len(expected)
     for talk in expected.values():
         assert [text for text, _ in groupby(text for text in said if text in talk)] == talk
     assert Counter(said).keys() == {text for talk in expected.values() for text in talk}
@@ -234,7 +234,7 @@ async def test_what_is_written_while_nobody_is_there_is_seen(autojump_clock: obj
         await world.waits(seconds=1)
         await getattr(world, restart)()
         for person in (ali, sara):
-            await bot.chat(person.chat_id).set(DONE, 40)
+            await bot.to(person.chat_id).set(DONE, 40)
         await sara.says("one")
         await sara.sees("Two?")
         await getattr(world, restart)()

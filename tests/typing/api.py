@@ -11,11 +11,11 @@ from typing import Literal, assert_type
 import attrs
 
 from triobot import (
-    Address,
     Bot,
     Buttons,
     Chat,
     ChatId,
+    ChatRef,
     Contact,
     Content,
     Data,
@@ -210,8 +210,8 @@ async def wrong(chat: Chat[Join]) -> None: ...
 
 
 async def outside(content: Content) -> None:
-    door = bot.chat(17)
-    assert_type(door, Address)
+    door = bot.to(17)
+    assert_type(door, ChatRef)
     assert_type(await door.send(content), Sent)
     assert_type(await bot.upload(File.open("a.pdf")), File)
     assert_type(await door.get(DETAILS), Details)
@@ -254,17 +254,17 @@ async def named_interrupt(chat: Chat[Command]) -> None: ...
 
 @bot.conversation(command("loop"), per="sender", version=2, durable=False)
 async def looping(chat: Chat[Command], rounds: int = 0) -> None:
-    assert_type(chat.to(17), Address)
+    assert_type(chat.to(17), ChatRef)
     assert_type(await chat.to(17).send("Hello."), Sent)
     assert_type(await chat.to("17").get(DETAILS), Details)
     assert_type(await chat.start(remind, 7, key="order-7"), bool)
     assert_type(await chat.start(remind, 7, 1.5), bool)
     assert_type(await chat.to(17).start(plain), bool)
     assert_type(await chat.stop(remind, key="order-7"), bool)
-    assert_type(await bot.chat(17).start(remind, 7), bool)
+    assert_type(await bot.to(17).start(remind, 7), bool)
     await chat.start(remind, "7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await chat.start(remind)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await bot.chat(17).start(remind, "7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await bot.to(17).start(remind, "7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     # A route that insists on an event can't be started without one.
     await chat.start(taken)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await chat.to(17).start(media)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,8 @@
 """The author's handle on a chat: say, ask, wait, charge, and the time that things may take.
 
-Everything here belongs to one conversation and is used by its own tasks only. Each method is one operation
-of the conversation; what it sends goes out in the order in which it was awaited.
+A chat is a room with a screen: `Room` has what needs none. Everything here belongs to one conversation and is
+used by its own tasks only. Each method is one operation of the conversation; what it sends goes out in the
+order in which it was awaited.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from ..resources import Resource, find
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
-from ..wire.ids import ChatId, Recipient, as_chat_id, as_recipient
+from ..wire.ids import ChatId, Recipient, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
-from .advice import copied
 from .blocks import (
     ChatChannel,
     ChatEvent,
@@ -41,8 +41,7 @@ from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency, Paid
 from .conversation import Conversation
-from .data import Key, check_key
-from .doors.address import Door, RecordedDoor
+from .doors.refs import ChatData, RecordedDoor, RoomRef
 from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
@@ -59,72 +58,17 @@ Shared = TypeVar("Shared", bound=Image | Video | Audio | Voice | File | Contact 
 Args = TypeVarTuple("Args")
 
 
-@final
-class ChatData:
-    """The values of one chat, as one conversation sees them; `Chat.data`.
+class Room(Generic[E_co]):
+    """A place, as the conversation that runs there sees it. `E_co` is what started that.
 
-    Example:
-        >>> async def greet(chat: Chat) -> None:
-        ...     chat.data[VISITS] = chat.data[VISITS] + 1
+    A chat is one (`Chat`): a function that needs no screen takes a `Room`, and serves chats as well.
     """
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
 
-    def __getitem__(self, key: Key[T]) -> T:
-        """A fresh copy of the value: changing it changes nothing here.
-
-        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
-        is lost, and other code goes on from here.
-
-        Raises:
-            KeyError: the slot is empty, and the key has no default.
-        """
-        check_key(key)
-        text = self._conversation.kept().get(key.name)
-        with self._conversation.reading():
-            value = key.load(text)
-        if self._conversation.services.advice is not None:
-            copy = copied(key.name, key.dump(value), value)
-            if copy is not None:
-                self._conversation.copies.append(copy)
-        return value
-
-    def __setitem__(self, key: Key[T], value: T) -> None:
-        """Keep a value; it is durable together with the consumption of the event that caused it.
-
-        What others write under the key while this turn lasts comes after it, and stays.
-
-        Raises:
-            UnrecordableError: it can't be recorded; nothing was changed.
-        """
-        check_key(key)
-        self._conversation.keep(key.name, key.dump(value))
-
-    def __delitem__(self, key: Key[T]) -> None:
-        """Empty the slot; an empty one stays so."""
-        check_key(key)
-        self._conversation.keep(key.name, None)
-
-    def __contains__(self, key: Key[T]) -> bool:
-        """Whether the slot holds a value, its default aside."""
-        return key.name in self._conversation.kept()
-
-
-@final
-class Chat(Generic[E_co]):
-    """One chat, as one conversation sees it. `E_co` is what started that."""
-
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-
     def __repr__(self) -> str:
-        return f"<Chat {self.id} of {self._conversation.route.name}>"
-
-    @property
-    def id(self) -> ChatId:
-        """Return the chat's id."""
-        return self._conversation.life.chat_id
+        return f"<{type(self).__name__} {self.key} of {self.route}>"
 
     @property
     def event(self) -> E_co:
@@ -132,14 +76,28 @@ class Chat(Generic[E_co]):
         return cast("E_co", self._conversation.value)
 
     @property
-    def sender(self) -> Sender | None:
-        """Return who started this conversation; None if the platform doesn't tell."""
-        return self._conversation.event.sender
+    def key(self) -> str:
+        """Return which room of its kind this is; of a chat its id, as text."""
+        return str(self._conversation.life.chat_id)
 
     @property
-    def interrupted(self) -> str | None:
-        """Return the name of the conversation that this interrupt ended, or None."""
-        return self._conversation.interrupted
+    def route(self) -> str:
+        """Return the name of the route that runs here."""
+        return self._conversation.route.name
+
+    @property
+    def replaying(self) -> bool:
+        """Return whether what runs now ran before: true from a restart until the journal is at its end.
+
+        For logs and metrics only: never let it lead to other operations, which would be missing on replay.
+        While a journal is only looked at, as the replay-check does, it is true throughout.
+
+        Examples:
+            >>> async def order(chat: Chat) -> None:
+            ...     if not chat.replaying:
+            ...         log.info("%s began in %s", chat.route, chat.key)
+        """
+        return self._conversation.replaying
 
     @property
     def route(self) -> str:
@@ -182,6 +140,202 @@ class Chat(Generic[E_co]):
             ConfigError: the bot doesn't declare it.
         """
         return find(self._conversation.services.resources, resource)
+
+    # --- hear
+
+    async def receive(self, taken: Filter[T], *, otherwise: OtherwisePolicy | None = None) -> T:
+        """Wait for the next event that the filter takes; by default the rest is dropped."""
+        return await asking.receive(self._conversation, taken, otherwise)
+
+    def drain(self) -> Sequence[Event]:
+        """Take what is queued now, without waiting: what was typed before it was asked for."""
+        return self._conversation.drain()
+
+    # --- act
+
+    async def step(
+        self,
+        fn: Callable[[*Args], Awaitable[T]],
+        *args: *Args,
+        raises: type[Exception] | tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
+
+        In an aside for a payment the ledger is asked first, each time that the step is begun.
+
+        Args:
+            raises: errors that come back as themselves; all others come back as `StepError`.
+
+        Raises:
+            PaymentHandedOverError: in an aside for a payment: an operator, or another aside, has it by now;
+                `fn` was not called.
+
+        Cancellation: *ambiguous*: it may have reached the other side.
+        """
+        giving = self._conversation.giving
+        first = None if giving is None else giving.step(args)
+        return await run_step(self._conversation, fn, args, raises, first)
+
+    def to(self, chat_id: int | str) -> ChatRef:
+        """Return another chat's handle: send there, signal it, start and stop its routes, read what it keeps.
+
+        Each call is an operation of this conversation.
+
+        Raises:
+            LocalProtocolError: this is no chat's id, phone number or group name.
+        """
+        return ChatRef(RecordedDoor(self._conversation), as_recipient(chat_id))
+
+    async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
+        """End here, and go on as another room's function, in the same place with the same event.
+
+        For loops without an end: nothing of what was recorded so far is kept. The blocks around it are left
+        as by a cancellation.
+
+        Raises:
+            ConfigError: `fn` is declared as no room; or a nursery is open.
+            UnrecordableError: `event` can't be recorded.
+        """
+        await self._conversation.continue_as(fn, ())
+
+    # --- in the place of clocks and dice: none of it waits
+
+    def now(self, tz: tzinfo = UTC) -> datetime:
+        """Return when what this conversation waited for came. It stands still until the next operation."""
+        self._conversation.check_task()
+        return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
+
+    def random(self) -> random.Random:
+        """Return dice that fall the same way after a restart; each call gives others. Not for secrets.
+
+        Example:
+            >>> async def toss(chat: Chat) -> None:
+            ...     await chat.send(chat.random().choice(["Heads", "Tails"]))
+        """
+        self._conversation.check_task()
+        return self._conversation.run.random()
+
+    def uuid(self) -> uuid.UUID:
+        """Return a unique id; made before a step, it is the step's idempotency key."""
+        self._conversation.check_task()
+        return self._conversation.run.uuid()
+
+    def patched(self, patch: str) -> bool:
+        """Return whether to go the new way where code has changed: False for what went the old way before.
+
+        A conversation that was there before keeps to the old way where it went it; all others are True from
+        then on.
+
+        Args:
+            patch: a name for the change, once in the whole program.
+        """
+        self._conversation.check_task()
+        return self._conversation.run.patched(patch)
+
+    # --- shapes of the code: blocks that end by themselves, sleep, children
+
+    def move_on_after(self, seconds: float) -> Scope[None]:
+        """Return a block that ends by itself after `seconds`; see its `cancelled_caught`."""
+        return Scope(self._conversation, seconds)
+
+    def move_on_at(self, when: datetime) -> Scope[None]:
+        """Return a block that ends by itself at a time of day; at once if that is over.
+
+        Args:
+            when: with a time zone. A clock that is set meanwhile counts, as it doesn't for `move_on_after`.
+
+        Raises:
+            LocalProtocolError: `when` has no time zone. Your program's fault.
+        """
+        return Scope(self._conversation, inf, at=wall_time(when))
+
+    def move_on_when(self, taken: Filter[E]) -> Scope[E]:
+        """Return a block that ends when something comes that the filter takes; see its `event`.
+
+        Such an event goes to the block before interrupts and questions see it, whatever the conversation
+        does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
+        block begins may end it at once. A block that is on its way out takes nothing more. Its event is its
+        own, even if it comes to its own end before it feels that.
+
+        The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
+        queued is withdrawn. Verifying a payment is not cut short for some seconds.
+
+        Example:
+            >>> async def ask_twice(chat: Chat) -> None:
+            ...     with chat.move_on_when(text("back")) as back:
+            ...         await chat.ask("One?")
+            ...         await chat.ask("Two?")
+            ...     if back.event is not None:
+            ...         await chat.send("Back, then.")
+        """
+        return Scope(self._conversation, inf, until=taken)
+
+    def fail_after(self, seconds: float) -> FailScope:
+        """Return a block that raises `trio.TooSlowError` after `seconds`."""
+        return FailScope(self._conversation, seconds)
+
+    def cancel_scope(self) -> Scope[None]:
+        """Return a block that only its own `cancel` ends."""
+        return Scope(self._conversation, inf)
+
+    def shield(self) -> Scope[None]:
+        """Return a block that timeouts around it and interrupts wait for. Give it a timeout of its own."""
+        return Scope(self._conversation, inf, shield=True)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
+        await self._conversation.sleep(check_sleep(seconds))
+
+    async def sleep_until(self, when: datetime) -> None:
+        """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.
+
+        Raises:
+            LocalProtocolError: `when` has no time zone. Your program's fault.
+        """
+        await self._conversation.sleep_until(wall_time(when))
+
+    def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
+        """Open a nursery of children that may use the chat; they end with the block."""
+        return open_nursery(self._conversation)
+
+    def open_event(self) -> ChatEvent:
+        """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
+        self._conversation.check_task()
+        return ChatEvent(self._conversation.run, self._conversation.run.promote)
+
+    @overload
+    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]: ...
+    @overload
+    def open_channel(self, kind: TypeForm[T], capacity: int = 0) -> ChatChannel[T]: ...
+    def open_channel(self, kind: object, capacity: int = 0) -> ChatChannel[Any]:
+        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
+
+        Args:
+            kind: of the values, for type checkers.
+            capacity: how many values may wait to be received.
+        """
+        self._conversation.check_task()
+        return ChatChannel(self._conversation.run, self._conversation.run.promote, capacity)
+
+
+@final
+class Chat(Room[E_co]):
+    """One chat, as one conversation sees it: a room with a screen. `E_co` is what started that."""
+
+    @property
+    def id(self) -> ChatId:
+        """Return the chat's id."""
+        return self._conversation.life.chat_id
+
+    @property
+    def sender(self) -> Sender | None:
+        """Return who started this conversation; None if the platform doesn't tell."""
+        return self._conversation.event.sender
+
+    @property
+    def interrupted(self) -> str | None:
+        """Return the name of the conversation that this interrupt ended, or None."""
+        return self._conversation.interrupted
 
     # --- say
 
@@ -430,14 +584,6 @@ class Chat(Generic[E_co]):
         """
         return await asking.fill(self._conversation, cls, question, labels, prefill, otherwise)
 
-    async def receive(self, taken: Filter[T], *, otherwise: OtherwisePolicy | None = None) -> T:
-        """Wait for the next event that the filter takes; by default the rest is dropped."""
-        return await asking.receive(self._conversation, taken, otherwise)
-
-    def drain(self) -> Sequence[Event]:
-        """Take what is queued now, without waiting: what was typed before it was asked for."""
-        return self._conversation.drain()
-
     @overload
     async def charge(
         self,
@@ -529,40 +675,7 @@ class Chat(Generic[E_co]):
         """
         return await charging.invoice(self._conversation, amount, text, item, expires, late, otherwise)
 
-    async def step(
-        self,
-        fn: Callable[[*Args], Awaitable[T]],
-        *args: *Args,
-        raises: type[Exception] | tuple[type[Exception], ...] = (),
-    ) -> T:
-        """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
-
-        In an aside for a payment the ledger is asked first, each time that the step is begun.
-
-        Args:
-            raises: errors that come back as themselves; all others come back as `StepError`.
-
-        Raises:
-            PaymentHandedOverError: in an aside for a payment: an operator, or another aside, has it by now;
-                `fn` was not called.
-
-        Cancellation: *ambiguous*: it may have reached the other side.
-        """
-        giving = self._conversation.giving
-        first = None if giving is None else giving.step(args)
-        return await run_step(self._conversation, fn, args, raises, first)
-
     # --- others, and what goes on beside or after this
-
-    def to(self, chat_id: int | str) -> Address:
-        """Return another chat's handle: send there, signal it, start and stop its routes, read what it keeps.
-
-        Each call is an operation of this conversation.
-
-        Raises:
-            LocalProtocolError: this is no chat's id, phone number or group name.
-        """
-        return Address(RecordedDoor(self._conversation), as_recipient(chat_id))
 
     async def start(
         self,
@@ -570,11 +683,11 @@ class Chat(Generic[E_co]):
         *args: *Args,
         key: str | None = None,
     ) -> bool:
-        """Start a route in this chat; see `Address.start`."""
+        """Start a route in this chat; see `ChatRef.start`."""
         return await self.to(self.id).start(fn, *args, key=key)
 
     async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
-        """End a route's runs in this chat; see `Address.stop`."""
+        """End a route's runs in this chat; see `ChatRef.stop`."""
         return await self.to(self.id).stop(fn, key=key)
 
     async def continue_as(self, fn: Callable[[Chat[E_co], *Args], Awaitable[None]], *args: *Args) -> NoReturn:
@@ -600,137 +713,19 @@ class Chat(Generic[E_co]):
         """
         await self._conversation.continue_as(fn, args)
 
-    # --- in the place of clocks and dice: none of it waits
-
-    def now(self, tz: tzinfo = UTC) -> datetime:
-        """Return when what this conversation waited for came. It stands still until the next operation."""
-        self._conversation.check_task()
-        return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
-
-    def random(self) -> random.Random:
-        """Return dice that fall the same way after a restart; each call gives others. Not for secrets.
-
-        Example:
-            >>> async def toss(chat: Chat) -> None:
-            ...     await chat.send(chat.random().choice(["Heads", "Tails"]))
-        """
-        self._conversation.check_task()
-        return self._conversation.run.random()
-
-    def uuid(self) -> uuid.UUID:
-        """Return a unique id; made before a step, it is the step's idempotency key."""
-        self._conversation.check_task()
-        return self._conversation.run.uuid()
-
-    def patched(self, patch: str) -> bool:
-        """Return whether to go the new way where code has changed: False for what went the old way before.
-
-        A conversation that was there before keeps to the old way where it went it; all others are True from
-        then on.
-
-        Args:
-            patch: a name for the change, once in the whole program.
-        """
-        self._conversation.check_task()
-        return self._conversation.run.patched(patch)
-
-    # --- shapes of the code: blocks that end by themselves, sleep, children
-
-    def move_on_after(self, seconds: float) -> Scope[None]:
-        """Return a block that ends by itself after `seconds`; see its `cancelled_caught`."""
-        return Scope(self._conversation, seconds)
-
-    def move_on_at(self, when: datetime) -> Scope[None]:
-        """Return a block that ends by itself at a time of day; at once if that is over.
-
-        Args:
-            when: with a time zone. A clock that is set meanwhile counts, as it doesn't for `move_on_after`.
-
-        Raises:
-            LocalProtocolError: `when` has no time zone. Your program's fault.
-        """
-        return Scope(self._conversation, inf, at=wall_time(when))
-
-    def move_on_when(self, taken: Filter[E]) -> Scope[E]:
-        """Return a block that ends when something comes that the filter takes; see its `event`.
-
-        Such an event goes to the block before interrupts and questions see it, whatever the conversation
-        does meanwhile; of several open blocks the innermost that takes it ends. What is queued when the
-        block begins may end it at once. A block that is on its way out takes nothing more. Its event is its
-        own, even if it comes to its own end before it feels that.
-
-        The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
-        queued is withdrawn. Verifying a payment is not cut short for some seconds.
-
-        Example:
-            >>> async def ask_twice(chat: Chat) -> None:
-            ...     with chat.move_on_when(text("back")) as back:
-            ...         await chat.ask("One?")
-            ...         await chat.ask("Two?")
-            ...     if back.event is not None:
-            ...         await chat.send("Back, then.")
-        """
-        return Scope(self._conversation, inf, until=taken)
-
-    def fail_after(self, seconds: float) -> FailScope:
-        """Return a block that raises `trio.TooSlowError` after `seconds`."""
-        return FailScope(self._conversation, seconds)
-
-    def cancel_scope(self) -> Scope[None]:
-        """Return a block that only its own `cancel` ends."""
-        return Scope(self._conversation, inf)
-
-    def shield(self) -> Scope[None]:
-        """Return a block that timeouts around it and interrupts wait for. Give it a timeout of its own."""
-        return Scope(self._conversation, inf, shield=True)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`. The conversation is deaf meanwhile: what is sent waits in its mailbox."""
-        await self._conversation.sleep(check_sleep(seconds))
-
-    async def sleep_until(self, when: datetime) -> None:
-        """Wait until a time of day, which has a time zone; return at once if it is over. Else as `sleep`.
-
-        Raises:
-            LocalProtocolError: `when` has no time zone. Your program's fault.
-        """
-        await self._conversation.sleep_until(wall_time(when))
-
-    def open_nursery(self) -> AbstractAsyncContextManager[ChatNursery]:
-        """Open a nursery of children that may use the chat; they end with the block."""
-        return open_nursery(self._conversation)
-
-    def open_event(self) -> ChatEvent:
-        """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
-        self._conversation.check_task()
-        return ChatEvent(self._conversation.run, self._conversation.run.promote)
-
-    @overload
-    def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]: ...
-    @overload
-    def open_channel(self, kind: TypeForm[T], capacity: int = 0) -> ChatChannel[T]: ...
-    def open_channel(self, kind: object, capacity: int = 0) -> ChatChannel[Any]:
-        """Return a channel from one child to another, for values in order; when it is full, `send` waits.
-
-        Args:
-            kind: of the values, for type checkers.
-            capacity: how many values may wait to be received.
-        """
-        self._conversation.check_task()
-        return ChatChannel(self._conversation.run, self._conversation.run.promote, capacity)
-
 
 @final
 @attrs.frozen
-class Address:
-    """A chat, seen from elsewhere; made by `Chat.to` and `Bot.chat`.
+class ChatRef(RoomRef):
+    """A chat, seen from elsewhere; made by `Room.to` and `Bot.to`.
 
-    What is sent takes its place in the chat's lane. What is said through `Chat.to` are operations of the
-    conversation: the same things are refused there that are refused on its own chat.
+    What is sent takes its place in the chat's lane.
     """
 
-    _door: Door = attrs.field(repr=False)
-    id: Recipient = attrs.field(repr=False)
+    @property
+    def id(self) -> Recipient:
+        """Return the chat's id, or the phone number or group name that stands for it."""
+        return self._whose
 
     async def send(
         self,
@@ -764,65 +759,6 @@ class Address:
         check_sent(sent)
         await self._door.perform(DeleteMessage(sent.chat_id, sent.message_id), OnUnknown.RESEND)
 
-    async def get(self, key: Key[T]) -> T:
-        """Read a fresh copy of what the chat keeps under a key; see `Chat.data`.
-
-        Raises:
-            KeyError: the slot is empty, and the key has no default.
-            UnreadableRecordError: this program can't read what is stored, or it is of another class; names
-                the chat and the key. A conversation that asks is parked here instead.
-            LocalProtocolError: the chat is not named by its id.
-        """
-        check_key(key)
-        data = await self._door.data(chat_id := as_chat_id(self.id))
-        with self._door.reading():
-            return key.load_of(chat_id, data.get(key.name))
-
-    async def set(self, key: Key[T], value: T) -> None:
-        """Keep a value for the chat: its conversations see it at once, and it is durable when this returns.
-
-        While the store is full this waits.
-
-        Raises:
-            UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat is not named by its id.
-
-        Cancellation: *ambiguous*; it may be repeated.
-        """
-        check_key(key)
-        await self._door.put_data(as_chat_id(self.id), key.name, key.dump(value))
-
-    async def clear(self, key: Key[Any]) -> None:
-        """Empty a slot of the chat, as ``del chat.data[KEY]`` does there; an empty one stays so.
-
-        Raises:
-            LocalProtocolError: the chat is not named by its id.
-
-        Cancellation: *ambiguous*; it may be repeated.
-        """
-        check_key(key)
-        await self._door.put_data(as_chat_id(self.id), key.name, None)
-
-    async def signal(self, value: object, *, key: str | None = None) -> None:
-        """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.
-
-        It is durable when this returns, and comes in order with the chat's events. When nobody takes it now
-        it waits for a conversation that does.
-
-        Args:
-            value: a frozen attrs class's, by preference; anything that can be recorded, but None.
-            key: a second signal with the same key to this chat within seven days is dropped. Through
-                `Chat.to` each call has one of its own: what a restart repeats is told once.
-
-        Raises:
-            UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat is not named by its id.
-            StoreFullError: too many wait in this chat; nothing was stored.
-
-        Cancellation: *ambiguous*; with a `key` it may simply be repeated.
-        """
-        await self._door.signal(as_chat_id(self.id), value, key)
-
     async def start(
         self,
         fn: Callable[[Chat[object], *Args], Awaitable[None]],
@@ -855,9 +791,9 @@ class Address:
             ... async def remind(chat: Chat, order: int) -> None:
             ...     await chat.sleep(3 * 24 * 3600)
             ...     await chat.send(f"Has order {order} arrived?")
-            >>> await bot.chat(chat_id).start(remind, 7, key="order-7")
+            >>> await bot.to(chat_id).start(remind, 7, key="order-7")
         """
-        return await self._door.start(as_chat_id(self.id), fn, args, key)
+        return await self._door.start(self._place, fn, args, key)
 
     async def stop(self, fn: Callable[..., Awaitable[None]], *, key: str | None = None) -> bool:
         """End a route's runs in the chat, as an interrupt would; it is durable when this returns.
@@ -872,4 +808,4 @@ class Address:
 
         Raises: as `start`.
         """
-        return await self._door.stop(as_chat_id(self.id), fn, key)
+        return await self._door.stop(self._place, fn, key)

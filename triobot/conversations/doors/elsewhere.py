@@ -75,7 +75,7 @@ class Elsewhere:
         self.coming: dict[int, Call] = {}
 
     async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
-        """Store a signal, and take it like an event; see `triobot.Address.signal`."""
+        """Store a signal, and take it like an event; see `triobot.ChatRef.signal`."""
         await self._accept(signal_arrival(chat_id, value, key, self._services.clock.now()), self._offer)
 
     async def start(
@@ -89,7 +89,7 @@ class Elsewhere:
         value: object = None,
         sender: Sender | None = None,
     ) -> bool:
-        """Have a route started; see `triobot.Address.start`.
+        """Have a route started; see `triobot.ChatRef.start`.
 
         Args:
             key: of the run; what runs, or is on its way, with this key, is not started again.
@@ -106,7 +106,7 @@ class Elsewhere:
         return await self._accept(call_arrival(call, once, self._services.clock.now(), first), self._offer)
 
     async def stop(self, chat_id: ChatId, name: str, key: str | None) -> bool:
-        """Have a route's runs ended; see `triobot.Address.stop`."""
+        """Have a route's runs ended; see `triobot.ChatRef.stop`."""
         await trio.lowlevel.checkpoint_if_cancelled()
         halt = Halt(chat_id, name, key)
         # What is behind may hold what this is to stop.

@@ -523,7 +523,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]
 
 
 def signal(kind: type[S]) -> Filter[S]:
-    """Take signals whose value is of this class, as that value; see `triobot.Address.signal`.
+    """Take signals whose value is of this class, as that value; see `triobot.ChatRef.signal`.
 
     Raises:
         ConfigError: this is no class.

@@ -245,7 +245,7 @@ class Router:
     ) -> Handler[object, P] | Declaration[E] | Declaration[object]:
         """Declare an aside: it runs beside the live conversation and leaves it alone.
 
-        Without a filter only code starts it, with `Chat.start` or `Address.start`; then its function may
+        Without a filter only code starts it, with `Chat.start` or `ChatRef.start`; then its function may
         take arguments besides the chat.
 
         Args:
