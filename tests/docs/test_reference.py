@@ -15,6 +15,7 @@ import pytest
 import triobot.errors
 import triobot.filters
 import triobot.testing
+import triobot.widgets
 from triobot import (
     Bot,
     Broadcast,
@@ -52,7 +53,7 @@ CLASSES: Final = (
     Scope,
     Texts,
 )
-MODULES: Final = (triobot, triobot.filters, triobot.errors, triobot.testing)
+MODULES: Final = (triobot, triobot.filters, triobot.errors, triobot.testing, triobot.widgets)
 SUBJECTS: Final = {
     **{cls.__name__: cls for cls in CLASSES},
     **{module.__name__: module for module in MODULES},

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from enum import Enum
 from typing import Literal, assert_type
 
@@ -39,6 +39,7 @@ from triobot import (
 )
 from triobot.client import PlatformClient
 from triobot.filters import Command, by, command, join, matches, message, pressed, signal, text
+from triobot.widgets import JALALI, Menu, calendar, confirm, date_time, menu, multi_select, pager, rating
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -298,3 +299,16 @@ Bot(texts=in_their_language)
 Bot(texts=Texts.english())
 Bot(texts=lambda data: "Sorry")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 by("sara")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+async def widgets(chat: Chat[Message[str]], into: Sent) -> None:
+    """Widgets give what their options are."""
+    assert_type(await confirm(chat, "?", into=into), bool)
+    assert_type(await rating(chat, "?"), int)
+    assert_type(await pager(chat, "?", {Size.SMALL: "Small"}), Size)
+    assert_type(await multi_select(chat, "?", {Size.SMALL: "Small"}, chosen=[Size.SMALL]), Sequence[Size])
+    assert_type(await menu(chat, Menu("?", {1: "One"}, [Menu("Two", {2: "Two"})])), int)
+    today = chat.now().date()
+    assert_type(await calendar(chat, "?", first=today, last=today, system=JALALI), date)
+    when = await date_time(chat, "?", lambda day: [time(9)], first=today, last=today, tz=UTC)
+    assert_type(when, datetime)

@@ -1,0 +1,258 @@
+"""Widgets that ask for a day, or for a day and a time, by the calendar that people use.
+
+A calendar system says how a day is written, and nothing else: what comes back is a `datetime.date`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from importlib import import_module
+from typing import Any, Final, final
+
+import attrs
+
+from triobot import Buttons, Chat, Sent, recorded
+from triobot.errors import ConfigError, LocalProtocolError
+
+_DAY: Final = timedelta(days=1)
+
+
+@final
+@attrs.frozen
+class CalendarSystem:
+    """How days are counted and named.
+
+    Attributes:
+        months: the names of the months.
+        weekdays: short names of the days of the week, from Monday.
+        first_weekday: with which of them a week begins; 0 is Monday.
+        numbers: gives a day's year, month and day of the month.
+        starts: gives the first day of a month, by its year and its number from 1.
+        digits: how the numbers from 0 to 9 are written.
+
+    Examples:
+        >>> german = attrs.evolve(GREGORIAN, weekdays=("Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"))
+    """
+
+    months: Sequence[str]
+    weekdays: Sequence[str]
+    first_weekday: int
+    numbers: Callable[[date], tuple[int, int, int]]
+    starts: Callable[[int, int], date]
+    digits: str = "0123456789"
+
+    def write(self, text: str) -> str:
+        """Return a text with its digits as they are written here."""
+        return text.translate(str.maketrans("0123456789", self.digits))
+
+    def month_after(self, year: int, month: int, by: int) -> tuple[int, int]:
+        """Return the year and the number of the month that comes so many months later."""
+        count = len(self.months)
+        return year + (month - 1 + by) // count, (month - 1 + by) % count + 1
+
+
+def _jalali() -> Any:
+    try:
+        # Not by its name: type checkers would miss it where the extra isn't installed.
+        return import_module("persiantools.jdatetime").JalaliDate
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "the Jalali calendar needs persiantools, which isn't installed: pip install 'triobot[jalali]'"
+        ) from None
+
+
+def _jalali_numbers(day: date) -> tuple[int, int, int]:
+    there = _jalali()(day)
+    return there.year, there.month, there.day
+
+
+def _jalali_starts(year: int, month: int) -> date:
+    first: date = _jalali()(year, month, 1).to_gregorian()
+    return first
+
+
+GREGORIAN: Final = CalendarSystem(
+    months=(
+        *("January", "February", "March", "April", "May", "June"),
+        *("July", "August", "September", "October", "November", "December"),
+    ),
+    weekdays=("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"),
+    first_weekday=0,
+    numbers=lambda day: (day.year, day.month, day.day),
+    starts=lambda year, month: date(year, month, 1),
+)
+JALALI: Final = CalendarSystem(
+    months=(
+        *("فروردین", "اردیبهشت", "خرداد", "تیر", "مرداد", "شهریور"),
+        *("مهر", "آبان", "آذر", "دی", "بهمن", "اسفند"),
+    ),
+    weekdays=("د", "س", "چ", "پ", "ج", "ش", "ی"),
+    first_weekday=5,
+    numbers=_jalali_numbers,
+    starts=_jalali_starts,
+    digits="۰۱۲۳۴۵۶۷۸۹",
+)
+"""The calendar of Iran; needs the extra ``triobot[jalali]``."""
+
+
+@final
+@recorded(name="triobot.widgets.month")
+@attrs.frozen
+class OtherMonth:
+    """The key of a button that turns so many months."""
+
+    by: int
+
+
+@final
+@recorded(name="triobot.widgets.no-day")
+@attrs.frozen
+class NoDay:
+    """The key of a button that does nothing: a heading, or a day that can't be had."""
+
+    place: int
+
+
+def _any_day(day: date) -> bool:
+    return True
+
+
+async def calendar(
+    chat: Chat,
+    question: str,
+    *,
+    first: date,
+    last: date,
+    free: Callable[[date], bool] = _any_day,
+    system: CalendarSystem = GREGORIAN,
+    into: Sent | None = None,
+    by: int | None = None,
+) -> date:
+    """Ask for a day, a month at a time; it begins with the month of the first day that is free.
+
+    Args:
+        first, last: the first and the last day that can be had; today is ``chat.now(zone).date()``.
+        free: whether a day can be had; it says the same again after a restart, so it looks at nothing that
+            changes, but at what a step or a key has told before.
+        system: how days are written: `GREGORIAN`, `JALALI`, or one of your own.
+        into, by: as for `Chat.choose`.
+
+    Raises:
+        LocalProtocolError: no day is free. Your program's fault: it looks before it asks.
+        ConfigError: `JALALI` without its package.
+
+    Examples:
+        >>> async def book(chat: Chat) -> None:
+        ...     today = chat.now(TEHRAN).date()
+        ...     day = await calendar(chat, "Which day?", first=today, last=today + timedelta(days=60))
+        ...     await chat.send(f"{day:%d %B}, then.")
+    """
+    begin = first
+    while begin <= last and not free(begin):
+        begin += _DAY
+    if begin > last:
+        raise LocalProtocolError("free", "takes no day from `first` to `last`")
+    year, month, _ = system.numbers(begin)
+    shown = into or await chat.send(question)
+    while True:
+        start, after = system.starts(year, month), system.starts(*system.month_after(year, month, 1))
+        turns: dict[OtherMonth | NoDay, str] = {OtherMonth(-1): "«"} if first < start else {}
+        turns[NoDay(-1)] = system.write(f"{system.months[month - 1]} {year}")
+        if after <= last:
+            turns[OtherMonth(1)] = "»"
+        had = [day for day in _days(start, after) if first <= day <= last and free(day)]
+        rows = Buttons(turns, columns=3) + _weeks(system, start, after, had)
+        match await chat.choose(question, rows, into=shown, by=by):
+            case OtherMonth(by=months):
+                year, month = system.month_after(year, month, months)
+            case NoDay():
+                pass
+            case day:
+                return day
+
+
+def _days(start: date, after: date) -> Sequence[date]:
+    return [start + number * _DAY for number in range((after - start).days)]
+
+
+def _weeks(system: CalendarSystem, start: date, after: date, had: Collection[date]) -> Buttons[date | NoDay]:
+    """Return the rows of a month: the names of its weekdays, and its days; only those in `had` can be had."""
+    week, first = len(system.weekdays), system.first_weekday
+    cells: dict[date | NoDay, str] = {
+        NoDay(number): system.weekdays[(first + number) % week] for number in range(week)
+    }
+    begin, end = start, after
+    while (begin.weekday() - first) % week:
+        begin -= _DAY
+    while (end.weekday() - first) % week:
+        end += _DAY
+    for number, day in enumerate(_days(begin, end), week):
+        if day in had:
+            cells[day] = system.write(str(system.numbers(day)[2]))
+        else:
+            cells[NoDay(number)] = "·"
+    return Buttons(cells, columns=week)
+
+
+async def date_time(
+    chat: Chat,
+    question: str,
+    times: Callable[[date], Sequence[time]],
+    *,
+    first: date,
+    last: date,
+    tz: tzinfo,
+    system: CalendarSystem = GREGORIAN,
+    columns: int = 4,
+    back: str = "«",
+    into: Sent | None = None,
+    by: int | None = None,
+) -> datetime:
+    """Ask for a day, then for one of its times; a button leads back to the days.
+
+    Args:
+        times: those that can be had on a day; none: the day can't be had. As `free` of `calendar`, it says
+            the same again after a restart.
+        first, last: as for `calendar`.
+        tz: the zone in which the times are meant. A time that a day doesn't have, since its clocks are set
+            forward then, isn't offered; of one that it has twice, the first is meant.
+        columns: how many times stand in a row.
+        back: the label of the button to the days.
+        system, into, by: as for `calendar`.
+
+    Raises: as `calendar`.
+
+    Examples:
+        >>> async def book(chat: Chat) -> None:
+        ...     today = chat.now(TEHRAN).date()
+        ...     when = await date_time(
+        ...         chat, "When?", lambda day: [time(9), time(17)], first=today, last=today, tz=TEHRAN
+        ...     )
+        ...     await chat.send(f"{when:%A at %H:%M}, then.")
+    """
+
+    def offered(day: date) -> Sequence[datetime]:
+        # A time in the gap comes back from UTC as another one.
+        instants = [datetime.combine(day, one, tzinfo=tz) for one in times(day)]
+        return [one for one in instants if one.astimezone(UTC).astimezone(tz).time() == one.time()]
+
+    shown = into or await chat.send(question)
+    while True:
+        day = await calendar(
+            chat,
+            question,
+            first=first,
+            last=last,
+            free=lambda day: bool(offered(day)),
+            system=system,
+            into=shown,
+            by=by,
+        )
+        labels = {one.time(): system.write(f"{one:%H:%M}") for one in offered(day)}
+        rows = Buttons(labels, columns) + Buttons({NoDay(-1): back})
+        match await chat.choose(question, rows, into=shown, by=by):
+            case NoDay():
+                pass
+            case picked:
+                return datetime.combine(day, picked, tzinfo=tz)

@@ -1,0 +1,232 @@
+"""Widgets of choices that are known before: yes or no, stars, a long list, several of a list, a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Generic, TypeVar, final
+
+import attrs
+
+from triobot import Buttons, Chat, Sent, recorded
+from triobot.errors import ConfigError, LocalProtocolError
+
+K = TypeVar("K", bound=Hashable)
+K_co = TypeVar("K_co", covariant=True, bound=Hashable)
+
+
+async def confirm(
+    chat: Chat,
+    question: str,
+    *,
+    yes: str = "Yes",
+    no: str = "No",
+    into: Sent | None = None,
+    by: int | None = None,
+) -> bool:
+    """Ask for a yes or a no, side by side.
+
+    Args:
+        into, by: as for `Chat.choose`.
+
+    Examples:
+        >>> async def leave(chat: Chat) -> None:
+        ...     if await confirm(chat, "Delete everything?", yes="Delete", no="Keep"):
+        ...         await chat.send("Deleted.")
+    """
+    return await chat.choose(question, Buttons({True: yes, False: no}, columns=2), into=into, by=by)
+
+
+async def rating(
+    chat: Chat,
+    question: str,
+    *,
+    most: int = 5,
+    symbol: str = "★",
+    into: Sent | None = None,
+    by: int | None = None,
+) -> int:
+    """Ask for a number of stars, from 1 to `most`, in one row.
+
+    Args:
+        into, by: as for `Chat.choose`.
+
+    Examples:
+        >>> async def judge(chat: Chat) -> None:
+        ...     stars = await rating(chat, "How was the pizza?")
+        ...     await chat.send("★" * stars)
+    """
+    if most < 1:
+        raise LocalProtocolError("most", "must be at least 1")
+    stars = Buttons({number: f"{number} {symbol}" for number in range(1, most + 1)}, columns=most)
+    return await chat.choose(question, stars, into=into, by=by)
+
+
+@final
+@recorded(name="triobot.widgets.page")
+@attrs.frozen
+class OtherPage:
+    """The key of a button that turns so many pages."""
+
+    by: int
+
+
+async def pager(
+    chat: Chat,
+    question: str,
+    options: Mapping[K, str],
+    *,
+    size: int = 8,
+    columns: int = 1,
+    into: Sent | None = None,
+    by: int | None = None,
+) -> K:
+    """Ask for one of many: `size` of them at a time, and buttons to turn the page.
+
+    Args:
+        options: labels by key, in order; the same after a restart, as everything between two operations.
+        columns: how many of them stand in a row.
+        into, by: as for `Chat.choose`.
+
+    Examples:
+        >>> async def ask_town(chat: Chat) -> None:
+        ...     town = await pager(chat, "Where do you live?", {"thr": "Tehran", "ifn": "Isfahan"})
+        ...     await chat.send(town)
+    """
+    if size < 1:
+        raise LocalProtocolError("size", "must be at least 1")
+    keys, first = list(options), 0
+    shown = into or await chat.send(question)
+    while True:
+        page = Buttons({key: options[key] for key in keys[first : first + size]}, columns)
+        turns = {OtherPage(-1): "«"} if first else {}
+        if first + size < len(keys):
+            turns[OtherPage(1)] = "»"
+        match await chat.choose(question, page + Buttons(turns, columns=2), into=shown, by=by):
+            case OtherPage(by=pages):
+                first += pages * size
+            case key:
+                return key
+
+
+@final
+@recorded(name="triobot.widgets.done")
+@attrs.frozen
+class Done:
+    """The key of the button that says that this is all."""
+
+
+async def multi_select(
+    chat: Chat,
+    question: str,
+    options: Mapping[K, str],
+    *,
+    chosen: Collection[K] = (),
+    least: int = 0,
+    most: int | None = None,
+    done: str = "Done",
+    columns: int = 1,
+    into: Sent | None = None,
+    by: int | None = None,
+) -> Sequence[K]:
+    """Ask for any number of options: a press ticks one, or clears it, until the last button is pressed.
+
+    With fewer than `least` ticked the last button answers ``≥ 2``, and the question goes on; one more than
+    `most` isn't ticked: its button answers ``≤ 3``.
+
+    Args:
+        options: labels by key.
+        chosen: what is ticked at first.
+        done: the last button's label.
+        columns: how many options stand in a row.
+        into, by: as for `Chat.choose`.
+
+    Returns: what is ticked in the end, in the order of the options.
+
+    Examples:
+        >>> async def ask_toppings(chat: Chat) -> None:
+        ...     toppings = await multi_select(chat, "On top?", {"c": "Cheese", "o": "Olives"}, most=2)
+        ...     await chat.send(f"{len(toppings)} toppings.")
+    """
+    ticked = {key for key in options if key in chosen}
+    highest = len(options) if most is None else most
+    if not least <= min(highest, len(options)):
+        raise LocalProtocolError("least", "must not be more than `most`, nor than there are options")
+    shown = into or await chat.send(question)
+    while True:
+        labels = {key: f"{'☑' if key in ticked else '☐'} {label}" for key, label in options.items()}
+        rows = Buttons(labels, columns) + Buttons({Done(): done})
+        match await chat.choose(question, rows, into=shown, by=by):
+            case Done():
+                if len(ticked) >= least:
+                    return [key for key in options if key in ticked]
+                await chat.answer(f"≥ {least}")
+            case key if key not in ticked and len(ticked) >= highest:
+                await chat.answer(f"≤ {highest}")
+            case key:
+                ticked ^= {key}
+
+
+@final
+@attrs.frozen
+class Menu(Generic[K_co]):
+    """A node of a tree of choices, for `menu`.
+
+    Attributes:
+        title: the message's text while it is open, and the label of the button that opens it.
+        options: what can be chosen here: labels by key, each key once in the whole tree.
+        menus: what can be opened from here, each title once.
+
+    Raises:
+        ConfigError: two of the menus have the same title.
+
+    Examples:
+        >>> drinks = Menu("Drinks", {"tea": "Tea", "dough": "Dough"})
+        >>> card = Menu("What would you like?", {"bread": "Bread"}, [drinks])
+    """
+
+    title: str
+    options: Mapping[K_co, str] = attrs.field(factory=dict[K_co, str])
+    menus: Sequence[Menu[K_co]] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if len({below.title for below in self.menus}) < len(self.menus):
+            raise ConfigError(f"the Menu {self.title!r} has two menus of the same title; give each its own")
+
+
+@final
+@recorded(name="triobot.widgets.menu")
+@attrs.frozen
+class OtherMenu:
+    """The key of a button that opens the menu of this title; without one, the menu above."""
+
+    title: str | None = None
+
+
+async def menu(
+    chat: Chat, root: Menu[K], *, back: str = "« Back", into: Sent | None = None, by: int | None = None
+) -> K:
+    """Ask for one option of a tree of menus, all in one message.
+
+    Args:
+        root: where it begins; the menus under it come first, then its options.
+        back: the label of the button to the menu above.
+        into, by: as for `Chat.choose`.
+
+    Examples:
+        >>> async def order(chat: Chat) -> None:
+        ...     await chat.send(f"One {await menu(chat, card)}, please wait.")
+    """
+    path, shown = [root], into or await chat.send(root.title)
+    while True:
+        here = path[-1]
+        below = {one.title: one for one in here.menus}
+        rows = Buttons({OtherMenu(title): title for title in below}) + Buttons(here.options)
+        above = Buttons({OtherMenu(): back} if len(path) > 1 else {})
+        match await chat.choose(here.title, rows + above, into=shown, by=by):
+            case OtherMenu(title=title):
+                if title is None:
+                    path.pop()
+                else:
+                    path.append(below[title])
+            case key:
+                return key
