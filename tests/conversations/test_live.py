@@ -234,3 +234,29 @@ async def test_a_message_that_can_not_be_sent_is_the_authors_error() -> None:
     async with open_town(bot, outbox=outbox) as town:
         await town.says("go")
         assert town.sent() == ["0", TEXTS.apology]
+
+
+async def test_what_was_shown_last_is_known_when_the_block_has_ended(autojump_clock: MockClock) -> None:
+    """Also when nothing was shown in it; and not before."""
+    bot = Router()
+
+    @bot.conversation
+    async def run(chat: Chat) -> None:
+        async with chat.live("0") as quiet:
+            with pytest.raises(LocalProtocolError, match=r"text: is known once the block"):
+                _ = quiet.text
+        async with chat.live("1") as live:
+            with chat.move_on_after(2.5):
+                await chat.step(count, live)
+        await chat.send(f"{quiet.text} {live.text}")
+
+    async def count(live: Live) -> None:
+        for n in range(9):
+            live.show(f"{n}")
+            await trio.sleep(1)
+
+    async with open_town(bot) as town:
+        await town.says("go")
+        await trio.sleep(5)
+        assert town.sent() == ["0", "1", "0 2"]
+        assert shown(town)[-1] == "2"

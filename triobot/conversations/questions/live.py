@@ -2,6 +2,9 @@
 
 What is shown is nobody's operation: it may be said from inside a step, is never waited for, and a text that
 is overtaken is never sent. The edits run beside the conversation, one at a time.
+
+What was shown last is noted in the turn in which the block ends: a step that has ended isn't run again, so
+that nothing else could tell it after a restart.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from typing import Any, final
 
 import trio
 
-from ...errors import TriobotError
+from ...engine.records import Id
+from ...errors import LocalProtocolError, TriobotError
 from ...seams import Urgency
 from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
@@ -32,10 +36,11 @@ class Live:
     """
 
     def __init__(
-        self, conversation: Conversation, sent: Sent, text: str, buttons: Buttons[Any] | None
+        self, conversation: Conversation, sent: Sent, text: str, buttons: Buttons[Any] | None, own: Id
     ) -> None:
         self.sent = sent
         self._conversation = conversation
+        self._own = own
         self._keyboard = keyboard_of(buttons) if buttons else None
         self._every = conversation.services.live_every
         self._due = trio.current_time() + self._every
@@ -48,6 +53,27 @@ class Live:
 
     def __repr__(self) -> str:
         return f"<Live message {self.sent.id}>"
+
+    @property
+    def text(self) -> str:
+        """Return what was shown last, once the block has ended, also if what went on in it was cut.
+
+        The same after a restart. A step that a crash cuts runs again, and this is then what that run showed
+        last. Of a crash in the very moment in which the block ends, it may be what it said at first.
+
+        Raises:
+            LocalProtocolError: the block goes on. Your program's fault.
+
+        Example:
+            >>> async def answer(chat: Chat) -> None:
+            ...     async with chat.live("…") as live:
+            ...         with chat.move_on_when(text("stop")):
+            ...             await chat.step(stream, live.show)
+            ...     chat.data[LAST] = live.text
+        """
+        if not self._closed:
+            raise LocalProtocolError("text", "is known once the block of chat.live() has ended")
+        return self._newest
 
     def show(self, text: str) -> None:
         """Show this text soon, unless another one follows before it is its turn. Never waits.
@@ -68,6 +94,8 @@ class Live:
     def _close(self) -> None:
         """Show the last text, and no buttons."""
         self._closed = True
+        if not self._conversation.dead:
+            self._newest = self._conversation.run.note(f"live {self._own}", lambda: self._newest)
         if self._keyboard is None and self._newest == (self._going or self._shown):
             return
         if self._editor is not None:
@@ -121,8 +149,9 @@ async def open_live(
 ) -> AsyncGenerator[Live]:
     """Send a message that can be changed while the block runs."""
     keyboard = keyboard_of(buttons) if buttons else None
+    own = conversation.check_task()
     sent = await conversation.perform(SendMessage(conversation.life.chat_id, text, inline_keyboard=keyboard))
-    live = Live(conversation, sent, text, buttons)
+    live = Live(conversation, sent, text, buttons, own)
     try:
         yield live
     finally:
