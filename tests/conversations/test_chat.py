@@ -534,3 +534,10 @@ async def test_a_refused_message_is_the_authors_to_handle() -> None:
         await town.says("hi")
         assert town.counts.get("crashed") is None
     assert [kind.__name__ for kind in seen] == ["ForbiddenError", "BadRequestError"]
+
+
+def test_buttons_are_counted_and_none_are_false() -> None:
+    none: dict[str, str] = {}
+    assert not Buttons(none)
+    assert not Buttons(none) + Buttons(none)
+    assert len(Buttons({"a": "A", "b": "B", "c": "C"}, columns=2).link("Site", "https://a.example")) == 4

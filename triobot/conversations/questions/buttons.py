@@ -57,7 +57,8 @@ class Link:
 class Buttons(Generic[K_co]):
     """An inline keyboard: keys of any type with their labels, in rows of `columns`.
 
-    ``a + b`` puts the rows of `b` under those of `a`, and joins the types of the keys.
+    ``a + b`` puts the rows of `b` under those of `a`, and joins the types of the keys. ``len(a)`` counts the
+    buttons, links included: without any a keyboard is false.
 
     Example:
         >>> size = Buttons({"s": "Small", "l": "Large"}, columns=2)
@@ -79,6 +80,9 @@ class Buttons(Generic[K_co]):
             return NotImplemented
         none: Mapping[K_co | L, str] = {}
         return _with_rows(Buttons(none), (*self._rows, *other._rows))
+
+    def __len__(self) -> int:
+        return sum(len(row) for row in self._rows)
 
     def link(self, label: str, url: str) -> Buttons[K_co]:
         """Add a row with a button that opens `url`."""
