@@ -82,25 +82,6 @@ class Room(Generic[E_co]):
 
     @property
     def route(self) -> str:
-        """Return the name of the route that runs here."""
-        return self._conversation.route.name
-
-    @property
-    def replaying(self) -> bool:
-        """Return whether what runs now ran before: true from a restart until the journal is at its end.
-
-        For logs and metrics only: never let it lead to other operations, which would be missing on replay.
-        While a journal is only looked at, as the replay-check does, it is true throughout.
-
-        Examples:
-            >>> async def order(chat: Chat) -> None:
-            ...     if not chat.replaying:
-            ...         log.info("%s began in %s", chat.route, chat.key)
-        """
-        return self._conversation.replaying
-
-    @property
-    def route(self) -> str:
         """Return the name of the route that runs here, as the store and the log have it."""
         return self._conversation.route.name
 
@@ -116,11 +97,10 @@ class Room(Generic[E_co]):
         Raises:
             ConversationEndedError: the conversation is over.
 
-        Example:
-            >>> async def greet(chat: Chat) -> None:
+        Examples:
+            >>> async def order(chat: Chat) -> None:
             ...     if not chat.replaying:
-            ...         log.info("%s began", chat.route)
-            ...     await chat.send("Hello!")
+            ...         log.info("%s began in %s", chat.route, chat.key)
         """
         return self._conversation.run.stale
 
