@@ -17,7 +17,7 @@ WIRE = {"errors", "wire"}
 SEAMS = (
     WIRE
     | {"alarm_kinds", "fields", "money", "values", "resources", "journals", "seams", "secrets"}
-    | {"clock"}
+    | {"clock", "rooms"}
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "values": {"errors", "fields"},
     "resources": {"errors"},
     "journals": WIRE,
+    "rooms": WIRE,
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "journals", "money"},

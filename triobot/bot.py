@@ -38,6 +38,7 @@ from .broadcast import INSTEAD_OF_TELLING, Broadcast
 from .clock import SystemClock
 from .conversations.chat import ChatRef as ChatRef
 from .conversations.data import Keeping, Key, Speech
+from .conversations.doors.refs import RoomRef
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.rerun import dry_services
@@ -55,6 +56,7 @@ from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
+from .rooms import SHARED, person_place
 from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
@@ -65,7 +67,7 @@ from .webhook.endpoint import Endpoint
 from .webhook.limits import Limits
 from .webhook.serving import serve
 from .wire.content import Media
-from .wire.ids import ChatId, as_recipient
+from .wire.ids import ChatId, SenderId, as_recipient, as_sender_id
 from .wire.operations import Operation, Upload
 
 if TYPE_CHECKING:
@@ -124,9 +126,13 @@ class OutsideDoor:
         """Enter before something that is kept is read; there is nothing to guard here."""
         return nullcontext()
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        """Keep something for the chat."""
-        await self._from_outside().dispatcher.keeping.put(chat_id, key, value)
+    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the place."""
+        await self._from_outside().dispatcher.keeping.put(place, key, value)
+
+    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
+        """Put what this makes of the old value in its place."""
+        return await self._from_outside().dispatcher.keeping.update(place, key, change)
 
     def _from_outside(self) -> Runtime:
         refuse_conversations("bot.to()", INSTEAD)
@@ -511,6 +517,23 @@ class Bot(Router):
         """
         refuse_conversations("bot.to()", INSTEAD)
         return ChatRef(OutsideDoor(self._running()), as_recipient(chat_id))
+
+    def person(self, sender_id: SenderId) -> RoomRef:
+        """Open what is kept of a person, over all chats, from outside conversations; see `Chat.person`.
+
+        Raises: as `to`.
+        """
+        refuse_conversations("bot.person()", "chat.person()")
+        return RoomRef(OutsideDoor(self._running()), person_place(as_sender_id(sender_id)))
+
+    @property
+    def shared(self) -> RoomRef:
+        """Open what is kept of the bot itself, from outside conversations; see `Chat.shared`.
+
+        Raises: as `to`.
+        """
+        refuse_conversations("bot.shared", "chat.shared")
+        return RoomRef(OutsideDoor(self._running()), SHARED)
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
         """Iterate over the chats that keep something under a key, with the value: an audience, or an export.

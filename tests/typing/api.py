@@ -29,8 +29,11 @@ from triobot import (
     Message,
     Paid,
     Press,
+    Room,
+    RoomRef,
     Scope,
     Sender,
+    SenderId,
     Sent,
     Texts,
     formerly,
@@ -210,6 +213,21 @@ async def plain(chat: Chat) -> None: ...
 async def wrong(chat: Chat[Join]) -> None: ...
 
 
+COUNT = Key("count", int, default=0)
+
+
+def added(count: int, more: int) -> int:
+    return count + more
+
+
+async def serves_both(room: Room) -> None:
+    """What needs no screen takes a room; a chat is one."""
+    assert_type(room.to(17), ChatRef)
+    assert_type(await room.person(SenderId(17)).get(COUNT), int)
+    assert_type(await room.shared.update(COUNT, added, 1), int)
+    await room.send("No.")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+
+
 async def outside(content: Content) -> None:
     door = bot.to(17)
     assert_type(door, ChatRef)
@@ -217,6 +235,12 @@ async def outside(content: Content) -> None:
     assert_type(await bot.upload(File.open("a.pdf")), File)
     assert_type(await door.get(DETAILS), Details)
     await door.set(DETAILS, Details(3))
+    assert_type(await door.update(COUNT, added, 3), int)
+    assert_type(await bot.shared.update(COUNT, lambda count: count + 1), int)
+    assert_type(bot.person(SenderId(3)), RoomRef)
+    await bot.shared.send("No.")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    await door.update(COUNT, added, "3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await door.update(COUNT, str.upper)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     broadcast = bot.broadcast("news")
     assert_type(await broadcast.start("News.", DETAILS, buttons=Buttons({1: "One"})), bool)
     await broadcast.start(Image.open("news.jpg"), [1, 2])

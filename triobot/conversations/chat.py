@@ -20,10 +20,11 @@ from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
 from ..errors import LocalProtocolError
 from ..resources import Resource, find
+from ..rooms import SHARED, person_place
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
-from ..wire.ids import ChatId, Recipient, as_recipient
+from ..wire.ids import ChatId, Recipient, SenderId, as_chat_id, as_recipient, as_sender_id
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
 from .blocks import (
@@ -165,6 +166,28 @@ class Room(Generic[E_co]):
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
         return ChatRef(RecordedDoor(self._conversation), as_recipient(chat_id))
+
+    def person(self, sender_id: SenderId) -> RoomRef:
+        """Return what is kept of a person, over all chats. Each call is an operation of this conversation.
+
+        Raises:
+            LocalProtocolError: this is no person's id.
+
+        Example:
+            >>> async def warn(chat: Chat, who: Sender) -> None:
+            ...     warnings = await chat.person(who.id).update(WARNINGS, lambda old: old + 1)
+            ...     await chat.send(f"That is warning {warnings}.")
+        """
+        return RoomRef(RecordedDoor(self._conversation), person_place(as_sender_id(sender_id)))
+
+    @property
+    def shared(self) -> RoomRef:
+        """Return what is kept of the bot itself. Each call is an operation of this conversation.
+
+        All that is written there goes through one place: what every event changes is better kept in rooms, of
+        a group or a day.
+        """
+        return RoomRef(RecordedDoor(self._conversation), SHARED)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
         """End here, and go on as another room's function, in the same place with the same event.
@@ -706,6 +729,10 @@ class ChatRef(RoomRef):
     def id(self) -> Recipient:
         """Return the chat's id, or the phone number or group name that stands for it."""
         return self._whose
+
+    @property
+    def _place(self) -> ChatId:
+        return as_chat_id(self._whose)
 
     async def send(
         self,

@@ -34,19 +34,21 @@ from typing import (
     is_typeddict,
     overload,
 )
+from weakref import WeakValueDictionary
 
 import trio
 from typing_extensions import TypeForm
 
 from ..engine import Run
 from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
+from ..rooms import MOST_CHATS, is_chat, told
 from ..seams import LARGEST_VALUE, PutData, Store
 from ..values import decode_value, encode_value, expect
 from ..wire.ids import ChatId
 from ..wire.rules import check_text
 from .running.lines import failing_line
 from .texts import Texts
-from .workload import CommitQueue
+from .workload import CommitQueue, EarlyEvent
 
 PAGE: Final = 256
 OURS: Final = "triobot."
@@ -209,12 +211,12 @@ class Key(Generic[T]):
             raise UnreadableRecordError(f"{holds}, of which upgrade= makes a {made}, and no {self._kind}")
         return upgraded
 
-    def load_of(self, chat_id: ChatId, text: str | None) -> T:
-        """The same, for who has several chats before him; raises as `load`, with the chat."""
+    def load_of(self, place: ChatId, text: str | None) -> T:
+        """The same, for who has several places before him; raises as `load`, with the place."""
         try:
             return self.load(text)
         except UnreadableRecordError as error:
-            raise UnreadableRecordError(f"in chat {chat_id}, {error.what}") from error.__cause__
+            raise UnreadableRecordError(f"in {told(place)}, {error.what}") from error.__cause__
 
     @property
     def _kind(self) -> str:
@@ -383,44 +385,49 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
+def _flushes_nothing(writer: object) -> None:
+    pass
+
+
+def _none_early() -> EarlyEvent | None:
+    return None
+
+
 @final
 class Kept:
-    """What one chat keeps, by key, as text.
-
-    Args:
-        flush: has the writers of the chat's conversations, but for this one, hand over what they have put.
+    """What one place keeps, by key, as text: the same for all that look at it in this process.
 
     Attributes:
         values: None until they are read.
+        flush: has the writers of the place's conversations, but for this one, hand over what they have put.
+        early: returns the event with which something that was put here may yet be taken back.
     """
 
-    def __init__(
-        self, keeping: Keeping, chat_id: ChatId, flush: Callable[[object], None], texts: Speech
-    ) -> None:
+    def __init__(self, keeping: Keeping, chat_id: ChatId, texts: Speech) -> None:
         self.values: dict[str, str] | None = None
+        self.flush: Callable[[object], None] = _flushes_nothing
+        self.early: Callable[[], EarlyEvent | None] = _none_early
         self._keeping = keeping
         self._chat_id = chat_id
-        self._flush = flush
         self._texts = texts
         self._put_early: dict[str, str | None] = {}
 
     async def load(self) -> None:
         """Read what the chat keeps, unless that has been done or no key was declared."""
         if self.values is None and any_declared():
-            stored = await self._keeping.stored(self._chat_id)
-            if self.values is None:  # another conversation of the chat may have been faster
-                self.begin_with(stored)
+            self.begin_with(await self._keeping.stored(self._chat_id))
 
     def begin_with(self, stored: Mapping[str, str]) -> None:
-        """Begin with what the store has, and put on it what was put here before."""
-        self.values = dict(stored)
-        for key, value in self._put_early.items():
-            self.put(key, value)
+        """Begin with what the store has, and put on it what was put here before; once."""
+        if self.values is None:
+            self.values = dict(stored)
+            for key, value in self._put_early.items():
+                self.put(key, value)
 
     def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
         # What others have put and not handed to the commit queue comes before it.
-        self._flush(writer)
+        self.flush(writer)
         if self.values is None:
             self._put_early[key] = value
         elif value is None:
@@ -440,41 +447,85 @@ class Kept:
 
 @final
 class Keeping:
-    """What any chat keeps, in memory or not.
+    """What any place keeps, in memory or not.
 
     Args:
-        find: returns what a chat keeps that is in memory, or None.
+        texts: the runtime's own words, or what chooses them.
+        changes: told of a place of which something is about to be put.
     """
 
-    def __init__(self, store: Store, commits: CommitQueue, find: Callable[[ChatId], Kept | None]) -> None:
+    def __init__(
+        self, store: Store, commits: CommitQueue, texts: Speech, changes: Callable[[ChatId], None]
+    ) -> None:
         self._store = store
         self._commits = commits
-        self._find = find
+        self._texts = texts
+        self._changes = changes
+        # As long as somebody looks at them: so no two see different values of one place.
+        self._kept = WeakValueDictionary[ChatId, Kept]()
 
-    async def stored(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read what a chat keeps from the store, once all of it is written there."""
-        await self._commits.wait_written(chat_id)
-        stored = await self._store.data(chat_id)
+    def kept(self, place: ChatId) -> Kept:
+        """Return what a place keeps, read or not."""
+        kept = self._kept.get(place)
+        if kept is None:
+            kept = self._kept[place] = Kept(self, place, self._texts)
+        return kept
+
+    def drop(self, place: ChatId) -> None:
+        """Forget what is in memory of a place: what is stored counts."""
+        self._kept.pop(place, None)
+
+    async def stored(self, place: ChatId) -> Mapping[str, str]:
+        """Read what a place keeps from the store, once all of it is written there."""
+        await self._commits.wait_written(place)
+        stored = await self._store.data(place)
         return of_authors(stored)
 
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Return what a chat keeps, as its conversations see it."""
-        kept = self._find(chat_id)
+    async def data(self, place: ChatId) -> Mapping[str, str]:
+        """Return what a place keeps, as its conversations see it."""
+        self._changes(place)
+        kept = self._kept.get(place)
         if kept is not None and kept.values is not None:
             await trio.lowlevel.checkpoint()
             return dict(kept.values)
-        return await self.stored(chat_id)
+        return await self.stored(place)
 
-    async def put(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        """Keep a value; the chat's conversations see it at once, and it is durable when this returns."""
+    async def read(self, place: ChatId) -> Mapping[str, str]:
+        """Return what a place keeps; until the caller waits for something, nobody changes that.
+
+        What it makes of it is to be put in the same step.
+        """
+        await trio.lowlevel.checkpoint()
+        while True:
+            kept = self.kept(place)
+            if (early := kept.early()) is not None:
+                await early.known.wait()  # nothing may be built on what is taken back
+            elif kept.values is None:
+                await kept.load()
+            else:
+                return kept.values
+
+    def put_now(self, place: ChatId, key: str, value: str | None, writer: object = None) -> PutData:
+        """Keep a value: the place's conversations see it at once; return what is to be written now."""
+        self._changes(place)
+        self.kept(place).put(key, value, writer)
+        return PutData(place, key, value)
+
+    async def put(self, place: ChatId, key: str, value: str | None) -> None:
+        """Keep a value; it is durable when this returns."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        kept = self._find(chat_id)
-        if kept is not None:
-            kept.put(key, value)
-        self._commits.add([PutData(chat_id, key, value)])
+        self._commits.add([self.put_now(place, key, value)])
         await self._commits.wait_written()
+
+    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
+        """Put what this makes of the old value in its place, and return it; it is durable then."""
+        text = change((await self.read(place)).get(key))
+        await self.put(place, key, text)
+        return text
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
         """Read a page of the chats that keep a value under this key."""
         await self._commits.wait_written()
-        return await self._store.keyed(key, after=after, limit=PAGE)
+        after = ChatId(-MOST_CHATS) if after is None else after
+        page = await self._store.keyed(key, after=after, limit=PAGE)
+        return [(place, value) for place, value in page if is_chat(place)]

@@ -47,7 +47,7 @@ from ..wire.ids import ChatId, SenderId
 from .charges.paid import is_the_ledgers
 from .chat import Chat
 from .conversation import Conversation, Services
-from .data import Keeping, Kept, any_declared, of_authors
+from .data import Keeping, any_declared, of_authors
 from .doors.calls import Halt, Order, as_event, asked_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .habits import habits
@@ -110,7 +110,7 @@ class Dispatcher:
         self._catching_up = CatchingUp(services, table, self.work, self.known, self.until_not_too_busy)
         self._scope = trio.CancelScope(shield=True)
         self.elsewhere: Final = Elsewhere(services, table, self.offer, self._runs, self._is_behind)
-        self.keeping: Final = Keeping(services.store, self.commits, self._kept)
+        self.keeping: Final = Keeping(services.store, self.commits, services.texts, self._changes)
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
             self.work,
@@ -365,6 +365,7 @@ class Dispatcher:
             if there.writer is not None:
                 there.writer.take_back(units)
             there.evict()
+        self.keeping.drop(life.chat_id)
         if not self.work.stopping:
             self._bring_back(life.chat_id)
 
@@ -431,12 +432,10 @@ class Dispatcher:
         life = self._lives.get(chat_id)
         return self._behind or (life is not None and life.behind)
 
-    def _kept(self, chat_id: ChatId) -> Kept | None:
-        """Return what a chat in memory keeps; what is about to begin there reads the store once more."""
+    def _changes(self, chat_id: ChatId) -> None:
+        """Note that a chat is about to keep something: what begins there reads the store once more."""
         if (coming := self._beginnings.get(chat_id)) is not None:
             coming.reads, coming.values = False, None
-        life = self._lives.get(chat_id)
-        return None if life is None else life.kept
 
     def over(self, life: ChatLife) -> None:
         """Drop a chat from memory, in which nothing goes on any more."""
@@ -455,6 +454,7 @@ class Dispatcher:
         while not self._running.isdisjoint(ending):
             await self._fewer_running.park()
         await self.commits.wait_written(chat_id)
+        self.keeping.drop(chat_id)
 
     # --- before an event is stored
 

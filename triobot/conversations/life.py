@@ -22,7 +22,6 @@ from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Carried, Conversation, Ending
-from .data import Kept
 from .doors.calls import Halt, Order, is_signal
 from .journal_writer import JournalWriter
 from .places import Places, TooLate, ends
@@ -147,7 +146,8 @@ class ChatLife:
         # Who sent what came last.
         self._sender: SenderId | None = None
         self.places: Final = Places(table)
-        self.kept: Final = Kept(shared.keeping, chat_id, self.places.flush_others, services.texts)
+        self.kept: Final = shared.keeping.kept(chat_id)
+        self.kept.flush, self.kept.early = self.places.flush_others, self.places.early
         self._too_late: TooLate | None = None
         self._opened = 0
         self.mailbox: list[Delivery] = []

@@ -17,6 +17,7 @@ from .conversation import Conversation, Ending
 from .doors.calls import Call, Halt, Place, asked_of, is_signal
 from .routes.declarations import Per, Table
 from .routes.routing import Delivery, Start, Wait, Watch, concerns
+from .workload import EarlyEvent
 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]
@@ -98,6 +99,11 @@ class Places:
         for there in self.all():
             if there.writer is not None and there.writer is not writer:
                 there.writer.flush()
+
+    def early(self) -> EarlyEvent | None:
+        """Return an event that one of them took before it was stored, and that may yet be taken back."""
+        writers = (there.writer for there in self.all())
+        return next((writer.ahead for writer in writers if writer is not None and writer.ahead), None)
 
     # --- whose it is
 

@@ -38,6 +38,7 @@ from ..money import (
     PutPayment,
     RaiseAlarm,
 )
+from ..rooms import LARGEST_PLACE
 from ..seams import (
     LARGEST_VALUE,
     Accept,
@@ -59,15 +60,15 @@ from ..wire.rules import LARGEST_INTEGER, check_integer, check_text, check_word
 from .broadcasts import admit_broadcast, size_of_broadcast
 from .rules import as_kept
 
-LARGEST_CHAT: Final = 10**18 - 1
+LARGEST_SENDER: Final = 10**18 - 1
 LARGEST_BODY: Final = 32 * 1024 * 1024
 """One request's bytes; the webhook's own limit is far lower."""
 _KINDS: Final[tuple[str, ...]] = get_args(RunKind)
 
 
 def check_chat(chat_id: ChatId) -> None:
-    """Refuse a chat id that is none."""
-    check_integer("chat_id", chat_id, least=-LARGEST_CHAT, most=LARGEST_CHAT)
+    """Refuse what is no chat's id, nor that of another place."""
+    check_integer("chat_id", chat_id, least=-LARGEST_PLACE, most=LARGEST_PLACE)
 
 
 def check_column(field: str, value: str, *, empty: bool = False) -> None:
@@ -86,7 +87,7 @@ def admit_arrival(arrival: Arrival) -> None:
     """
     check_chat(arrival.chat_id)
     if arrival.sender_id is not None:
-        check_integer("sender_id", arrival.sender_id, least=-LARGEST_CHAT, most=LARGEST_CHAT)
+        check_integer("sender_id", arrival.sender_id, least=-LARGEST_SENDER, most=LARGEST_SENDER)
     check_integer("at", arrival.at, least=0)
     check_column("content_type", arrival.content_type, empty=True)
     if arrival.key is not None:
@@ -264,7 +265,7 @@ def admit_journal_write(write: JournalWrite) -> None:
             admit_conversation(write.id)
             check_chat(write.chat_id)
             if write.sender_id is not None:
-                check_integer("sender_id", write.sender_id, least=-LARGEST_CHAT, most=LARGEST_CHAT)
+                check_integer("sender_id", write.sender_id, least=-LARGEST_SENDER, most=LARGEST_SENDER)
             if write.key is not None:
                 check_column("key", write.key)
             check_integer("at", write.at, least=0)

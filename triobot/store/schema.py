@@ -256,6 +256,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         min_reader=9,
         statements=("ALTER TABLE conversations DROP COLUMN epoch",),
     ),
+    # Places that are no chats: code before this one would take them for chats, and write to them.
+    Migration(number=10, release="0.1.0", min_reader=10, statements=()),
 )
 _READABLE: Final = 8
 """The first schema whose journals this code reads."""

@@ -12,20 +12,24 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, final
 
 import attrs
+import trio
+from typing_extensions import TypeVarTuple
 
 from ...engine.records import Id
 from ...errors import UnrecordableError
 from ...seams import OnUnknown
 from ...values import encode_value
-from ...wire.ids import ChatId, Recipient, as_chat_id
+from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
 from ..advice import copied
 from ..conversation import Conversation
 from ..data import Key, check_key
+from ..journal_writer import outcome_of
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 
 @final
@@ -91,10 +95,40 @@ class RecordedDoor:
         """Return a context in which a value that can't be read parks the conversation."""
         return self._conversation.reading()
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        """Keep something for a chat."""
-        keeping = self._conversation.shared.keeping
-        await self._conversation.effect(OperationKind.SET, lambda _: keeping.put(chat_id, key, value))
+    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
+        """Keep something, once: that it was done is stored with it."""
+
+        async def body(own: Id) -> None:
+            await trio.lowlevel.checkpoint()
+            self._write(own, OperationKind.SET, place, key, value, None)
+
+        await self._conversation.effect(OperationKind.SET, body)
+
+    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
+        """Put what this makes of the old value in its place, once: the result is stored with it."""
+        there, keeping = self._conversation, self._conversation.shared.keeping
+
+        async def body(own: Id) -> str:
+            old = (await keeping.read(place)).get(key)
+            if there.dead:
+                return ""  # nobody hears of it: the next incarnation begins anew
+            with there.reading():
+                text = change(old)
+            self._write(own, OperationKind.UPDATE, place, key, text, text)
+            return text
+
+        return await there.effect(OperationKind.UPDATE, body)
+
+    def _write(
+        self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
+    ) -> None:
+        """Hand over a value and what the operation brought, as one: others may build on it from here on."""
+        there = self._conversation
+        if there.dead or there.writer is None:
+            return
+        put = there.shared.keeping.put_now(place, key, value, there.writer)
+        known = there.writer.result_of(own, kind.value)(*outcome_of(result))
+        there.writer.write([put, *known])
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()
@@ -139,8 +173,12 @@ class Door(Protocol):
         """Return a context to read a kept value in; it says what a failure to read that does."""
         ...
 
-    async def put_data(self, chat_id: ChatId, key: str, value: str | None) -> None:
-        """Keep something for the chat, or with None nothing."""
+    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the place, or with None nothing."""
+        ...
+
+    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
+        """Put what this makes of the old value in its place, and return it."""
         ...
 
 
@@ -158,7 +196,8 @@ class RoomRef:
 
     @property
     def _place(self) -> ChatId:
-        return as_chat_id(self._whose)
+        assert isinstance(self._whose, int)
+        return ChatId(self._whose)
 
     async def get(self, key: Key[T]) -> T:
         """Read a fresh copy of what the place keeps under a key; see `Room.data`.
@@ -166,22 +205,24 @@ class RoomRef:
         Raises:
             KeyError: the slot is empty, and the key has no default.
             UnreadableRecordError: this program can't read what is stored, or it is of another class; names
-                the chat and the key. A conversation that asks is parked here instead.
-            LocalProtocolError: the chat is not named by its id.
+                the place and the key. A conversation that asks is parked here instead.
+            LocalProtocolError: a chat that is not named by its id.
         """
         check_key(key)
-        data = await self._door.data(chat_id := self._place)
+        data = await self._door.data(place := self._place)
         with self._door.reading():
-            return key.load_of(chat_id, data.get(key.name))
+            return key.load_of(place, data.get(key.name))
 
     async def set(self, key: Key[T], value: T) -> None:
-        """Keep a value for the chat: its conversations see it at once, and it is durable when this returns.
+        """Keep a value for the place: its conversations see it at once.
 
-        While the store is full this waits.
+        Through `Bot.to` it is durable when this returns, and waits while the store is full. Through `Room.to`
+        it happens once, whatever dies: it is stored together with the operation's record, and before anything
+        that comes after it is seen.
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat is not named by its id.
+            LocalProtocolError: a chat that is not named by its id.
 
         Cancellation: *ambiguous*; it may be repeated.
         """
@@ -189,31 +230,67 @@ class RoomRef:
         await self._door.put_data(self._place, key.name, key.dump(value))
 
     async def clear(self, key: Key[Any]) -> None:
-        """Empty a slot of the chat, as ``del chat.data[KEY]`` does there; an empty one stays so.
+        """Empty a slot of the place, as ``del chat.data[KEY]`` does there; else as `set`.
 
         Raises:
-            LocalProtocolError: the chat is not named by its id.
+            LocalProtocolError: a chat that is not named by its id.
 
         Cancellation: *ambiguous*; it may be repeated.
         """
         check_key(key)
         await self._door.put_data(self._place, key.name, None)
 
-    async def signal(self, value: object, *, key: str | None = None) -> None:
-        """Tell the chat something: whoever there takes `triobot.filters.signal` of its class gets it.
+    async def update(self, key: Key[T], change: Callable[[T, *Args], T], *args: *Args) -> T:
+        """Put ``change(old, *args)`` in the place of what is kept under a key, and return it.
 
-        It is durable when this returns, and comes in order with the chat's events. When nobody takes it now
+        Nothing comes between the look at the old value and the write of the new one: so it books a slot, or
+        finds it taken, without a lock. In a conversation it happens once, whatever dies: the value is stored
+        together with the operation's record, and a replay returns what it returned. Through `Bot.to` there is
+        no record: one that the process did not survive may have happened.
+
+        Args:
+            change: a plain function that depends on nothing but its arguments. It may be called more than
+                once, and never on replay.
+            args: what it gets besides the old value.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+            UnrecordableError: what it returns can't be recorded, or is of another class.
+            UnreadableRecordError, LocalProtocolError: as `get`.
+            StepError: `change` raised an error that no record can hold; builtin ones come back as themselves.
+
+        Cancellation: *ambiguous*.
+
+        Example:
+            >>> def book(taken: dict[int, ChatId], hour: int, who: ChatId) -> dict[int, ChatId]:
+            ...     return taken if hour in taken else {**taken, hour: who}
+            >>> async def at_nine(chat: Chat) -> None:
+            ...     taken = await chat.shared.update(TAKEN, book, 9, chat.id)
+            ...     await chat.send("It is yours." if taken[9] == chat.id else "Somebody was faster.")
+        """
+        check_key(key)
+        place = self._place
+
+        def changed(text: str | None) -> str:
+            return key.dump(change(key.load_of(place, text), *args))
+
+        return key.load(await self._door.update(place, key.name, changed))
+
+    async def signal(self, value: object, *, key: str | None = None) -> None:
+        """Tell the place something: whoever there takes `triobot.filters.signal` of its class gets it.
+
+        It is durable when this returns, and comes in order with the place's events. When nobody takes it now
         it waits for a conversation that does.
 
         Args:
             value: a frozen attrs class's, by preference; anything that can be recorded, but None.
-            key: a second signal with the same key to this chat within seven days is dropped. Through
+            key: a second signal with the same key to this place within seven days is dropped. Through
                 `Room.to` each call has one of its own: what a restart repeats is told once.
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: the chat is not named by its id.
-            StoreFullError: too many wait in this chat; nothing was stored.
+            LocalProtocolError: a chat that is not named by its id.
+            StoreFullError: too many wait in this place; nothing was stored.
 
         Cancellation: *ambiguous*; with a `key` it may simply be repeated.
         """

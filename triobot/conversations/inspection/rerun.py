@@ -29,7 +29,7 @@ from ...wire.operations import Operation
 from ..chat import Chat
 from ..codec import CODEC, leaves
 from ..conversation import Conversation
-from ..data import Speech
+from ..data import Keeping, Speech
 from ..doors.elsewhere import Elsewhere
 from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
@@ -45,7 +45,6 @@ from ..workload import CommitQueue, Workload
 from .standing import Standing, standing_of
 
 if TYPE_CHECKING:
-    from ..data import Keeping
     from ..questions.tidying import Tidying
     from ..revival.care import Care
 
@@ -130,7 +129,7 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         work,
         table,
         Timers(services.clock),
-        cast("Keeping", _Nothing()),
+        Keeping(services.store, work.commits, services.texts, _nothing),
         cast("Tidying", _Tidy()),
         Answered(),
         cast("Care", _Careless()),

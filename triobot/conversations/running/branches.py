@@ -33,6 +33,7 @@ class OperationKind(Enum):
     STOP = "stop"
     GET = "get"
     SET = "set"
+    UPDATE = "update"
     CONTINUE = "continue"
     CHARGE = "charge"
 
