@@ -312,6 +312,7 @@ class Captured:
         redelivered: it was handed over before, and its aside failed.
         uncertain: it was captured before a backup was restored, and an operator hands it out: it may have
             been granted before.
+        reference: what the platform calls the payment.
     """
 
     id: RefId
@@ -323,6 +324,7 @@ class Captured:
     payer: Sender | None = attrs.field(repr=False)
     redelivered: bool
     uncertain: bool
+    reference: str = ""
 
 
 PaymentEnd: TypeAlias = Literal["settled", "failed", "given_up", "never_left", "replaced"]

@@ -194,4 +194,5 @@ def captured_of(entry: Entry) -> Captured:
         entry.payer,
         entry.redelivered,
         entry.uncertain,
+        entry.id if entry.kind == "button" else str(entry.invoice_id),
     )

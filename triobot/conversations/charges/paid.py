@@ -65,6 +65,8 @@ class Paid(Generic[T_co]):
         redelivered: the aside for it began before, and failed or was ended.
         uncertain: it was captured before a backup was restored, and an operator has handed it out: the goods
             may have been given before.
+        reference: what the platform calls the payment, for a receipt and for questions to it: a button's
+            ``ref_id``, an invoice's id. Empty if the money was handed over by a version that didn't tell.
     """
 
     amount: int
@@ -74,6 +76,7 @@ class Paid(Generic[T_co]):
     payer: Sender | None = None
     redelivered: bool = False
     uncertain: bool = False
+    reference: str = ""
 
 
 def paid_of(captured: Captured) -> Paid[Any]:
@@ -90,6 +93,7 @@ def paid_of(captured: Captured) -> Paid[Any]:
         captured.payer,
         captured.redelivered,
         captured.uncertain,
+        captured.reference,
     )
 
 
