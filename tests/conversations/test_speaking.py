@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
+import attrs
 import pytest
 from doubles import FakeStore
 from town import TEXTS, open_town
@@ -10,7 +14,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.data import Data, Key
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
-from triobot.errors import StoreError
+from triobot.errors import ConfigError, StoreError
 
 PERSIAN = Key("persian", bool, default=False)
 
@@ -84,3 +88,32 @@ async def test_a_store_that_fails_costs_the_language_only(monkeypatch: pytest.Mo
         await town.presses_data("qabcdefgh.sy", on=town.messages()[-1][0])
         await town.rest()
         assert [said for what, _, said in town.outbox.presses if what == "refused"] == [TEXTS.expired]
+
+
+async def test_a_catalogue_translates_what_it_has() -> None:
+    """The rest stays English."""
+    german = {"Please answer with a number.": "Bitte eine Zahl.", "Pay": "Bezahlen"}
+    texts = Texts.translated(lambda text: german.get(text, text))
+    assert attrs.evolve(texts, want_number="Please answer with a number.", pay="Pay") == Texts.english()
+
+    async with open_town(asking(), texts=texts) as town:
+        for said in ("hi", "x"):
+            await town.says(said)
+        assert town.sent() == ["How many?", "Bitte eine Zahl."]
+
+
+@pytest.mark.parametrize(
+    ("translate", "what"),
+    [
+        (lambda text: text.replace("{label}", "{etikett}"), r"of required has \{etikett\}"),
+        (lambda text: text.replace("{label}", "{label"), r"of required has a brace without its other"),
+        (lambda text: text.replace("{label}", "{}"), r"of required has \{\}, which nothing fills in"),
+        (lambda text: text if text != "Pay" else "", "of pay is no text, or empty"),
+        (lambda text: cast("Any", None), "of apology is no text, or empty"),
+    ],
+)
+def test_a_translation_that_would_fail_before_a_user_fails_at_once(
+    translate: Callable[[str], str], what: str
+) -> None:
+    with pytest.raises(ConfigError, match=what):
+        Texts.translated(translate)

@@ -124,7 +124,7 @@ def expected(subject: str) -> set[str]:
     if subject == "ChatRef":
         return names - set(public(RoomRef))
     if subject == "Texts":
-        return {"english", "persian"}
+        return {"english", "persian", "translated"}
     own = {
         "Router": {"Router"},
         "Buttons": {"Buttons"},

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Self, final
+from collections.abc import Callable
+from string import Formatter
+from typing import Self, cast, final
 
 import attrs
+
+from ..errors import ConfigError
 
 
 @final
 @attrs.frozen
 class Texts:
-    """What the runtime says by itself. Build one with `english` or `persian`, and `attrs.evolve` it.
+    """What the runtime says by itself. Build one by a method below; `attrs.evolve` it.
 
     Attributes:
         apology: the conversation failed.
@@ -126,3 +130,45 @@ class Texts:
             handed_over="پرداخت شما رسیده است و جداگانه به آن رسیدگی می‌شود. نیازی به پرداخت دوباره نیست.",
             pay="پرداخت",
         )
+
+    @classmethod
+    def translated(cls, translate: Callable[[str], str]) -> Self:
+        """Return the English texts as a catalogue has them.
+
+        ``triobot/locale/triobot.pot``, in the package, is the template with all of them; whatever a catalogue
+        lacks stays English.
+
+        Args:
+            translate: such as the `gettext` of a ``gettext.GNUTranslations``; it is called here, once a text.
+
+        Raises:
+            ConfigError: what comes back is no text, or has a placeholder in braces that the English has not.
+
+        Examples:
+            >>> from gettext import translation
+            >>> persian = translation("my_bot", "locale", ["fa"])
+            >>> bot = Bot(texts=Texts.translated(persian.gettext))
+        """
+        texts = attrs.asdict(cls.english())
+        return cls(**{name: _translated(name, text, translate) for name, text in texts.items()})
+
+
+def _translated(name: str, text: str, translate: Callable[[str], str]) -> str:
+    there = cast("object", translate(text))
+    if not isinstance(there, str) or not there:
+        raise ConfigError(f"Texts.translated(): the translation of {name} is no text, or empty")
+    try:
+        strange = _placeholders(there) - _placeholders(text)
+    except ValueError:
+        raise ConfigError(
+            f"Texts.translated(): the translation of {name} has a brace without its other"
+        ) from None
+    if strange:
+        raise ConfigError(
+            f"Texts.translated(): the translation of {name} has {{{min(strange)}}}, which nothing fills in"
+        )
+    return there
+
+
+def _placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
