@@ -240,6 +240,8 @@ def test_the_text_is_in_the_record_and_nowhere_in_an_error() -> None:
         '[1,{"class":["nowhere.Order",{}]}]',
         '[1,{"class":["os.system",{"command":"true"}]}]',
         '[1,{"class":[["a"],{}]}]',
+        '[1,{"class":["triobot.Sent",["chat_id","id"]]}]',
+        '[1,{"class":["triobot.Sent",null]}]',
         '[1,{"int":"x"}]',
         '[1,{"decimal":"x"}]',
         '[1,{"bytes":"?"}]',

@@ -49,6 +49,8 @@ _expected: Final[list[object]] = []
 _explored: Final[set[type]] = set()
 # What was found out about a class: attrs' own answer is looked up anew each time.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
+# The same of classes that were only read, of which nobody knows that they are frozen.
+_field_names: Final[dict[type, tuple[str, ...]]] = {}
 _quoted: Final = json.encoder.encode_basestring_ascii
 _met: Final[set[type]] = set()
 # Fields that a class had, and has no more.
@@ -406,7 +408,9 @@ def _attrs_text(value: object, kind: type, depth: int) -> str:
 
 
 def _names_of_fields(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields_of(cls))
+    if (names := _field_names.get(cls)) is None:
+        names = _field_names[cls] = tuple(field.name for field in fields_of(cls))
+    return names
 
 
 def _member_text(value: Enum) -> str:
@@ -541,17 +545,17 @@ _NESTED: Final = frozenset((dict, list))
 
 
 def _load(node: Node) -> object:
-    match node:
-        case list():
-            return [_load(item) if type(item) in _NESTED else item for item in node]
-        case dict():
-            pass
-        case _:
-            return node
-    ((tag, parts),) = node.items()
-    if tag not in _LOADERS:
-        raise UnreadableRecordError(f"this program knows no recorded type {tag!r}")
-    return _LOADERS[tag](parts)
+    if isinstance(node, dict):
+        ((tag, parts),) = node.items()
+        loader = _LOADERS.get(tag)
+        if loader is None:
+            raise UnreadableRecordError(f"this program knows no recorded type {tag!r}")
+        return loader(parts)
+    return _load_all(node) if isinstance(node, list) else node
+
+
+def _load_all(nodes: Iterable[Node]) -> list[object]:
+    return [_load(node) if type(node) in _NESTED else node for node in nodes]
 
 
 def _load_dict(parts: Any) -> dict[object, object]:
@@ -585,22 +589,22 @@ def _load_flag(parts: Any) -> object:
 
 
 def _load_attrs(parts: Any) -> object:
-    name, stored = parts
+    name, fields = parts
+    if type(fields) is not dict:
+        raise TypeError("fields are an object")
+    stored = cast("dict[str, Node]", fields)
     cls = _class_of(name)
-    names = _fields.get(cls) or _names_of_fields(cls)
-    try:
-        nodes = [stored[field] for field in names]
-    except KeyError:
-        return _made_anew(cls, name, _renamed(cls, name, stored))
-    if len(nodes) != len(stored):
-        return _made_anew(cls, name, _renamed(cls, name, stored))
-    return _as_it_was(object.__new__(cls), names, nodes)
+    names = _names_of_fields(cls)
+    # They were written in their order.
+    if tuple(stored) == names or stored.keys() == set(names):
+        return _as_it_was(object.__new__(cls), stored)
+    return _made_anew(cls, name, _renamed(cls, name, stored))
 
 
-def _as_it_was(made: Any, names: Iterable[str], nodes: Iterable[Node]) -> object:
+def _as_it_was(made: Any, stored: Mapping[str, Node]) -> object:
     """Set the recorded values as they are: a converter may not return what it once returned."""
     put = object.__setattr__
-    for field, node in zip(names, nodes, strict=True):
+    for field, node in stored.items():
         put(made, field, _load(node) if type(node) in _NESTED else node)
     return made
 
@@ -634,7 +638,7 @@ def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
     """Make a value whose class has changed: the fields that it has gained have their defaults."""
     fields = fields_of(cls)
     if len(stored) == len(fields):
-        return _as_it_was(object.__new__(cls), stored, stored.values())
+        return _as_it_was(object.__new__(cls), stored)
     known = [field for field in fields if field.init and field.name in stored]
     try:
         made = cast("type[Any]", cls)(**{field.argument: _load(stored[field.name]) for field in known})
@@ -644,14 +648,14 @@ def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
         raise UnreadableRecordError(
             f"{name} doesn't take the recorded fields ({type(error).__name__}); give new fields a default"
         ) from None
-    return _as_it_was(made, stored, stored.values())
+    return _as_it_was(made, stored)
 
 
 _LOADERS: Final[Mapping[str, Callable[[Any], object]]] = {
-    "tuple": lambda parts: tuple(_load(part) for part in parts),
+    "tuple": lambda parts: tuple(_load_all(parts)),
     "dict": _load_dict,
-    "set": lambda parts: {_load(part) for part in parts},
-    "frozenset": lambda parts: frozenset(_load(part) for part in parts),
+    "set": lambda parts: set(_load_all(parts)),
+    "frozenset": lambda parts: frozenset(_load_all(parts)),
     "halves": lambda parts: base64.b64decode(parts, validate=True).decode("utf-8", "surrogatepass"),
     "int": lambda parts: int(parts, 16),
     "bytes": lambda parts: base64.b64decode(parts, validate=True),
