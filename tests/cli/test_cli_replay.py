@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ HEAD = """\
 import trio
 import trio.testing
 from tests.bot.rig import Chats, make_bot
-from triobot import Chat
+from triobot import Chat, Room
 
 chats = Chats()
 bot = make_bot(chats, store="sqlite:bot.db")
@@ -80,6 +81,39 @@ def test_where_a_conversation_stands(triobot: Command, write: Callable[[str], st
     assert "Sara" in after.out
     assert "Sara" not in beside.out
     assert all(line in after.out for line in beside.out.splitlines())
+
+
+HOOKED = """\
+
+
+@bot.around
+async def around(room: Room, call: object) -> None:
+    number = await room.step(trio.lowlevel.checkpoint)
+    await call()
+"""
+
+
+def test_hooks_are_run_again_too(triobot: Command, write: Callable[[str], str]) -> None:
+    """Their lines are around the handler's, and what they do is checked like everything else."""
+    target = write(ASKS + HOOKED)
+    live(target)
+    stands = triobot("replay", "7", target, "--locals")
+    assert stands.code == 0, stands.err
+    assert re.search(r"ordering.py:20 > \S*ordering.py:14", stands.out)
+    assert "around.number" in stands.out
+    assert "order.name" in stands.out
+    assert ", 0 would be parked" in triobot("journal", "check", target).out
+    without = triobot("journal", "check", write(ASKS))
+    assert without.code == 1
+    assert "step" in without.out
+
+
+def test_a_hook_without_operations_parks_nobody(triobot: Command, write: Callable[[str], str]) -> None:
+    live(write(ASKS))
+    plain = HOOKED.replace("await room.step(trio.lowlevel.checkpoint)", "1")
+    ended = triobot("journal", "check", write(ASKS + plain))
+    assert ended.code == 0, ended.out
+    assert "1 conversations: 1 go on, 0 would be parked" in ended.out
 
 
 def test_it_stops_before_an_operation(triobot: Command, write: Callable[[str], str]) -> None:
@@ -251,7 +285,7 @@ def crowd(
 ) -> Callable[[str], str]:
     """Leaves five orders and five who need help, and what five chats keep; gives a bot with another body."""
     old = HEAD.replace(
-        "from triobot import Chat", "from triobot import Chat, Key\nfrom triobot.filters import command"
+        "from triobot import Chat", "from triobot.filters import command\nfrom triobot import Key, Chat"
     )
 
     # What other tests have declared is nothing of this bot's.

@@ -44,8 +44,8 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "unarmed": (
         "machine",
-        "op.branch, op.key, op.armed = main, (main.count,), True",
-        "op.branch, op.key = main, (main.count,)",
+        "op.branch, op.key, op.armed = main, (*main.key, main.count), True",
+        "op.branch, op.key = main, (*main.key, main.count)",
         "directed",
     ),
     "forget": (

@@ -7,7 +7,7 @@ Where a line must be an error, an ignore says so; a type checker that finds noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Literal, assert_type
@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 
 from triobot.conversations.charges.paid import Paid
-from triobot.conversations.chat import Chat
+from triobot.conversations.chat import Chat, Room
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import Command, Filter, command, join, message, pressed, text, when
 from triobot.conversations.routes.router import Router
@@ -115,6 +115,23 @@ async def outer(chat: Chat) -> None:
 
 
 # --- asking
+
+
+@bot.around
+async def around(room: Room, call: Callable[[], Awaitable[None]]) -> None:
+    assert_type(room.replaying, bool)
+    assert_type(room.route, str)
+    await call()
+
+
+@bot.around  # type: ignore[arg-type]
+async def of_one_event(chat: Chat[Join], call: Callable[[], Awaitable[None]]) -> None:
+    """A hook is around routes of all events."""
+
+
+@bot.around  # type: ignore[arg-type]
+async def without_call(chat: Chat) -> None:
+    """A hook gets `call`."""
 
 
 async def asks(chat: Chat) -> None:

@@ -8,13 +8,11 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import hashlib
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from datetime import date, datetime, timedelta
 from functools import partial
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 from uuid import UUID
 
@@ -65,6 +63,7 @@ from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
 from .running.failures import Ending as Ending
+from .running.hooks import Hooked, begin
 from .running.leash import Leash
 from .running.lines import calling_line
 from .services import Services as Services
@@ -389,14 +388,11 @@ class Conversation:
 
     def _concluded(self, error: BaseException | None) -> None:
         """Settle what it gives for in the transaction in which it ends."""
-        if error is None:
-            # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
-            if self.giving is not None:
-                self.giving.conclude(well=not self.run.felt)
-        else:
-            # It was handed over, or failed, or was cancelled.
-            if self.giving is not None:
-                self.giving.conclude(well=self.goes_on)
+        if self.giving is not None:
+            if not self.route.hooks:
+                self.giving.handled(error)
+            self.giving.conclude(error)
+        if error is not None:
             self._owe_words(error)
 
     def _owe_words(self, error: BaseException) -> None:
@@ -419,7 +415,7 @@ class Conversation:
         what, words = verdict(errors, self.texts)
         giving = self.giving
         if giving is not None and giving.owes and what in (CRASHED, HANDED_OVER):
-            # There is nothing to start again: it is given again.
+            # There is nothing to start again: it has been given, or is given again.
             words = self.texts.handed_over if giving.alone else ""
         return what, words
 
@@ -439,7 +435,7 @@ class Conversation:
                 self.services.raise_alarm,
                 self.services.on_failure,
                 tracebacks=self.services.tracebacks,
-                gives=self.giving is not None and self.giving.owes,
+                gives=None if self.giving is None else self.giving.becomes,
             )
         return words
 
@@ -465,12 +461,10 @@ class Conversation:
             self.giving = Giving(self, self.value)
             with self.reading():
                 self.value = paid_of(self.value)
-        awaitable: object = self.route.handler(chat, *self.args)
-        if type(awaitable) is not CoroutineType and not inspect.isawaitable(awaitable):
-            raise ConfigError(
-                f"{self.route.name} can't be awaited; declare it with `async def`, without `yield`"
-            )
-        return awaitable  # pyright: ignore[reportUnknownVariableType]
+        if self.route.hooks:
+            ended = None if self.giving is None else self.giving.handled
+            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended).call()
+        return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
         """Cancel the coroutine: an interrupt took over, or the user left.
@@ -589,7 +583,7 @@ class Conversation:
         """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
         self.enter(OperationKind.CONTINUE)
         line = calling_line()
-        if self.nurseries or isinstance(self.check_task(), str):
+        if self.nurseries or trio.lowlevel.current_task() is not self.run.task:
             raise ConfigError(
                 f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
                 "nursery's block first"

@@ -270,6 +270,7 @@ class Core:
         rows: effects that began before a crash, and have no outcome among the turns.
         seed: secret; what is random in the run comes of it.
         time: the present turn's, in wall milliseconds.
+        prefix: what stands before the numbers of the main branch's operations; `rank` before their keys.
         jumped: by how much the clock had been set in all when that turn began.
         unseen: how much of what it has been set by the host has not seen.
         task, root: those of the main branch.
@@ -301,6 +302,8 @@ class Core:
         "many",
         "mid",
         "over",
+        "prefix",
+        "rank",
         "records",
         "revived",
         "root",
@@ -322,6 +325,8 @@ class Core:
         self.host = host
         self.codec = codec
         self.time = self.jumped = self.unseen = 0
+        self.prefix = ""
+        self.rank: tuple[int, ...] = ()
         self.went(start[1])
         self.seed: str = start[4]
         self.records: Sequence[Record] = ()
@@ -370,6 +375,10 @@ class Core:
 
     def retired(self, count: int, turn: Id) -> None:
         """Go on without the machine, after so many ids and in this turn."""
+        raise NotImplementedError
+
+    def recount(self, count: int) -> int:
+        """Have the main branch go on counting from here; return how far it was."""
         raise NotImplementedError
 
     # --- time
@@ -524,6 +533,32 @@ class Core:
         if count == PATIENCE:
             self.host.swallowed(self.turn_of(task))
         return count >= PATIENCE
+
+
+@final
+class Part:
+    """A block of the main branch that numbers its operations by itself; see `Run.part`."""
+
+    __slots__ = ("_count", "_prefix", "_rank", "_run")
+
+    def __init__(self, run: Core, name: str) -> None:
+        self._run = run
+        self._prefix = f"{name}." if name else ""
+        # What is outside comes after what is inside, and both before the code within: whatever lies between.
+        self._rank = (*run.rank, -1) if name else ()
+        self._count = 0
+
+    def __enter__(self) -> None:
+        self._switch()
+
+    def __exit__(self, *_: object) -> None:
+        self._switch()
+
+    def _switch(self) -> None:
+        run = self._run
+        run.prefix, self._prefix = self._prefix, run.prefix
+        run.rank, self._rank = self._rank, run.rank
+        self._count = run.recount(self._count)
 
 
 def unfelt() -> NoReturn:

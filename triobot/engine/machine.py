@@ -33,7 +33,8 @@ from .core import (
     throw,
     unfelt,
 )
-from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, differs
+from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, differs, id_in
+from .snapshot import OpenBlock, OpenBranch, Snapshot, open_operation
 
 AGAIN: Final = 60_000
 """Milliseconds that a deadline of the time before a revival waits for the effects that are done again."""
@@ -53,6 +54,7 @@ class Machine:
     what happens now, which is recorded as it is taken. That last step is where every race is decided.
 
     Attributes:
+        main: the branch of the run's own task.
         tasks: the branches that run, by their tasks; `branches` has those that are yet to be started, too.
         holder: the branch that has the turn.
         parked: the operations in which branches rest, as they began.
@@ -75,10 +77,13 @@ class Machine:
         "holder",
         "interrupts",
         "live",
+        "main",
         "nurseries",
         "parked",
         "tasks",
     )
+
+    main: Branch
 
     def __init__(self, run: Core) -> None:
         self._run = run
@@ -109,7 +114,7 @@ class Machine:
         run = self._run
         assert run.task is not None
         assert run.root is not None, "the run has not begun"
-        main = Branch("", (), [run.root], turn, count, task=run.task)
+        main = self.main = Branch("", run.rank, [run.root], turn, count, task=run.task)
         self.tasks[run.task] = main
         self.branches.add(main)
         if op is None:
@@ -119,7 +124,7 @@ class Machine:
         if op.nature is Nature.EFFECT:
             main.place, main.outside = Where.WORKS, outside
             self._join_lane(op)
-        op.branch, op.key, op.armed = main, (main.count,), True
+        op.branch, op.key, op.armed = main, (*main.key, main.count), True
         self.parked[op.id] = op
         self.live = True
 
@@ -149,7 +154,27 @@ class Machine:
     def next_id(self, branch: Branch) -> Id:
         """Hand out the next id of a branch."""
         branch.count += 1
-        return f"{branch.path}{branch.count}" if branch.path else branch.count
+        return id_in(branch.path or self._run.prefix, branch.count)
+
+    def recount(self, count: int) -> int:
+        """Number the main branch's next operations anew, see `Part`; return how many it had numbered."""
+        before, self.main.count = self.main.count, count
+        self.main.key = self._run.rank
+        return before
+
+    def describe(self) -> Snapshot:
+        """Describe where the run stands."""
+        run, in_branch = self._run, {op.branch: open_operation(op) for op in self.parked.values()}
+        return Snapshot(
+            run.cursor,
+            run.live,
+            tuple(
+                OpenBranch(branch.path, branch.place, in_branch.get(branch))
+                for branch in sorted(self.branches, key=lambda branch: (bool(branch.path), branch.key))
+            ),
+            tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in self.blocks.values()),
+            run.interrupted,
+        )
 
     @property
     def quiescent(self) -> bool:

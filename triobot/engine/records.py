@@ -4,7 +4,7 @@ Each begins with a tag and the time of its turn in wall milliseconds; `Record` l
 is the start. In the first turn after the clock was set the time is a list: the time, by how much the clock
 had been set in all, and how much of that no host saw (`times_of`). An operation's id is an int in the main
 branch and a text in a child's: ``"3/1.2"`` is the second operation of the first child of the nursery that has
-the id 3.
+the id 3. In a part (`Run.part`) the part's name stands before the number: ``"hook.2"``, ``"hook.3/1.2"``.
 
 Most records are *turns*: their order is the order in which things happened, and replay repeats it. The others
 stand beside them. They are found by what they are about, and their places in the journal mean nothing.
@@ -181,6 +181,11 @@ def times_of(records: Sequence[Record]) -> list[int]:
     last: int | list[int] = turns[-1]
     set_by: list[int] = next((time[1:] for time in reversed(turns) if isinstance(time, list)), [0, 0])
     return [last if isinstance(last, int) else last[0], *set_by]
+
+
+def id_in(prefix: str, n: int) -> Id:
+    """Return the id of an operation: its number, behind its branch's path or its part."""
+    return f"{prefix}{n}" if prefix else n
 
 
 def drawn(seed: str, id: Id, size: int) -> bytes:

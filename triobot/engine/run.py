@@ -49,6 +49,7 @@ from .core import (
     Filter,
     Nature,
     Operation,
+    Part,
     Returned,
     Stuck,
     WasInterrupted,
@@ -85,8 +86,9 @@ from .records import (
     Record,
     differs,
     drawn,
+    id_in,
 )
-from .snapshot import OpenBlock, OpenBranch, OpenOperation, Snapshot
+from .snapshot import OpenBranch, OpenOperation, Snapshot, open_operation
 from .sync import Channel, Event
 
 
@@ -105,7 +107,7 @@ class Run(Core):
 
     Attributes:
         fn, args: the start's.
-        count: ids that the main branch has handed out; the machine counts while there is one.
+        count: ids that the main branch has handed out in its part; the machine counts while there is one.
         turn: the operation whose outcome began the present turn.
         operation: the one in which it rests, on the short way.
         machine: None on the short way.
@@ -443,7 +445,7 @@ class Run(Core):
         id, work = None, (body, args, raises, in_doubt, inside)
         if self.machine is None:
             id = self._begin()
-            if not id % BREATH:
+            if not self.count % BREATH:
                 await cancel_shielded_checkpoint()
             if self.dying:
                 await refuse(self)
@@ -491,7 +493,7 @@ class Run(Core):
         id = None
         if self.machine is None:
             id = self._begin()
-            if not id % BREATH:
+            if not self.count % BREATH:
                 await cancel_shielded_checkpoint()
             if self.dying:
                 await refuse(self)
@@ -536,7 +538,7 @@ class Run(Core):
         id = None
         if self.machine is None:
             id = self._begin()
-            if not id % BREATH:
+            if not self.count % BREATH:
                 await cancel_shielded_checkpoint()
             if self.dying:
                 await refuse(self)
@@ -564,7 +566,7 @@ class Run(Core):
         assert self.machine is not None
         await self.machine.sleep(id, seconds, at)
 
-    def _begin(self) -> int:
+    def _begin(self) -> Id:
         """Hand out the next id of the main branch.
 
         Raises:
@@ -573,7 +575,7 @@ class Run(Core):
         if current_task() is not self.task or self._doing is not None:
             self._check_task()
         self.count += 1
-        return self.count
+        return id_in(self.prefix, self.count) if self.prefix else self.count
 
     def _check_task(self) -> None:
         # An effect that an eviction cut may leave cleanup behind, whose operations are refused as all others.
@@ -587,7 +589,7 @@ class Run(Core):
             "an operation from a task that the run doesn't know; start it with open_nursery()"
         )
 
-    def _recorded(self, id: int, kind: str, print: str) -> Record | None:
+    def _recorded(self, id: Id, kind: str, print: str) -> Record | None:
         """Return the outcome that is next in the journal; anything else there needs the machine."""
         record = self.records[self.cursor]
         if (
@@ -682,6 +684,20 @@ class Run(Core):
     def open_channel(self, capacity: float = 0) -> Channel[Any]:
         """Return how one branch gives values to another; when it is full, `send` waits."""
         return Channel(self, self.promote, capacity)
+
+    def part(self, name: str) -> Part:
+        """Return a block in which the main branch numbers its operations under a name of its own, from 1.
+
+        So code around other code has ids that hang on nothing but itself: without operations it may come, go
+        and move under runs that wait. Each name once a run, without a slash; none for the code within.
+        """
+        return Part(self, name)
+
+    def recount(self, count: int) -> int:
+        if self.machine is not None:
+            return self.machine.recount(count)
+        before, self.count = self.count, count
+        return before
 
     def continue_as(self, fn: str, *args: object) -> NoReturn:
         """End here, and go on as another function with a journal of its own.
@@ -818,9 +834,9 @@ class Run(Core):
         if self.machine is None:
             if current_task() is not self.task or self._doing is not None:
                 self._check_task()
-            return self.count + 1
+            return id_in(self.prefix, self.count + 1)
         branch = self.machine.current()
-        return f"{branch.path}{branch.count + 1}" if branch.path else branch.count + 1
+        return id_in(branch.path or self.prefix, branch.count + 1)
 
     def _next(self) -> Id:
         machine = self.machine
@@ -873,26 +889,11 @@ class Run(Core):
 
     def describe(self) -> Snapshot:
         """Describe where the run stands; two incarnations over one journal must agree on it."""
-        if self.machine is None:
-            open_op = None if self.operation is None else _open(self.operation)
-            if self._doing is not None:
-                open_op = OpenOperation(*self._doing[:3])
-            place = Where.RESTS if self.operation else Where.WORKS if self._doing else Where.HOLDS
-            branches = (OpenBranch("", place, open_op),)
-            return Snapshot(self.cursor, self.live, branches if self.task else (), (), self.interrupted)
-        machine = self.machine
-        in_branch = {op.branch: _open(op) for op in machine.parked.values()}
-        return Snapshot(
-            self.cursor,
-            self.live,
-            tuple(
-                OpenBranch(branch.path, branch.place, in_branch.get(branch))
-                for branch in sorted(machine.branches, key=lambda branch: branch.key)
-            ),
-            tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in machine.blocks.values()),
-            self.interrupted,
-        )
-
-
-def _open(op: Operation) -> OpenOperation:
-    return OpenOperation(op.id, op.kind, op.print, op.due)
+        if self.machine is not None:
+            return self.machine.describe()
+        open_op = None if self.operation is None else open_operation(self.operation)
+        if self._doing is not None:
+            open_op = OpenOperation(*self._doing[:3])
+        place = Where.RESTS if self.operation else Where.WORKS if self._doing else Where.HOLDS
+        branches = (OpenBranch("", place, open_op),)
+        return Snapshot(self.cursor, self.live, branches if self.task else (), (), self.interrupted)

@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from .core import Where
+from .core import Operation, Where
 from .records import Id
 
 
@@ -71,3 +71,8 @@ class Snapshot:
     branches: tuple[OpenBranch, ...]
     blocks: tuple[OpenBlock, ...]
     interrupted: bool = False
+
+
+def open_operation(op: Operation) -> OpenOperation:
+    """Return what is told of an operation."""
+    return OpenOperation(op.id, op.kind, op.print, op.due)

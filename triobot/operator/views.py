@@ -45,8 +45,10 @@ _PLACES: Final = {
 _KEPT_WORDS: Final = frozenset({"fn", "kind", "why", "patch", "about", "tag"})
 _KEPT_NUMBERS: Final = frozenset({"event", "format", "n"})
 _IDS: Final = frozenset({"id", "turn"})
-_ID: Final = re.compile(r"[0-9]+([./][0-9]+)*", re.ASCII)
-_NAME: Final = re.compile(r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*")
+_NAMES: Final = r"[^\W\d]\w*([.](<locals>|[^\W\d]\w*))*"
+_NAME: Final = re.compile(_NAMES)
+# A hook's operations have its name before their numbers.
+_ID: Final = re.compile(rf"({_NAMES}[.])?[0-9]+([./][0-9]+)*")
 # The fields of a row that tell whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
 _CLASSES: Final = frozenset({"class", "enum", "flag"})

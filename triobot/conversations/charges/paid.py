@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast,
 import attrs
 import trio
 
+from ...engine.core import continue_in
 from ...errors import (
     ConfigError,
     PaymentHandedOverError,
@@ -253,6 +254,7 @@ class Giving:
         self.paid = paid
         self.ending: PaymentGoods | None = None
         self.alone = False
+        self._given = self._goes_on = False
         self._keyed = False
         self._line = ""
 
@@ -278,11 +280,25 @@ class Giving:
         if not await payments.may_give(paid.id, uncertain=paid.uncertain):
             raise PaymentHandedOverError
 
-    def conclude(self, *, well: bool) -> None:
+    @property
+    def becomes(self) -> PaymentGoods | None:
+        """Tell what an end of the conversation that failed makes of the payment; None if it is settled."""
+        return (self.ending or "handed_over") if self.owes else None
+
+    def handled(self, error: BaseException | None) -> None:
+        """Note how the code that gives has ended: that settles the payment, and no hook's end does."""
+        # Who came to the end all the same, under a shield or with the answer at hand, gave all there was.
+        self._given = error is None and not self._conversation.run.felt
+        # It was handed over, or failed, or was cancelled.
+        self._goes_on = error is not None and continue_in(error) is not None
+
+    def conclude(self, error: BaseException | None) -> None:
         """Settle the payment with the end of the conversation, or have it given again."""
         paid = self.paid
         if not self.owes or self._conversation.dead:
             return
+        goes_on = self._goes_on and self._conversation.goes_on
+        well = self._given or (goes_on and error is not None and continue_in(error) is not None)
         self.ending = "given" if well else "handed_over"
         places, advice = self._conversation.life.places, self._conversation.services.advice
         self.alone = not (well or paid.redelivered or places.waiting_for(self._conversation))

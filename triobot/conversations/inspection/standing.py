@@ -19,6 +19,7 @@ from ...engine import Run
 from ...engine.records import differs
 from ...errors import TriobotError
 from ...values import encode_value
+from ..running.hooks import HERE
 from ..running.leash import awaited, held
 from ..running.lines import frames_of, is_authors, is_ours
 
@@ -78,7 +79,7 @@ class Standing:
         return "it waits in " + ", ".join(waits) if waits else "it waits for nothing of the chat's"
 
     def _line_of(self, id: str) -> str:
-        branch = id.rpartition(".")[0] + "." if "." in id else ""
+        branch = id.rpartition(".")[0] + "." if "/" in id else ""
         return self.spots[branch].line if branch in self.spots else "?"
 
 
@@ -109,6 +110,7 @@ def spot_of(task: trio.lowlevel.Task) -> Spot:
 
 def authors_frames(frames: Sequence[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
     """Return the author's own frames, down to the first chat operation: a step's body doesn't count."""
+    frames = [one for one in frames if one[0].f_code.co_filename != HERE]
     entry = next((n for n, (frame, _) in enumerate(frames) if not is_ours(frame.f_code.co_filename)), 0)
     if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
         return []  # the code is over, and what it was paid for is being settled

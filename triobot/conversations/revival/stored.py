@@ -26,6 +26,7 @@ from ...engine.records import (
     Id,
     Node,
     drawn,
+    id_in,
     time_of,
 )
 from ...errors import NondeterminismError, UnreadableRecordError, UnrecordableError
@@ -260,13 +261,9 @@ def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
     for branch, n in last.items():
         # It may be the very last, whose sending is not in the journal yet.
         for by in range(1, n + 3):
-            if question_token(drawn(seed, _id(branch, by), TOKEN_BYTES)) == token:
-                return _id(branch, by + 1)
+            if question_token(drawn(seed, id_in(branch, by), TOKEN_BYTES)) == token:
+                return id_in(branch, by + 1)
     return None
-
-
-def _id(branch: str, n: int) -> Id:
-    return f"{branch}{n}" if branch else n
 
 
 def _made(record: Record, message_id: MessageId) -> bool:

@@ -42,6 +42,26 @@ class Per(Enum):
 
 @final
 @attrs.frozen(eq=False)
+class Hook:
+    """What is around all routes of a router.
+
+    Attributes:
+        name: under which its operations are numbered.
+        line: ``file:line`` of its declaration.
+    """
+
+    function: Callable[..., Awaitable[None]] = attrs.field(repr=False)
+    name: str
+    line: str
+
+    @property
+    def told(self) -> str:
+        """Return how an error names it."""
+        return f"{self.line}: @around {self.name}"
+
+
+@final
+@attrs.frozen(eq=False)
 class Route:
     """One declared coroutine: its kind, what starts it, its name in logs and in the store.
 
@@ -53,6 +73,7 @@ class Route:
         formerly: names that it had before, oldest first.
         function: the name that it would have by itself.
         line: ``file:line`` of its declaration.
+        hooks: around its function, the outermost first.
     """
 
     kind: RouteKind
@@ -66,11 +87,23 @@ class Route:
     formerly: tuple[str, ...] = ()
     function: str = ""
     line: str = "?"
+    hooks: tuple[Hook, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return its name and those that it had before."""
         return (self.name, *self.formerly)
+
+    def within(self, hooks: Sequence[Hook]) -> Route:
+        """Return it with these hooks around those that it has.
+
+        Raises:
+            ConfigError: two of them have the same name.
+        """
+        if not hooks:
+            return self
+        check_hooks(around := (*hooks, *self.hooks))
+        return attrs.evolve(self, hooks=around)
 
     @property
     def first_name(self) -> str:
@@ -89,14 +122,17 @@ class Table:
     conversations: Sequence[Route]
 
     @classmethod
-    def of(cls, routes: Sequence[Route], ignored: Sequence[Filter[object]]) -> Self:
-        """Put the routes in order.
+    def of(
+        cls, routes: Sequence[Route], ignored: Sequence[Filter[object]], hooks: Sequence[Hook] = ()
+    ) -> Self:
+        """Put the routes in order, and the hooks that are around all of them around each.
 
         Raises:
             ConfigError: declarations that contradict one another, or nothing at all.
         """
         if not routes:
             raise ConfigError("the bot has no route; declare one with @bot.conversation")
+        routes = [route.within(hooks) for route in routes]
 
         def those(kind: RouteKind) -> tuple[Route, ...]:
             return tuple(route for route in routes if route.kind is kind)
@@ -270,6 +306,22 @@ def check_new(route: Route, others: Iterable[Route]) -> None:
             raise ConfigError(
                 f"two routes are called {same[0]}, at {other.line} and at {route.line}; the store tells them "
                 "by their names, the former ones included: rename one, or give it a name="
+            )
+
+
+def check_hooks(hooks: Iterable[Hook]) -> None:
+    """Refuse hooks around one route that its journal could not tell from one another.
+
+    Raises:
+        ConfigError: two have the same name; names both lines.
+    """
+    by_name: dict[str, Hook] = {}
+    for hook in hooks:
+        if (other := by_name.setdefault(hook.name, hook)) is not hook:
+            raise ConfigError(
+                f"two hooks around the same routes are called {hook.name}, at {other.line} and at "
+                f"{hook.line}; journals tell them by their names: take one away, or give each a function of "
+                "its own"
             )
 
 

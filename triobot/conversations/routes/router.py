@@ -23,6 +23,7 @@ from typing_extensions import TypeVar
 from ...errors import ConfigError
 from ...wire.events import Event
 from ..running.lines import calling_line
+from .declarations import Hook as Hook
 from .declarations import Per as Per
 from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
@@ -30,6 +31,7 @@ from .declarations import Table as Table
 from .declarations import (
     check_arguments,
     check_async,
+    check_hooks,
     check_name,
     check_names,
     check_new,
@@ -40,13 +42,14 @@ from .declarations import (
 from .filters import Filter, Setting, check_filter, nothing, pair, refuse_uncalled, starting
 
 if TYPE_CHECKING:
-    from ..chat import Chat
+    from ..chat import Chat, Room
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 P = ParamSpec("P")
 
 Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
+Around: TypeAlias = "Callable[[Room[object], Callable[[], Awaitable[None]]], Awaitable[None]]"
 PerName: TypeAlias = Literal["chat", "sender"]
 
 
@@ -125,6 +128,7 @@ class Router:
         self._when = when
         self._routes: list[Route] = []
         self._ignored: list[Filter[object]] = []
+        self._hooks: list[Hook] = []
 
     @overload
     def conversation(self, handler: Handler[object, P], /) -> Handler[object, P]: ...
@@ -260,13 +264,63 @@ class Router:
         self._add(RouteKind.ASIDE, taken, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
         return taken
 
+    def around(self, hook: Around, /) -> Around:
+        """Declare what is around every conversation, interrupt and aside of this router.
+
+        The hook is the outer part of each route's coroutine: ``await call()`` runs what is within, to its
+        end, over restarts. A hook that doesn't call declines: the route's function doesn't run, and the
+        conversation ends quietly. A bot's hooks are around those of the routers that it includes; those of
+        one router are around one another in the order of their lines, the first outermost.
+
+        It replays by the law of conversations: its operations are recorded, once for each conversation, and
+        all else runs again with each incarnation; see `Room.replaying`. Its operations are numbered under
+        its name, apart from the function's: a hook without operations may be added, removed and moved while
+        conversations wait. One with operations changes as any code does, by `Room.patched`; its module and
+        name are its identity.
+
+        Errors and cancellations pass through it. Behind ``await call()`` it runs when the function has ended,
+        and again if the process dies before that is stored. What is paid for is settled by the normal end
+        of the function, whatever the hook does then. ``call`` a second time, or in a child, raises; that is
+        your program's fault.
+
+        What is awaited inside a conversation, steps and filters have no hooks.
+
+        Args:
+            hook: an async function of two arguments, which comes back unchanged: the room, which is a `Chat`
+                where people are, and `call`.
+
+        Raises:
+            ConfigError: it is something else, or another hook around the same routes has its name.
+
+        Cancellation: as in a handler: what ends the conversation is felt at the next operation, and code in
+            ``finally`` runs at each eviction, too.
+
+        Example:
+            >>> @bot.around
+            ... async def timed(room: Room, call: Callable[[], Awaitable[None]]) -> None:
+            ...     began = room.now()
+            ...     await call()
+            ...     log.info("%s took %s", room.route, room.now() - began)
+        """
+        what = "@around decorates"
+        if not callable(hook):
+            raise ConfigError(f"{what} an async function, not {hook!r}")
+        refuse_uncalled(hook, "@around")
+        check_arguments(hook, (None,), f"{what} a function of two arguments, a room and call")
+        check_async(hook, what)
+        self._hooks.append(Hook(hook, route_name(hook), calling_line()))
+        check_hooks(self._hooks)
+        return hook
+
     def ignore(self, taken: Filter[object], /) -> None:
         """Count and drop what this takes, before anything else sees it."""
         check_filter(taken, "ignore()")
         self._ignored.append(self._behind(taken))
 
     def include(self, router: Router, /) -> None:
-        """Add another module's routes behind those declared so far; what it declares later is not added.
+        """Add another module's routes behind those declared so far, within the hooks that it has.
+
+        What it declares later is not added.
 
         Raises:
             ConfigError: this is no router, or the same one, or has a route of the same function or name.
@@ -275,7 +329,8 @@ class Router:
             raise ConfigError("include() takes another Router")
         for route in router._routes:
             check_new(route, self._routes)
-            self._routes.append(attrs.evolve(route, filter=self._behind(route.filter)))
+            behind = attrs.evolve(route, filter=self._behind(route.filter))
+            self._routes.append(behind.within(router._hooks))
         self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
     def _add(
@@ -334,4 +389,4 @@ def table_of(router: Router) -> Table:
     Raises:
         ConfigError: declarations that contradict one another, or nothing at all; says what to do.
     """
-    return Table.of(router._routes, router._ignored)  # pyright: ignore[reportPrivateUsage]
+    return Table.of(router._routes, router._ignored, router._hooks)  # pyright: ignore[reportPrivateUsage]

@@ -24,6 +24,7 @@ from ...errors import (
     PaymentHandedOverError,
     RecordError,
 )
+from ...money import PaymentGoods
 from ...seams import Alarm, RaiseAlarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
@@ -110,16 +111,18 @@ def report(
     on_failure: OnFailure,
     *,
     tracebacks: bool,
-    gives: bool = False,
+    gives: PaymentGoods | None = None,
 ) -> None:
     """Log the crash of a conversation, and tell an operator and the bot's author.
 
     Args:
-        gives: it is the aside for a payment.
+        gives: what becomes of the payment for which it is the aside.
     """
     errors = list(leaves(failure))
     then = "users are told to start again"
-    if gives:
+    if gives == "given":
+        then = "what was paid for has been given"
+    elif gives is not None:
         then = "what was paid for is given again, by the same code, with the same key"
     for error in errors:
         _with_causes(error)

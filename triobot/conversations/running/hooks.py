@@ -1,0 +1,85 @@
+"""Around a route's function: the hooks of its routers, the outermost first.
+
+A hook is the outer part of the route's coroutine and replays by the same law. Its operations are numbered
+under its own name: what comes, goes or moves around others, and has none, parks nobody.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from types import CoroutineType
+from typing import Final, final
+
+import attrs
+import trio
+
+from ...engine import Run
+from ...errors import ConfigError, ForeignTaskError
+from ..routes.declarations import Route
+
+HERE: Final = __file__
+"""The frames of this file are between those of the author's hooks and function."""
+
+
+def begin(route: Route, room: object, args: Sequence[object]) -> Awaitable[None]:
+    """Call a route's function.
+
+    Raises:
+        ConfigError: what it returns can't be awaited.
+    """
+    awaitable: object = route.handler(room, *args)
+    if type(awaitable) is not CoroutineType and not inspect.isawaitable(awaitable):
+        raise ConfigError(f"{route.name} can't be awaited; declare it with `async def`, without `yield`")
+    return awaitable  # pyright: ignore[reportUnknownVariableType]
+
+
+@final
+@attrs.frozen
+class Hooked:
+    """A route's function within its hooks.
+
+    Attributes:
+        room: what all of them get; `args` are the function's own.
+        check: refuses a task that may do nothing of the conversation's.
+        ended: told how the function ended, whatever the hooks make of that.
+    """
+
+    run: Run
+    route: Route
+    room: object
+    args: Sequence[object]
+    check: Callable[[], object]
+    ended: Callable[[BaseException | None], None] | None
+
+    async def call(self, depth: int = 0) -> None:
+        """Run the hook at this depth around those that are deeper, and around the function."""
+        if depth == len(self.route.hooks):
+            with self.run.part(""):
+                await self._handle()
+            return
+        hook, called = self.route.hooks[depth], False
+
+        async def call() -> None:
+            nonlocal called
+            self.check()
+            if trio.lowlevel.current_task() is not self.run.task:
+                raise ForeignTaskError(f"{hook.told}: await call() in the hook itself, not in a child")
+            if called:
+                raise ConfigError(f"{hook.told}: call() twice; a hook runs what is within it once, or never")
+            called = True
+            await self.call(depth + 1)
+
+        with self.run.part(hook.name):
+            await hook.function(self.room, call)
+
+    async def _handle(self) -> None:
+        error: BaseException | None = None
+        try:
+            await begin(self.route, self.room, self.args)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if self.ended is not None:
+                self.ended(error)
