@@ -5,7 +5,6 @@ you become an operator, and write to everybody with /send and the words.
 """
 
 import os
-import uuid
 from collections.abc import AsyncGenerator
 
 import attrs
@@ -65,23 +64,16 @@ async def send(chat: Chat[Command]) -> None:
     if not chat.data[OPERATOR] or not chat.event.rest:
         await chat.send("That is for operators: /send and your words.")
         return
-    key = await chat.step(new_key)
+    broadcast = chat.broadcast(f"newsletter-{chat.uuid()}")  # started once, whatever crashes
     async with chat.live("Writing down who gets it...") as live:
-        status = await chat.step(publish, key, chat.event.rest, live)
-    left = await chat.step(forget_those_who_left, key)
-    await chat.send(f"{key}: {status.sent} of {status.total} have it, {left} have left.")
+        await broadcast.start(chat.event.rest, subscribers())
+        status = await chat.step(watch, broadcast.key, live)
+    left = await chat.step(forget_those_who_left, broadcast.key)
+    await chat.send(f"{broadcast.key}: {status.sent} of {status.total} have it, {left} have left.")
 
 
-async def new_key() -> str:
-    """Once for this newsletter: what a step returned stays."""
-    return f"newsletter-{uuid.uuid4().hex[:8]}"
-
-
-async def publish(key: str, words: str, live: Live) -> BroadcastStatus:
-    """Doing it again is as good as once: a key is started once."""
-    broadcast = bot.broadcast(key)
-    await broadcast.start(words, subscribers())
-    while not (status := await broadcast.status()).over:
+async def watch(key: str, live: Live) -> BroadcastStatus:
+    while not (status := await bot.broadcast(key).status()).over:
         live.show(f"{status.total - status.left} of {status.total}")
         await trio.sleep(EVERY)
     return status

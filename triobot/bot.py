@@ -34,10 +34,11 @@ import attrs
 import httpx
 import trio
 
-from .broadcast import INSTEAD_OF_TELLING, Broadcast
+from .broadcast import INSTEAD_OF_TELLING, LiveAnnouncing
 from .clock import SystemClock
 from .conversations.chat import ChatRef as ChatRef
 from .conversations.data import Keeping, Key, Speech
+from .conversations.doors.broadcasts import Broadcast
 from .conversations.doors.refs import RoomRef
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
@@ -560,7 +561,8 @@ class Bot(Router):
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
         """
         refuse_conversations("bot.broadcast()", INSTEAD_OF_TELLING)
-        return Broadcast(self._running(), key)
+        work = self._running()
+        return Broadcast(LiveAnnouncing(work.broadcasts, outside=True), work.dispatcher.keeping, key)
 
     async def upload(self, media: M) -> M:
         """Hand a file's bytes to the platform; what comes back may be sent any number of times.

@@ -21,6 +21,7 @@ import trio
 
 from .alarm_kinds import AlarmKind, text_of
 from .alarms import AlarmBell
+from .broadcast import LiveAnnouncing
 from .client import PlatformClient
 from .clock import JUMPED, Timepiece
 from .conversations.advice import Advice
@@ -493,6 +494,7 @@ async def open_work(
             on_failure=on_failure,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
+            announcing=LiveAnnouncing(broadcasts),
             max_amount=settings.max_amount,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)

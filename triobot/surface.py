@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .bot import Bot as Bot
-from .broadcast import Broadcast as Broadcast
 from .clock import SystemClock as SystemClock
 from .conversations.blocks import ChatChannel as ChatChannel
 from .conversations.blocks import ChatEvent as ChatEvent
@@ -15,6 +14,7 @@ from .conversations.chat import ChatRef as ChatRef
 from .conversations.chat import Room as Room
 from .conversations.data import Data as Data
 from .conversations.data import Key as Key
+from .conversations.doors.broadcasts import Broadcast as Broadcast
 from .conversations.doors.calls import Signal as Signal
 from .conversations.doors.refs import RoomRef as RoomRef
 from .conversations.questions.buttons import NO_KEYBOARD as NO_KEYBOARD

@@ -16,6 +16,7 @@ from triobot.cli.consulting import ask_bot
 from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
 from triobot.filters import command
 from triobot.operator import AboutBroadcasts
+from triobot.testing import drive
 
 SUBSCRIBED = Key("subscribed", bool)
 
@@ -109,6 +110,74 @@ async def test_a_conversation_is_refused_the_door_and_a_step_is_not() -> None:
         bots = [bot.broadcast("k")]
         await say(intake, 7, "hi")
         await chats.wait_for(7, "True False")
+        await chats.wait_for(8, "hello")
+
+
+async def test_what_a_conversation_says_to_everybody_is_started_once(autojump_clock: object) -> None:
+    """Whenever its process dies; what it was told of it is recorded."""
+    bot = Bot()
+
+    async def those() -> AsyncGenerator[int]:
+        async for chat_id, _ in bot.each(SUBSCRIBED):
+            yield chat_id
+
+    @bot.aside(command("subscribe"))
+    async def subscribe(chat: Chat) -> None:
+        chat.data[SUBSCRIBED] = True
+
+    @bot.conversation(command("tell"))
+    async def tell(chat: Chat) -> None:
+        news = chat.broadcast(f"news {chat.uuid()}")
+        for audience in (SUBSCRIBED, those()):
+            await chat.ask("Ready?")
+            begun = await news.start("It is out.", audience)
+            await chat.send(f"{begun} {(await news.status()).total}")
+        await chat.ask("Stop?")
+        await chat.send(f"{await news.stop()}")
+
+    async with drive(bot) as world:
+        people = [world.user(name) for name in ("Ali", "Sara", "Mina")]
+        for person in people:
+            await person.joins()
+            await person.says("/subscribe")
+        boss = world.user("Boss")
+        await boss.joins()
+        await boss.says("/tell")
+        for shown in ("True 3", "False 3"):
+            await boss.sees("Ready?")
+            await world.crashes()
+            await boss.says("yes")
+            await world.crashes()
+            await boss.sees(shown)
+        await world.crashes()
+        await boss.says("yes")
+        await boss.sees("False")
+        for person in people:
+            assert [seen.text for seen in await person.history() if seen.from_bot] == ["It is out."]
+
+
+async def test_what_fails_in_an_audience_is_told_to_the_conversation() -> None:
+    chats = Chats()
+    bot = make_bot(chats)
+
+    async def broken() -> AsyncGenerator[int]:
+        yield 8
+        raise ValueError("the database is gone")
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        news = chat.broadcast("k")
+        with pytest.raises(LocalProtocolError, match="content"):
+            await news.start("", [8])
+        with pytest.raises(ValueError, match="the database is gone"):
+            await news.start("hello", broken())
+        with pytest.raises(ForeignTaskError, match=r"test_bot_broadcast\.py:\d+: Broadcast\.gone\(\)"):
+            news.gone()
+        await chat.send(f"{await news.start('hello', [8])}")
+
+    async with bot.running() as intake:
+        await say(intake, 7, "hi")
+        await chats.wait_for(7, "True")
         await chats.wait_for(8, "hello")
 
 

@@ -42,6 +42,7 @@ from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency, Paid
 from .conversation import Conversation
+from .doors.broadcasts import Broadcast, RecordedAnnouncing
 from .doors.refs import ChatData, RecordedDoor, RoomRef
 from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
@@ -188,6 +189,22 @@ class Room(Generic[E_co]):
         a group or a day.
         """
         return RoomRef(RecordedDoor(self._conversation), SHARED)
+
+    def broadcast(self, key: str) -> Broadcast:
+        """Prepare a message to many chats, by a key of your choice: start it, look at it, stop it.
+
+        Each call is an operation of this conversation, and the key makes it start once, whatever crashes.
+
+        Raises:
+            LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
+
+        Example:
+            >>> async def announce(chat: Chat) -> None:
+            ...     news = await chat.ask("What is new?")
+            ...     await chat.broadcast(f"news {chat.uuid()}").start(news, SUBSCRIBED)
+        """
+        door, keeping = RecordedAnnouncing(self._conversation), self._conversation.shared.keeping
+        return Broadcast(door, keeping, key)
 
     async def continue_as(self, fn: Callable[[Room[E_co]], Awaitable[None]]) -> NoReturn:
         """End here, and go on as another room's function, in the same place with the same event.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any, TypeAlias, final
+from collections.abc import AsyncIterable, AsyncIterator, Callable, MutableMapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 import attrs
 
@@ -12,13 +12,46 @@ from ..engine import Record
 from ..journals import Lease
 from ..money import Payments
 from ..resources import Opened, Resource
-from ..seams import Outbox, RaiseAlarm, Store
+from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Store
+from ..wire.content import Content
+from ..wire.ids import ChatId
+from ..wire.markup import InlineKeyboard
 from .advice import Advice
 from .data import Speech
 from .running.failures import OnFailure, tell_nobody
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Told each record, and None when the conversation has come to rest."""
+
+OnDoubt: TypeAlias = Literal["count", "resend"]
+"""What becomes of a broadcast's receiver when nobody knows whether the message arrived."""
+
+
+class Announcing(Protocol):
+    """What says something to everybody; see `Broadcast`, which has checked what is given."""
+
+    async def start(
+        self,
+        key: str,
+        content: Content,
+        keyboard: InlineKeyboard | None,
+        on_unknown: OnDoubt,
+        audience: AsyncIterable[ChatId],
+    ) -> bool:
+        """Capture an audience and begin to tell it; False if this key was started before."""
+        ...
+
+    async def status(self, key: str) -> BroadcastStatus:
+        """Read how far it is."""
+        ...
+
+    async def stop(self, key: str) -> bool:
+        """Tell nobody more; False if there was nothing to stop."""
+        ...
+
+    def gone(self, key: str) -> AsyncIterator[ChatId]:
+        """Iterate over those who have left."""
+        ...
 
 
 @final
@@ -30,6 +63,7 @@ class Services:
         texts: the runtime's own words; `Kept.texts` are those for one chat.
         charge_hosts: where links to top up a wallet may lead.
         payments: the ledger; None where no money can be asked for.
+        announcing: says something to everybody; None where nothing is said.
         max_amount: above this nothing is charged.
         live_every: seconds between two edits of a live message.
         memory: what filters remember.
@@ -47,6 +81,7 @@ class Services:
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
     payments: Payments | None = None
+    announcing: Announcing | None = None
     max_amount: int | None = None
     resources: Opened = attrs.field(factory=dict[Resource[object], object])
     live_every: float = 1.0

@@ -36,6 +36,7 @@ class OperationKind(Enum):
     UPDATE = "update"
     CONTINUE = "continue"
     CHARGE = "charge"
+    BROADCAST = "broadcast"
 
 
 @final
