@@ -61,6 +61,25 @@ async def test_a_conversation_that_ended_leaves_nothing_to_the_collector() -> No
             gc.enable()
 
 
+async def test_a_chat_that_waits_is_few_objects() -> None:
+    """So many does the collector go through for each, and there may be thousands."""
+    bot = Router()
+
+    @bot.conversation(text())
+    async def wait(chat: Chat) -> None:
+        await chat.ask("And?")
+
+    async with open_town(bot) as town:
+        for number in range(20):
+            await town.says("one", chat=CHAT + number)
+        gc.collect()
+        before = len(gc.get_objects())
+        for number in range(20, 120):
+            await town.says("one", chat=CHAT + number)
+        gc.collect()
+        assert len(gc.get_objects()) - before < 55 * 100
+
+
 async def test_deadlines_that_hold_strike_among_those_that_were_withdrawn(autojump_clock: MockClock) -> None:
     """A near deadline ends each slow chat, while the quick ones put off a far deadline again and again."""
     bot = Router()

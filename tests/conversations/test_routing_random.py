@@ -152,7 +152,7 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     runners = {owner: Runner(owner) for owner in world.live}
     places.live.update(runners)
     beside = Runner(None)
-    places.asides.append(beside)
+    places.asides = [beside]
     marks: dict[int, Taker] = {}
     policies = {"hint": "No.", "drop": Otherwise.DROP, "keep": Otherwise.KEEP}
     for taker in world.takers:

@@ -132,7 +132,7 @@ class Scope(Generic[E_co]):
         there, watch = self._conversation, self._watch
         if watch is None:
             return
-        there.watches.remove(watch)
+        there.watches = [other for other in there.watches if other is not watch]
         if there.dead:
             return  # the conversation isn't over: whatever the block was to have is in the inbox
         if self._scope.event is None:

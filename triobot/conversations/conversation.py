@@ -12,7 +12,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from datetime import date, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 from uuid import UUID
 
@@ -84,7 +83,7 @@ _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
 )
 # What is nothing but its value. All else may be a handle on the world, which a step may well be given.
-_NO_MARKUP: Final = {"reply_keyboard": None, "inline_keyboard": None, "form": None}
+_NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
 
 
@@ -226,7 +225,7 @@ class Conversation:
         self.refused = False
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
-        self.watches: list[Watch] = []
+        self.watches: Sequence[Watch] = ()
         self.scopes: dict[Id, Scope] = {}
         self.ending: Ending | None = None
         self.giving: Giving | None = None
@@ -243,8 +242,8 @@ class Conversation:
         self.branch = CodeTask("")
         self.next_first: Record | None = None
         self._operations = 0
-        self.copies: list[Copy] = []
-        self._when_live: list[Callable[[], None]] = []
+        self.copies: Sequence[Copy] = ()
+        self._when_live: Sequence[Callable[[], None]] = ()
         self.writer: JournalWriter | None = None
         self._run: Run | None = None
         self._shifted = self._evicted = False
@@ -353,11 +352,11 @@ class Conversation:
         if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
             run.interrupt(*self._ended_by, self.ending.value)
         # With an argument of its own: what it was started with is not read from its first record.
-        return run.run(partial(self._begun, chat), None, last=self._concluded)
+        return run.run(self._begun, chat, last=self._concluded)
 
     def went_over(self) -> None:
         """Note that the coroutine runs no more."""
-        copies, self.copies = self.copies, []
+        copies, self.copies = self.copies, ()
         for copy in copies:
             if self.services.advice is not None and is_changed(copy):
                 self.services.advice.unassigned(copy)
@@ -456,7 +455,7 @@ class Conversation:
             work.commits.when_written(noted.set)
         self.shared.tidying.said(chat_id, self.seq)
 
-    def _begun(self, chat: object, *_: object) -> Awaitable[None]:
+    def _begun(self, run: object, chat: object) -> Awaitable[None]:
         if isinstance(self.value, Captured):
             self.giving = Giving(self, self.value)
             with self.reading():
@@ -556,13 +555,13 @@ class Conversation:
         self.lives = True
         if self.settled is not None:
             self.settled.set()
-        works, self._when_live = self._when_live, []
+        works, self._when_live = self._when_live, ()
         for work in works:
             work()
 
     def when_live(self, work: Callable[[], None]) -> None:
         """Do this once what was recorded has been replayed."""
-        self._when_live.append(work)
+        self._when_live = [*self._when_live, work]
 
     def stirred(self, *, busy: bool = True) -> None:
         """Count it as at work, or not."""
@@ -870,8 +869,8 @@ def fingerprint(operation: Operation[object]) -> str:
         and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
     ):
         # As below, for most of all.
-        told: dict[str, object] = {"chat_id": operation.chat_id, "content": operation.content}
-        return _digest(repr(told | _NO_MARKUP))
+        chat_id, content = operation.chat_id, operation.content
+        return _digest(f"{{'chat_id': {chat_id!r}, 'content': {content!r}, {_NO_MARKUP}}}")
     return _digest(repr(attrs.asdict(cast("attrs.AttrsInstance", operation))))
 
 

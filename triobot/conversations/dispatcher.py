@@ -517,7 +517,7 @@ class Dispatcher:
         failures: list[str] = []
         waits: list[Wait] = []
         live: list[Wait] | None = None
-        watches: list[Watch] = []
+        watches: Sequence[Watch] = ()
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         setting = Setting(

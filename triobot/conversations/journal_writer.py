@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
 import trio
 
@@ -56,6 +56,7 @@ from .workload import EarlyEvent
 if TYPE_CHECKING:
     from .conversation import Carried, Conversation
 
+T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 
 # Few runs ever have some, and an empty set takes 216 bytes.
@@ -142,9 +143,9 @@ class JournalWriter(Host):
         self._position = 0 if row is None else row.position
         self._written = 0
         # What was appended and is not in the commit queue yet.
-        self._records: list[Record] = []
-        self._beside: list[Write] = []
-        self._writes: list[Write] = []
+        self._records: list[Record] | None = None
+        self._beside: list[Write] | None = None
+        self._writes: list[Write] | None = None
         self._has_data = False
         self.handed_on: int | None = None
         self._scheduled = False
@@ -185,14 +186,14 @@ class JournalWriter(Host):
         if tag in _BESIDE:
             self._keep_beside(tag, record)
         else:
-            self._records.append(record)
+            self._records = _with(self._records, record)
             if self._effects and tag in OUTCOMES:
                 self._drop_beside(str(record[2]))
         if self._watched is not None:
             self._watched(record)
         # The row of an interrupt goes with the beginning of what it starts.
         if rows and tag != INTERRUPTED and (taken := tuple([row for row in rows if row > 0])):
-            self._writes.append(Consume(taken))
+            self._writes = _with(self._writes, Consume(taken))
         if write is not None:
             self._also(write)
         if tag in ENDS:
@@ -208,10 +209,11 @@ class JournalWriter(Host):
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
             kept.put(write.key, text, self)
             self._has_data = True
-            self._writes.append(PutData(self._there.life.chat_id, write.key, text))
+            self._writes = _with(self._writes, PutData(self._there.life.chat_id, write.key, text))
         else:
             self._has_data = True
-            self._writes += cast("Sequence[Write]", write)
+            for one in cast("Sequence[Write]", write):
+                self._writes = _with(self._writes, one)
 
     def commit(self) -> Awaitable[None]:
         if not self._there.lives:
@@ -295,7 +297,7 @@ class JournalWriter(Host):
         """Store this event with the record that takes it, which is appended next."""
         if self._scheduled:
             self.flush()  # what was done before it doesn't hang on it
-        self._writes.append(Accept(arrival))
+        self._writes = _with(self._writes, Accept(arrival))
         self._taken, self._taken_at = EarlyEvent(), self._commits.added
         return self._taken
 
@@ -345,9 +347,9 @@ class JournalWriter(Host):
 
     def _appended(self) -> list[Write]:
         """Return the writes of what was appended since the last unit."""
-        records, self._records = self._records, []
-        writes, self._writes = self._writes, []
-        beside, self._beside = self._beside, []
+        records, self._records = self._records, None
+        writes, self._writes = self._writes or [], None
+        beside, self._beside = self._beside or (), None
         if self._has_data:
             # Not before: what is owed by then may be less, and others write that as well.
             self._has_data, writes = False, list(self._there.shared.tidying.going(writes))
@@ -361,12 +363,14 @@ class JournalWriter(Host):
         own = str(record[2])
         self._effects |= {own}
         text = encode_record(record)
-        self._beside.append(keep(self._lease, self._id, self.run_number, own, time_of(record), text))
+        kept = keep(self._lease, self._id, self.run_number, own, time_of(record), text)
+        self._beside = _with(self._beside, kept)
 
     def _drop_beside(self, own: str) -> None:
         if own in self._effects:
             self._effects -= {own}
-            self._beside.append(DropEffects(self._lease, self._id, self.run_number, (own,)))
+            drop = DropEffects(self._lease, self._id, self.run_number, (own,))
+            self._beside = _with(self._beside, drop)
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
         position, self._position = self._position, self._position + len(records)
@@ -405,8 +409,7 @@ class JournalWriter(Host):
         goes_on = record[0] == CONTINUED and self._there.goes_on
         writes: list[Write] = []
         if not (failed or goes_on):
-            self._records.clear()
-            self._beside.clear()
+            self._records = self._beside = None
         if self._begun or failed or goes_on:
             writes += [*self._begin(), *self._appended()]
             if goes_on:
@@ -479,7 +482,7 @@ class JournalWriter(Host):
         if self._taken is not None:
             self.flush()
         self.over = True
-        writes = self._there.shared.tidying.going(self._writes)
+        writes = self._there.shared.tidying.going(self._writes or ())
         if not self._begun:
             return [*writes, Consume((self._there.seq,))]
         return [*writes, EndConversation(self._lease, self._id, self.now())]
@@ -508,6 +511,14 @@ class JournalWriter(Host):
 
     def _in_hand(self) -> TakeInHand:
         return TakeInHand(self._lease, self._id, self.now())
+
+
+def _with(some: list[T] | None, one: T) -> list[T]:
+    """Add one; there is no list until then, since most conversations wait, and have nothing to write."""
+    if some is None:
+        return [one]
+    some.append(one)
+    return some
 
 
 def outcome_of(value: object) -> tuple[str, Any]:

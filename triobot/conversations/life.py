@@ -7,7 +7,6 @@ can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead 
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -150,7 +149,7 @@ class ChatLife:
         self.kept.flush, self.kept.early = self.places.flush_others, self.places.early
         self._too_late: TooLate | None = None
         self._opened = 0
-        self.mailbox: list[Delivery] = []
+        self.mailbox: Sequence[Delivery] = ()
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
@@ -360,7 +359,7 @@ class ChatLife:
             case Tell(wait):
                 wait.give(Unfit(delivery))
             case Queue():
-                insort(self.mailbox, delivery, key=lambda queued: queued.seq)
+                self.mailbox = sorted([*self.mailbox, delivery], key=lambda queued: queued.seq)
             case Expire():
                 if token_of(delivery.event) is None and isinstance(delivery.event, Press):
                     self._advise(delivery.event)
@@ -390,7 +389,7 @@ class ChatLife:
                 self.begin_aside(start, delivery)
             else:
                 self.work.count("aside_waits")
-                self.places.asides_due.append((start, delivery))
+                self.places.asides_due = [*self.places.asides_due, (start, delivery)]
             return
         owner = self.places.owner_for(start, delivery.event)
         if start.interrupts:
@@ -430,7 +429,7 @@ class ChatLife:
     def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
         """Run an aside, whatever goes on here."""
         aside = Conversation(self._services, self, start, delivery)
-        self.places.asides.append(aside)
+        self.places.asides = [*self.places.asides, aside]
         self.calls.start(aside)
         return aside
 
@@ -497,7 +496,7 @@ class ChatLife:
         """Drop what was typed for a parked aside that has ended, and for nothing else."""
         for queued in kept:
             if isinstance(queued.event, Message) and not self.places.kept_for(queued):
-                self.mailbox.remove(queued)
+                self._take_out(queued)
                 self._drop(queued, "typed_while_parked")
 
     def _drop_typed(self, conversation: Conversation, seq: int) -> None:
@@ -506,8 +505,11 @@ class ChatLife:
             return
         self._typed_until[conversation.owner] = max(self._typed_until.get(conversation.owner, 0), seq)
         for queued in [queued for queued in self.mailbox if self._typed_too_early(queued)]:
-            self.mailbox.remove(queued)
+            self._take_out(queued)
             self._drop(queued, "typed_while_parked")
+
+    def _take_out(self, queued: Delivery) -> None:
+        self.mailbox = [other for other in self.mailbox if other is not queued]
 
     def _typed_too_early(self, delivery: Delivery) -> bool:
         event = delivery.event
@@ -650,7 +652,7 @@ class ChatLife:
         return mine and not self._typed_for_parked_aside(delivery)
 
     def _look_through(self, conversation: Conversation, wait: Wait, *, parking: bool) -> None:
-        queued, self.mailbox = deque(self.mailbox), []
+        queued, self.mailbox = deque(self.mailbox), ()
         while queued and wait.open:
             delivery = queued.popleft()
             event, setting = delivery.event, self.setting(delivery)
@@ -660,13 +662,13 @@ class ChatLife:
                 queues = not parking or self.places.kept_for(delivery)
                 decision = Queue() if queues else unfit(event, setting, wait)
             self._act(decision, delivery)
-        self.mailbox.extend(queued)
+        self.mailbox = [*self.mailbox, *queued]
 
     def open_watch(self, conversation: Conversation, watch: Watch) -> None:
         """A block that an event may end has opened: what is queued may end it, too."""
         self._opens(conversation, watch)
         watch.owner = conversation.owner
-        conversation.watches.append(watch)
+        conversation.watches = [*conversation.watches, watch]
         if conversation.replaying:
             return
         self._show(conversation)
@@ -676,7 +678,7 @@ class ChatLife:
             if (
                 ended := end(delivery.event, self.setting(delivery), (watch,), self._filter_failed)
             ) is not None:
-                self.mailbox.remove(delivery)
+                self._take_out(delivery)
                 self._act(ended, delivery)
                 self._made_room()
                 return
@@ -796,7 +798,7 @@ class ChatLife:
         last of that. Rows from `before` on are another life's.
         """
         self._remember_late().left(before)
-        waiting, self.mailbox = [*self.mailbox, *self.places.clear()], []
+        waiting, self.mailbox = [*self.mailbox, *self.places.clear()], ()
         for earlier in waiting:
             self._drop(earlier, "left")
         self._services.outbox.drop(self.chat_id)
@@ -814,15 +816,16 @@ class ChatLife:
         owner, successor = conversation.owner, conversation.successor
         if conversation in self.places.asides:
             kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued)]
-            self.places.asides.remove(conversation)
+            self.places.asides = [aside for aside in self.places.asides if aside is not conversation]
             self._let_go_typed(kept)
             self._route_again([queued for queued in kept if queued in self.mailbox])
             if successor is not None and conversation.ending is Ending.CONTINUED:
                 aside = self._successor(conversation)
-                self.places.asides.append(aside)
+                self.places.asides = [*self.places.asides, aside]
                 self.calls.start(aside)
             elif self.places.asides_due:
-                self.begin_aside(*self.places.asides_due.pop(0))
+                due, *self.places.asides_due = self.places.asides_due
+                self.begin_aside(*due)
         elif conversation is self.places.live.get(owner):
             # While it is there to be asked whose they are.
             mailbox, owner_of = self.mailbox, self.places.owner_of

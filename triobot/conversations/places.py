@@ -85,8 +85,9 @@ class Places:
 
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
-        self.asides: Final[list[Conversation]] = []
-        self.asides_due: Final[list[Due]] = []
+        # Few chats ever have any of these: until then there is nothing to make, nor to collect.
+        self.asides: Sequence[Conversation] = ()
+        self.asides_due: Sequence[Due] = ()
         self.next: Final[dict[SenderId | None, Due]] = {}
         self._table = table
 
@@ -184,7 +185,7 @@ class Places:
             return []
         return [there for there in self.all() if concerns(event, there.owner) and there.may_want(event)]
 
-    def watches(self, event: Event, at: int | None = None) -> list[Watch]:
+    def watches(self, event: Event, at: int | None = None) -> Sequence[Watch]:
         """Return all blocks that an event may end; `at` as for `waits`."""
         if not self.asides and len(self.live) == 1 and (only := self.live.get(None)) and not only.watches:
             return only.watches  # there is nothing to choose
@@ -216,8 +217,7 @@ class Places:
         """End what this stops; gives back what was waiting for its place."""
         dropped = [delivery for _, delivery in self.asides_due if ends(halt, delivery)]
         kept = [due for due in self.asides_due if due[1] not in dropped]
-        self.asides_due.clear()
-        self.asides_due.extend(kept)
+        self.asides_due = kept
         for owner, (_, delivery) in list(self.next.items()):
             if ends(halt, delivery):
                 dropped.append(delivery)
@@ -234,5 +234,5 @@ class Places:
         """Give back whatever waits for a place."""
         waiting = [delivery for _, delivery in (*self.next.values(), *self.asides_due)]
         self.next.clear()
-        self.asides_due.clear()
+        self.asides_due = ()
         return waiting

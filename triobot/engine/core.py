@@ -335,10 +335,10 @@ class Core:
         self.many: int = 0
         self.task: Task | None = None
         self.root: trio.CancelScope | None = None
-        self.mailbox: list[tuple[int, int, Any]] = []
+        self.mailbox: Sequence[tuple[int, int, Any]] = ()
         self.stale = not fresh
         self.dry = dry
-        self.beyond: list[Record] = []
+        self.beyond: Sequence[Record] = ()
         self.dying = self.over = self.interrupted = self.felt = self.catching_up = False
         self.stuck: NondeterminismError | None = None
         self.why = "interrupted"
@@ -479,7 +479,7 @@ class Core:
             if self.dying and op.nature is not Nature.JOIN:
                 return GONE
             op.asleep = True
-            await wait_task_rescheduled(partial(self._abort, op))
+            await wait_task_rescheduled(partial(_abort, self, op))
         given, op.given = op.given, None
         return given
 
@@ -511,12 +511,6 @@ class Core:
             self.get_stuck(record[2], str(unreadable), current_task())
             await refuse(self)
         raise error
-
-    def _abort(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> Abort:
-        """Refuse Trio's cancellation of a resting operation: it comes in a turn of its own."""
-        if not (self.dying or self.over):  # what dies is woken by hand
-            self.strike(op, raise_cancel)
-        return Abort.FAILED
 
     def wake(self, op: Operation, given: Any) -> None:
         """Let an operation go on."""
@@ -559,6 +553,13 @@ class Part:
         run.prefix, self._prefix = self._prefix, run.prefix
         run.rank, self._rank = self._rank, run.rank
         self._count = run.recount(self._count)
+
+
+def _abort(run: Core, op: Operation, raise_cancel: Callable[[], NoReturn]) -> Abort:
+    """Refuse Trio's cancellation of a resting operation: it comes in a turn of its own."""
+    if not (run.dying or run.over):  # what dies is woken by hand
+        run.strike(op, raise_cancel)
+    return Abort.FAILED
 
 
 def unfelt() -> NoReturn:

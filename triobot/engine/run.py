@@ -141,7 +141,7 @@ class Run(Core):
     ) -> None:
         super().__init__(host, records, codec, fresh=fresh, dry=dry)
         self.fn: str = records[0][2]
-        self.args: list[Node] = records[0][3]
+        self.args: Sequence[Node] = records[0][3]
         self.count = 0
         self.turn: Id = 0
         self.operation: Operation | None = None
@@ -212,7 +212,8 @@ class Run(Core):
                     # It waits for the code to rest: the first line is not cut in mid-air.
                     self.promote().interrupts.append(self._early)
                 try:
-                    value = await main(self, *(args or map(self.codec.value_of, self.args)))
+                    nodes, self.args = self.args, ()
+                    value = await main(self, *(args or map(self.codec.value_of, nodes)))
                 except BaseException as error:
                     if last is not None:
                         last(error)
@@ -285,7 +286,7 @@ class Run(Core):
             if taken is not LEFT:
                 self._complete(op, taken, row)
                 return True
-        self.mailbox.append((row, stamp, value))
+        self.mailbox = [*self.mailbox, (row, stamp, value)]
         if self.machine is not None:
             self.machine.pump()
         return True
@@ -515,7 +516,7 @@ class Run(Core):
                 for place, (row, _, value) in enumerate(self.mailbox):
                     taken = value if takes is None else takes(value)
                     if taken is not LEFT:
-                        del self.mailbox[place]
+                        self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
                         return await self._read(self._taken(op, taken, row), ())
                 self.operation = op
                 self.host.rests(None)
@@ -863,7 +864,7 @@ class Run(Core):
     def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         """Append a record that begins no turn: nothing, if this incarnation dies or only looks."""
         if self.dry:
-            self.beyond.append(record)
+            self.beyond = [*self.beyond, record]
         elif not self.dying:
             self.host.append(record, rows, write)
 

@@ -325,7 +325,7 @@ class ChatData:
         if self._conversation.services.advice is not None:
             copy = copied(key.name, key.dump(value), value)
             if copy is not None:
-                self._conversation.copies.append(copy)
+                self._conversation.copies = [*self._conversation.copies, copy]
         return value
 
     def __setitem__(self, key: Key[T], value: T) -> None:

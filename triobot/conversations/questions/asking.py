@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from operator import contains
 from typing import Any, Final, TypeVar, cast
 
@@ -28,12 +28,9 @@ from ..routes.filters import Filter, Setting, check_filter, fold
 from ..routes.routing import (
     KIND,
     TOKEN_BYTES,
-    Delivery,
     Otherwise,
     OtherwisePolicy,
     PrivateHint,
-    Taken,
-    Unfit,
     Wait,
     question_token,
 )
@@ -58,7 +55,11 @@ def new_token(conversation: Conversation) -> str:
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
     """Return what becomes of events that don't fit: this hint, unless `otherwise` says something else."""
     check_otherwise(otherwise)
-    return PrivateHint(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
+    return _private(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
+
+
+_private: Final = lru_cache(256)(PrivateHint)
+"""One for all questions that say the same."""
 
 
 # --- waits
@@ -110,38 +111,6 @@ def _tell_parked(wait: Wait) -> None:
         wait.parking()
 
 
-async def next_answer(there: Conversation, wait: Wait) -> Taken | Unfit:
-    """Wait for the next event that the wait takes, or that doesn't fit.
-
-    Raises: what the author's filter raised on an event.
-
-    Cancellation: *atomic*: an event is returned, or it is next for another wait.
-    """
-    there.enter(OperationKind.RECEIVE)
-    run = there.run
-    if not (run.over or run.dying):
-        # On replay, too: other branches may have gone on while this one stays here beyond the journal's end.
-        wait.rests, wait.around = True, there.around
-        if wait.parking is not None:
-            there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
-        if not wait.ready:
-            there.life.offer_queued(there, wait, parking=True)
-    try:
-        taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
-    finally:
-        wait.rests, wait.around = False, ()
-    event, seq, at, value, *failed = taken
-    delivery = Delivery(seq, event, at)
-    wait.ready.pop(seq, None)
-    if failed:
-        raise CODEC.error_of(failed[0])
-    if value is None:
-        return Unfit(delivery)
-    if type(event) is Press:
-        there.take_press(event)
-    return Taken(delivery, value[0])
-
-
 @contextmanager
 def open_wait(
     conversation: Conversation,
@@ -160,15 +129,36 @@ def open_wait(
         end_wait(conversation, wait)
 
 
-async def answered(conversation: Conversation, wait: Wait) -> object:
-    """Wait for what fits, and say the hint to what doesn't."""
+async def answered(there: Conversation, wait: Wait) -> object:
+    """Wait for the next event that the wait takes, and say the hint to what doesn't fit.
+
+    Raises: what the author's filter raised on an event.
+
+    Cancellation: *atomic*: an event is taken, or it is next for another wait.
+    """
     while True:
-        answer = await next_answer(conversation, wait)
-        match answer:
-            case Taken(_, value):
-                return value
-            case Unfit():
-                await say_again(conversation, wait, wait.hint)
+        there.enter(OperationKind.RECEIVE)
+        run = there.run
+        if not (run.over or run.dying):
+            # On replay, too: others may have gone on while this branch stays beyond the end of the journal.
+            wait.rests, wait.around = True, there.around
+            if wait.parking is not None:
+                there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
+            if not wait.ready:
+                there.life.offer_queued(there, wait, parking=True)
+        try:
+            taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
+        finally:
+            wait.rests, wait.around = False, ()
+        event, seq, _, value, *failed = taken
+        wait.ready.pop(seq, None)
+        if failed:
+            raise CODEC.error_of(failed[0])
+        if value is not None:
+            if type(event) is Press:
+                there.take_press(event)
+            return value[0]
+        await say_again(there, wait, wait.hint)
 
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
@@ -200,14 +190,7 @@ async def ask(
     texts = conversation.texts
     shared = kind if isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
-    wanted = shared or str
-
-    def look(event: Event, setting: Setting) -> object | None:
-        if not isinstance(event, Message) or not isinstance(event.content, wanted):
-            return None
-        content: object = event.content
-        return content if by is None or _is_by(event, by) else None
-
+    look = _text if by is None and shared is None else partial(_content, shared or str, by)
     reply = None if keyboard is None else reply_of(keyboard)
     # As `open_wait`, without its detour: this is what most turns are.
     wait = begin_wait(conversation, look, policy(otherwise, hint))
@@ -227,6 +210,19 @@ async def ask(
                 await say_again(conversation, wait, said or hint)
     finally:
         end_wait(conversation, wait)
+
+
+def _text(event: Event, setting: Setting) -> object | None:
+    """Take text, whoever wrote it."""
+    return event.content if isinstance(event, Message) and isinstance(event.content, str) else None
+
+
+def _content(wanted: type[object], by: int | None, event: Event, setting: Setting) -> object | None:
+    """Take content of this class, from this person if one is given."""
+    if not isinstance(event, Message) or not isinstance(event.content, wanted) or not _is_by(event, by):
+        return None
+    content: object = event.content
+    return content
 
 
 def read_number(kind: object, text: str) -> int | float:

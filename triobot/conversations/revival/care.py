@@ -22,7 +22,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextvars import ContextVar
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -86,9 +85,6 @@ CLAIMED: Final = 2
 """The chat of which filters look at an event that isn't stored."""
 _THREADS: Final = 3
 
-# Who notes it, the number of a conversation, and its own task.
-_at_work: ContextVar[tuple[Care, int, trio.lowlevel.Task] | None] = ContextVar("at_work", default=None)
-
 
 @final
 class Care(trio.abc.Instrument):
@@ -111,6 +107,8 @@ class Care(trio.abc.Instrument):
         self._retry = retry
         self.at_work = services.store.at_work
         self._noted = False
+        # Of each conversation's own task its number.
+        self._own: dict[trio.lowlevel.Task, int] = {}
         # The tasks that have children, or are in a step; while there are some, this is an instrument.
         self._wide: set[trio.lowlevel.Task] = set()
         self._looks = False
@@ -140,7 +138,7 @@ class Care(trio.abc.Instrument):
         at_work, task = self.at_work, trio.lowlevel.current_task()
         sent: Any = None
         error: BaseException | None = None
-        _at_work.set((self, seq, task))
+        self._own[task] = seq
         code_tasks[task] = branch
         try:
             while True:
@@ -162,8 +160,7 @@ class Care(trio.abc.Instrument):
                     error = raised
         finally:
             self._wide.discard(task)
-            del code_tasks[task]
-            _at_work.set(None)  # else the task's context leads back here, until it is collected
+            del code_tasks[task], self._own[task]
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
         """Look at each step of every task from now on; and at what this one waits for."""
@@ -181,14 +178,17 @@ class Care(trio.abc.Instrument):
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Note whose work a task goes on with, if it is a conversation's: it may kill the program now."""
-        found = task.context.get(_at_work)
-        self._idle = 0 if self._wide else self._idle + 1
-        if self._idle > _IDLE:
-            self.look_no_more()
-        if found is None or found[0] is not self or not _is_within(task, found[2]):
+        if not self._wide:  # then all that is at work says so itself
+            self._idle += 1
+            if self._idle > _IDLE:
+                self.look_no_more()
+            return
+        self._idle = 0
+        seq = self._within(task)
+        if seq is None:
             return
         self._noted = True
-        self.at_work[RUNS] = found[1]
+        self.at_work[RUNS] = seq
         if (slot := self._in_threads.pop(task, None)) is not None:
             self.at_work[slot] = 0
             self._free.append(slot)
@@ -199,10 +199,20 @@ class Care(trio.abc.Instrument):
             return
         self._noted = False
         self.at_work[RUNS] = 0
-        found = task.context.get(_at_work)
-        if found is not None and self._free and _is_in_thread(task):
+        seq = self._within(task)
+        if seq is not None and self._free and _is_in_thread(task):
             slot = self._in_threads[task] = self._free.pop()
-            self.at_work[slot] = found[1]
+            self.at_work[slot] = seq
+
+    def _within(self, task: trio.lowlevel.Task) -> int | None:
+        """Return the number of the conversation whose own task this is, or is above it."""
+        above: trio.lowlevel.Task | None = task
+        while above is not None:
+            if (seq := self._own.get(above)) is not None:
+                return seq
+            nursery = above.parent_nursery
+            above = None if nursery is None else nursery.parent_task
+        return None
 
     def may_claim(self, chat_id: ChatId) -> bool:
         """Return whether filters may look at an event of this chat before it is stored."""
@@ -361,15 +371,6 @@ class Care(trio.abc.Instrument):
         """Forget a parked conversation, which goes on or has ended."""
         for mine in self._parked.values():
             mine.pop(seq, None)
-
-
-def _is_within(task: trio.lowlevel.Task, own: trio.lowlevel.Task) -> bool:
-    """Return whether a task is a conversation's own or below it: others were only started from there."""
-    above: trio.lowlevel.Task | None = task
-    while above is not None and above is not own:
-        nursery = above.parent_nursery
-        above = None if nursery is None else nursery.parent_task
-    return above is own
 
 
 def _is_in_thread(task: trio.lowlevel.Task) -> bool:

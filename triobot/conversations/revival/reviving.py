@@ -174,7 +174,7 @@ async def _stand(there: Conversation) -> None:
 
 def _place(life: ChatLife, there: Conversation) -> None:
     if there.beside:
-        life.places.asides.append(there)
+        life.places.asides = [*life.places.asides, there]
     else:
         life.places.live[there.owner] = there
 
