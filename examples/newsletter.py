@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator
 import attrs
 import trio
 
-from triobot import Bot, BroadcastStatus, Chat, ChatId, Key, Live
-from triobot.filters import Command, command
+from triobot import Bot, BroadcastStatus, Chat, ChatId, Command, Key, Live
+from triobot.filters import command
 
 bot = Bot()
 PASSWORD = os.environ.get("NEWSLETTER_PASSWORD", "swordfish")

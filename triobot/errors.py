@@ -343,51 +343,8 @@ class StoreCorruptError(StoreError):
 
 
 @final
-class StaleRowError(StoreError):
-    """A payment has moved since it was read, and nothing of this commit is stored. Read it, and decide again.
-
-    Attributes:
-        id: the payment's number.
-    """
-
-    def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self.id = id
-
-    def __str__(self) -> str:
-        return f"payment {self.id} has moved since it was read"
-
-
-@final
 class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
-
-
-@final
-class LeaseLostError(StoreError):
-    """Another process has this chat now; nothing was stored. Drop what is in memory of it."""
-
-
-@final
-class RedeliveredError(StoreError):
-    """An event that was to be stored is there already: it has been delivered twice. Nothing was stored."""
-
-
-@final
-class JournalConflictError(StoreError):
-    """Somebody else wrote this conversation, or it is gone; nothing was stored. Drop it, or read it anew.
-
-    Attributes:
-        conversation: its number.
-    """
-
-    def __init__(self, conversation: int, what: str) -> None:
-        super().__init__(conversation, what)
-        self.conversation = conversation
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"conversation {self.conversation}: {self.what}"
 
 
 @final

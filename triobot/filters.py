@@ -8,7 +8,6 @@ Examples:
 from __future__ import annotations
 
 from .conversations.charges.paid import paid as paid
-from .conversations.routes.filters import Command as Command
 from .conversations.routes.filters import Filter as Filter
 from .conversations.routes.filters import by as by
 from .conversations.routes.filters import command as command

@@ -19,13 +19,18 @@ DEFAULT_BASE_URL: Final = "https://api.gap.im"
 log: Final = logging.getLogger("triobot")
 
 
+def _hidden(text: Secret | str | None) -> Secret | None:
+    return Secret(text) if isinstance(text, str) else text
+
+
 @final
 @attrs.frozen(kw_only=True)
 class Settings:
     """All that a bot needs to know besides its code.
 
     Attributes:
-        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``).
+        token: the service's token, from the developer portal (``TRIOBOT_TOKEN``); no log and no repr shows
+            it, nor the webhook's secret.
         base_url: where the platform is (``TRIOBOT_BASE_URL``); https, unless it is on this machine.
         webhook_secret: the secret path of the webhook; several, separated by commas, are all accepted and
             the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
@@ -62,9 +67,9 @@ class Settings:
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
     """
 
-    token: Secret | None = None
+    token: Secret | None = attrs.field(default=None, converter=_hidden)
     base_url: str = DEFAULT_BASE_URL
-    webhook_secret: Secret | None = None
+    webhook_secret: Secret | None = attrs.field(default=None, converter=_hidden)
     store: str = "sqlite:triobot.db"
     host: str = "127.0.0.1"
     port: int = 8080

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .bot import Bot as Bot
-from .clock import SystemClock as SystemClock
 from .conversations.blocks import ChatChannel as ChatChannel
 from .conversations.blocks import ChatEvent as ChatEvent
 from .conversations.blocks import ChatNursery as ChatNursery
@@ -15,7 +14,6 @@ from .conversations.chat import Room as Room
 from .conversations.data import Data as Data
 from .conversations.data import Key as Key
 from .conversations.doors.broadcasts import Broadcast as Broadcast
-from .conversations.doors.calls import Signal as Signal
 from .conversations.doors.refs import RoomRef as RoomRef
 from .conversations.questions.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.questions.buttons import Buttons as Buttons
@@ -29,12 +27,10 @@ from .conversations.routes.router import Router as Router
 from .conversations.routes.routing import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts
 from .failures import Failure as Failure
-from .resources import Provided as Provided
 from .resources import Resource as Resource
 from .resources import provide as provide
 from .seams import Alarm as Alarm
 from .seams import BroadcastStatus as BroadcastStatus
-from .secrets import Secret as Secret
 from .settings import Settings as Settings
 from .values import formerly as formerly
 from .values import recorded as recorded

@@ -21,7 +21,8 @@ from typing import Final, Literal, TypeAlias
 import trio
 
 from tests.benchmarks.load import SECRET, TOKEN, Load, gap_event
-from triobot import Bot, Chat, Secret, Settings
+from triobot import Bot, Chat, Settings
+from triobot.secrets import Secret
 
 Kind: TypeAlias = Literal["echo", "ask"]
 

@@ -22,10 +22,11 @@ from typing import Final
 import attrs
 import trio
 
-from triobot import Bot, Chat, Paid, Secret, Settings
+from triobot import Bot, Chat, Paid, Settings
 from triobot.emulator.person import App, Person, connect
 from triobot.emulator.server import Emulator, serve_emulator
 from triobot.filters import paid
+from triobot.secrets import Secret
 
 from .recording import Recorder, Way
 

@@ -18,9 +18,10 @@ import httpx
 import trio
 
 from tests.loopback import text_event
-from triobot import Bot, Secret, Settings
+from triobot import Bot, Settings
 from triobot.bot import within
 from triobot.runtime import Intake, Surroundings
+from triobot.secrets import Secret
 from triobot.store import Stamp, open_sqlite
 from triobot.webhook.inbox import EventStored
 

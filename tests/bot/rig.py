@@ -11,8 +11,9 @@ import httpx
 import trio
 
 from tests.loopback import PATIENCE, text_event
-from triobot import Bot, Secret, Settings
+from triobot import Bot, Settings
 from triobot.runtime import Intake
+from triobot.secrets import Secret
 
 SECRET = "rig-secret-0123456789-abcdef"
 FORM = "application/x-www-form-urlencoded"

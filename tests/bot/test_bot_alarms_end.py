@@ -15,7 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.bot.rig import FORM, SECRET, say
-from triobot import Alarm, Bot, Chat, Message, Secret, Settings
+from triobot import Alarm, Bot, Chat, Message, Settings
 from triobot.alarm_kinds import AlarmKind
 from triobot.bot import within
 from triobot.errors import StoreFullError
@@ -23,6 +23,7 @@ from triobot.filters import message
 from triobot.money import RaiseAlarm
 from triobot.runtime import Intake, Surroundings
 from triobot.seams import Quota
+from triobot.secrets import Secret
 from triobot.store import MemoryRows, open_memory
 from triobot.testing.virtual import VirtualWallClock
 

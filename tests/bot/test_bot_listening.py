@@ -10,8 +10,9 @@ import pytest
 import trio
 import trustme
 
-from triobot import Bot, Chat, Secret, Settings
+from triobot import Bot, Chat, Settings
 from triobot.errors import ConfigError
+from triobot.secrets import Secret
 
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: bot\r\nConnection: close\r\n\r\n"
 

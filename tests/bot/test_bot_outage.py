@@ -14,10 +14,11 @@ import trio
 import trio.testing
 
 from tests.bot.rig import SECRET, say
-from triobot import Alarm, Bot, Chat, Message, Secret, Settings
+from triobot import Alarm, Bot, Chat, Message, Settings
 from triobot.conversations import dispatcher
 from triobot.emulator.faults import Fault
 from triobot.filters import message, text
+from triobot.secrets import Secret
 from triobot.testing import drive
 from triobot.testing.virtual import VirtualWallClock
 

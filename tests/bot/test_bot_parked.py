@@ -13,11 +13,12 @@ import trio
 from trio.testing import MockClock
 
 from tests.bot.rig import SECRET, Chats, say
-from triobot import Bot, Chat, Secret, Settings
+from triobot import Bot, Chat, Settings
 from triobot.conversations.refusals import TOLD
 from triobot.conversations.texts import Texts
 from triobot.filters import command
 from triobot.runtime import Intake
+from triobot.secrets import Secret
 from triobot.testing import drive
 from triobot.wire.ids import ChatId
 

@@ -160,7 +160,8 @@ FAILING = """\
 import sys
 from contextlib import asynccontextmanager
 import trio
-from triobot import Bot, Chat, Secret, Settings
+from triobot import Bot, Chat, Settings
+from triobot.secrets import Secret
 
 def run(steps):
     bot = Bot(settings=Settings(token=Secret("t"), store="memory:", port=0, base_url="http://127.0.0.1:9"))

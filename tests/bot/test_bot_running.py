@@ -15,8 +15,9 @@ from quart_trio import QuartTrio
 
 from tests.bot.rig import FORM, SECRET, Chats, make_bot, say
 from tests.loopback import PATIENCE, text_event
-from triobot import Alarm, Bot, Chat, Secret, Settings
+from triobot import Alarm, Bot, Chat, Settings
 from triobot.errors import ConfigError, ForeignTaskError, StoreLockedError
+from triobot.secrets import Secret
 
 
 def echo_bot(chats: Chats, **given: Any) -> Bot:

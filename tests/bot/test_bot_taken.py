@@ -11,9 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from tests.bot.rig import SECRET, say
-from triobot import Bot, Chat, Image, Secret, Settings
+from triobot import Bot, Chat, Image, Settings
 from triobot.errors import DeliveryUnknownError
 from triobot.seams import Alarm
+from triobot.secrets import Secret
 
 BODIES = {
     "no id": (b'{"ok": true}', "{ok: boolean}"),

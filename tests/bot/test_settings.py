@@ -7,8 +7,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from triobot import Bot, Chat, Secret, Settings
+from triobot import Bot, Chat, Settings
 from triobot.errors import ConfigError
+from triobot.secrets import Secret
 from triobot.settings import read_environment
 from triobot.webhook.limits import LIMITS, Limits
 
@@ -159,3 +160,9 @@ def test_media_hosts_reach_the_client() -> None:
 
     with pytest.raises(ConfigError, match="media_hosts must hold plain host names"):
         bot.run()
+
+
+def test_a_token_is_given_as_text_and_shown_nowhere() -> None:
+    settings = Settings(token="a-real-token", webhook_secret="a-real-secret")
+    assert settings.checked_token == Secret("a-real-token")
+    assert "a-real" not in repr(settings)

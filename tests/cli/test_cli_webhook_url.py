@@ -9,9 +9,10 @@ import trio
 import trio.testing
 from cli_rig import Command, Ended
 
-from triobot import Secret, Settings
+from triobot import Settings
 from triobot.clock import SystemClock
 from triobot.runtime import open_intake, renew_webhook_secret, webhook_secrets
+from triobot.secrets import Secret
 from triobot.store import Stamp, open_store
 from triobot.store.lock import take_lock
 from triobot.webhook.secrets import Secrets

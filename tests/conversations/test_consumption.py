@@ -12,10 +12,9 @@ import trio.testing
 from doubles import FakeClock
 
 from triobot.conversations.workload import CommitQueue, Refusal
-from triobot.errors import StaleRowError
 from triobot.journals import AppendRecords, ConversationId, Lease
 from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
-from triobot.seams import PutSetting, Store, Write
+from triobot.seams import PutSetting, StaleRowError, Store, Write
 from triobot.store import open_memory
 from triobot.wire.ids import ChatId, RefId
 

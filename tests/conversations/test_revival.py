@@ -15,9 +15,8 @@ from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.errors import JournalConflictError
 from triobot.journals import AppendRecords
-from triobot.seams import Acceptance, Arrival, Write
+from triobot.seams import Acceptance, Arrival, JournalConflictError, Write
 from triobot.wire.events import Message
 
 

@@ -17,11 +17,11 @@ import pytest
 import trio
 
 from tests.samples import EVERY
-from triobot import Location
+from triobot import Location, provide
 from triobot.emulator.person import Person, Seen
 from triobot.errors import ConfigError, StoreFullError
 from triobot.seams import Acceptance, Arrival, Write
-from triobot.testing import drive, provide
+from triobot.testing import drive
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore
 

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from triobot import File, Location
-from triobot.testing import drive, provide
+from triobot import File, Location, provide
+from triobot.testing import drive
 
 Example = Callable[[str], ModuleType]
 

@@ -13,7 +13,6 @@ from typing import assert_never, final
 import attrs
 
 from triobot.alarm_kinds import EVENTS, AlarmKind
-from triobot.errors import StaleRowError
 from triobot.money import (
     AcknowledgeAlarms,
     AlarmRow,
@@ -26,7 +25,7 @@ from triobot.money import (
     PutPayment,
     RaiseAlarm,
 )
-from triobot.seams import PlainWrite, Write
+from triobot.seams import PlainWrite, StaleRowError, Write
 from triobot.store.admission import decided
 from triobot.store.payment_rows import DAY
 from triobot.wire.ids import ChatId, InvoiceId, RefId

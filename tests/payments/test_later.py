@@ -10,14 +10,13 @@ import attrs
 import pytest
 from cashier_rig import Clock
 
-from triobot.errors import StaleRowError
 from triobot.money import MovePayment, PaymentRow, PutPayment
 from triobot.payments.books import Books, claiming, moving, opening
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Plain, SendOk
 from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
-from triobot.seams import PutSetting, Store
+from triobot.seams import PutSetting, StaleRowError, Store
 from triobot.store import open_memory
 from triobot.wire.ids import ChatId, MessageId, RefId
 

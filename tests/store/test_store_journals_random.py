@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from tests.store.contract.contract import NOON
-from triobot.errors import JournalConflictError
 from triobot.journals import (
     AppendRecords,
     BeginConversation,
@@ -36,6 +35,7 @@ from triobot.journals import (
     TakeInHand,
     WakeEarlier,
 )
+from triobot.seams import JournalConflictError
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.payments.plain_money import PlainMoney
-from triobot.errors import StaleRowError
 from triobot.money import AcknowledgeAlarms, AlarmTold, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
+from triobot.seams import StaleRowError
 from triobot.store import MemoryRows
 from triobot.store.payment_rows import DAY
 from triobot.wire.ids import ChatId, InvoiceId, RefId

@@ -14,10 +14,10 @@ import trio
 import trio.testing
 from quart_trio import QuartTrio
 
-from triobot import Bot, Chat, Image
+from triobot import Bot, Chat, Image, provide
 from triobot.errors import ConfigError, TriobotError
 from triobot.filters import signal
-from triobot.testing import Fault, NotSeenError, drive, provide, run
+from triobot.testing import Fault, NotSeenError, drive, run
 from triobot.testing.virtual import virtual_time
 from triobot.wire.content import Blob
 

@@ -16,6 +16,7 @@ from triobot import (
     Chat,
     ChatId,
     ChatRef,
+    Command,
     Contact,
     Content,
     Data,
@@ -41,7 +42,7 @@ from triobot import (
     recorded,
 )
 from triobot.client import PlatformClient
-from triobot.filters import Command, by, command, join, matches, message, pressed, signal, text
+from triobot.filters import by, command, join, matches, message, pressed, signal, text
 from triobot.widgets import JALALI, Menu, calendar, confirm, date_time, menu, multi_select, pager, rating
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState

@@ -16,14 +16,19 @@ from typing import Final, Protocol, TypeAlias, final
 import attrs
 import trio
 
-from ..errors import (
+from ..errors import LocalProtocolError, StoreFullError
+from ..seams import (
+    Accept,
+    Alarm,
+    Consume,
     JournalConflictError,
-    LocalProtocolError,
+    PutData,
+    RaiseAlarm,
     RedeliveredError,
     StaleRowError,
-    StoreFullError,
+    Store,
+    Write,
 )
-from ..seams import Accept, Alarm, Consume, PutData, RaiseAlarm, Store, Write
 from ..wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot.conversations")

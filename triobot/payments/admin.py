@@ -31,9 +31,9 @@ from typing import Final, TypeAlias, cast, final, get_args
 import attrs
 
 from ..alarm_kinds import AlarmKind
-from ..errors import ConfigError, StaleRowError
+from ..errors import ConfigError
 from ..money import AcknowledgeAlarms
-from ..seams import Store
+from ..seams import StaleRowError, Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .books import Books

@@ -17,9 +17,9 @@ from typing import Protocol, TypeAlias, final
 
 import attrs
 
-from ..errors import StaleRowError, UnreadableRecordError
+from ..errors import UnreadableRecordError
 from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PaymentRows, PutPayment, RaiseAlarm
-from ..seams import Write
+from ..seams import StaleRowError, Write
 from ..wire.ids import RefId
 from .entry import Entry, Taker
 from .facts import Fact, Plain

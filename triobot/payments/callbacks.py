@@ -17,9 +17,9 @@ from typing import Final, Protocol, TypeAlias, final
 import trio
 
 from ..alarm_kinds import text_of
-from ..errors import ProtocolError, StaleRowError
+from ..errors import ProtocolError
 from ..money import PaymentRows, RaiseAlarm
-from ..seams import Consume, Store, Write
+from ..seams import Consume, StaleRowError, Store, Write
 from ..wire.decode import decode_event
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, assert_never, cast, final
 
 from ..alarm_kinds import EVENTS, AlarmKind
-from ..errors import StaleRowError
 from ..money import (
     AcknowledgeAlarms,
     AlarmRow,
@@ -19,6 +18,7 @@ from ..money import (
     PutPayment,
     RaiseAlarm,
 )
+from ..seams import StaleRowError
 from ..wire.ids import ChatId, InvoiceId, RefId
 
 TABLES: Final = (

@@ -15,7 +15,6 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, TypeAlias, assert_never, final
 
-from ..errors import JournalConflictError, LeaseLostError, RedeliveredError
 from ..journals import (
     AppendRecords,
     BeginConversation,
@@ -48,12 +47,15 @@ from ..seams import (
     DropBroadcast,
     Forgotten,
     InboxRow,
+    JournalConflictError,
     KeepRaw,
+    LeaseLostError,
     OpenBroadcast,
     PutData,
     PutSetting,
     Quota,
     Redelivered,
+    RedeliveredError,
     TurnBroadcast,
     Write,
 )

@@ -22,7 +22,6 @@ from ..emulator.faults import Switches as Switches
 from ..emulator.person import NotSeenError as NotSeenError
 from ..emulator.person import Person as Person
 from ..emulator.person import Seen as Seen
-from ..resources import provide as provide
 from .driving import DrivenWorld as DrivenWorld
 from .driving import drive as drive
 from .simulating import Plan as Plan

@@ -13,7 +13,7 @@ import attrs
 import pytest
 import trio
 
-from triobot.errors import JournalConflictError, LeaseLostError, LocalProtocolError, RedeliveredError
+from triobot.errors import LocalProtocolError
 from triobot.journals import (
     LARGEST_RECORD,
     AppendRecords,
@@ -37,11 +37,14 @@ from triobot.seams import (
     Accept,
     Consume,
     InboxRow,
+    JournalConflictError,
     KeepRaw,
+    LeaseLostError,
     PutData,
     PutSetting,
     Quota,
     Redelivered,
+    RedeliveredError,
     Store,
 )
 from triobot.wire.ids import ChatId, SenderId

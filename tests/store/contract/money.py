@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from triobot.errors import LocalProtocolError, StaleRowError
+from triobot.errors import LocalProtocolError
 from triobot.money import (
     AcknowledgeAlarms,
     AlarmTold,
@@ -20,7 +20,7 @@ from triobot.money import (
     PutPayment,
     RaiseAlarm,
 )
-from triobot.seams import Consume, PutSetting
+from triobot.seams import Consume, PutSetting, StaleRowError
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 
 from .contract import DAY, NOON, ROOMY, Contract, SettableClock, accepted, arrival

@@ -17,16 +17,9 @@ import attrs
 import trio
 
 from ...engine.core import continue_in
-from ...errors import (
-    ConfigError,
-    PaymentHandedOverError,
-    RecordError,
-    StaleRowError,
-    StoreError,
-    UnrecordableError,
-)
+from ...errors import ConfigError, PaymentHandedOverError, RecordError, StoreError, UnrecordableError
 from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
-from ...seams import Store, Write
+from ...seams import StaleRowError, Store, Write
 from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
