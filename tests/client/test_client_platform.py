@@ -614,9 +614,17 @@ async def test_a_cancellation_at_any_step_leaves_the_pool_usable(step: str) -> N
 
 
 @pytest.mark.parametrize("step", [STEPS[0], *STEPS[2:6]])
-async def test_patience_that_ends_at_a_step_knows_whether_anything_left(step: str) -> None:
-    transport = Stepping(step, trio.sleep_forever)
-    async with serving() as server, client(server, transport=transport, patience=0.05) as platform:
+async def test_patience_that_ends_at_a_step_knows_whether_anything_left(
+    step: str, mock_clock: MockClock
+) -> None:
+    mock_clock.rate = 1  # only the step takes longer than the patience, however busy the machine is
+
+    async def be_slow() -> None:
+        mock_clock.jump(2 * PATIENCE)
+        await trio.sleep_forever()
+
+    transport = Stepping(step, be_slow)
+    async with serving() as server, client(server, transport=transport, patience=PATIENCE) as platform:
         with pytest.raises((NotDeliveredError, DeliveryUnknownError)) as caught:
             await platform.perform(HELLO)
         transport._event = ""
