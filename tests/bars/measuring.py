@@ -23,7 +23,7 @@ Figures: TypeAlias = dict[str, float]
 EVENTS: Final = 3_072
 RUNS: Final = 5
 
-Middle: TypeAlias = Callable[[Sequence[int]], float]
+Count: TypeAlias = Callable[[Sequence[frozenset[object]]], float]
 
 
 def measure_sources() -> Figures:
@@ -38,21 +38,30 @@ def measure_sources() -> Figures:
     }
 
 
-def measure_ways(runs: int = RUNS, middle: Middle = statistics.median) -> Figures:
+def usual(entered: Sequence[frozenset[object]]) -> float:
+    """Return how many a run enters."""
+    return statistics.median(map(len, entered))
+
+
+def shared(entered: Sequence[frozenset[object]]) -> float:
+    """Return how many every run enters: what is due by the clock meanwhile comes in some of them only."""
+    return len(frozenset.intersection(*entered))
+
+
+def measure_ways(runs: int = RUNS, count: Count = usual) -> Figures:
     """Count the modules and classes that an answer enters.
 
     Args:
         runs: how often each way is taken.
-        middle: makes one count of those of all runs. Work that is due by the clock meanwhile adds to a run,
-            and nothing takes away from it.
+        count: makes one number of what each of the runs enters.
     """
     figures: Figures = {}
     taken = take_ways(("answer", "restart"), runs=runs)
     for name, event in (("answer", "an answer"), ("restart", "an answer after a restart")):
         upto = ", up to a charge" if name == "restart" else ""
         for what in ("modules", "classes"):
-            figures[f"{what} that {event} enters{upto}"] = middle(
-                [len(getattr(way, what)) for way in taken[name]]
+            figures[f"{what} that {event} enters{upto}"] = count(
+                [frozenset(getattr(way, what)) for way in taken[name]]
             )
     return figures
 
