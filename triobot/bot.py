@@ -27,7 +27,7 @@ from contextlib import (
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, overload
 from weakref import WeakSet
 
 import attrs
@@ -37,9 +37,11 @@ import trio
 from .broadcast import INSTEAD_OF_TELLING, LiveAnnouncing
 from .clock import SystemClock
 from .conversations.chat import ChatRef as ChatRef
+from .conversations.chat import Room
 from .conversations.data import Keeping, Key, Speech
 from .conversations.doors.broadcasts import Broadcast
-from .conversations.doors.refs import RoomRef
+from .conversations.doors.calls import RoomName
+from .conversations.doors.refs import RoomRef, room_ref
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.rerun import dry_services
@@ -57,7 +59,7 @@ from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
-from .rooms import SHARED, person_place
+from .rooms import SHARED, is_chat, person_place
 from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
@@ -101,9 +103,9 @@ class OutsideDoor:
         outbox = self._from_outside().outbox
         return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
 
-    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
-        """Tell the chat something."""
-        await self._from_outside().dispatcher.elsewhere.signal(chat_id, value, key)
+    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
+        """Tell the place something."""
+        await self._from_outside().dispatcher.elsewhere.signal(place, value, key, room)
 
     async def start(
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
@@ -443,7 +445,7 @@ class Bot(Router):
                 # Not in virtual time, which stands still for good reasons.
                 watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
-                open_failures(self._on_error, self.to, told) as failures,
+                open_failures(self._on_error, self._place, told) as failures,
                 open_work(
                     intake,
                     table,
@@ -508,16 +510,32 @@ class Bot(Router):
 
     # --- the door from outside
 
-    def to(self, chat_id: int | str) -> ChatRef:
-        """Open a chat to write to from outside its conversations. Inside one, that is refused.
+    @overload
+    def to(self, place: int | str, /) -> ChatRef: ...
+    @overload
+    def to(self, place: Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /) -> RoomRef: ...
+    def to(
+        self, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /
+    ) -> ChatRef | RoomRef:
+        """Open a place from outside conversations: a chat, or a room. Inside a conversation, that is refused.
+
+        Args:
+            place, key: as for `Room.to`.
 
         Raises:
-            ConfigError: the bot isn't running.
+            ConfigError: the bot isn't running; or the function is no room's, or that is no key.
             ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
         refuse_conversations("bot.to()", INSTEAD)
-        return ChatRef(OutsideDoor(self._running()), as_recipient(chat_id))
+        door = OutsideDoor(running := self._running())
+        if isinstance(place, int | str):
+            return ChatRef(door, as_recipient(place))
+        return room_ref(door, running.dispatcher.elsewhere.table, place, key, f"{calling_line()}: to()")
+
+    def _place(self, place: ChatId) -> RoomRef:
+        door = OutsideDoor(self._running())
+        return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
 
     def person(self, sender_id: SenderId) -> RoomRef:
         """Open what is kept of a person, over all chats, from outside conversations; see `Chat.person`.

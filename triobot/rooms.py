@@ -47,6 +47,11 @@ def is_chat(place: ChatId) -> bool:
     return -MOST_CHATS < place < MOST_CHATS
 
 
+def hears(place: ChatId) -> bool:
+    """Return whether something can be told there: what is kept of a person only keeps."""
+    return place > -MOST_CHATS
+
+
 def told(place: ChatId) -> str:
     """Return what a place is called in errors, logs and tables."""
     if is_chat(place):

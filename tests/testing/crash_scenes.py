@@ -11,6 +11,7 @@ import trio
 
 from triobot import Bot, Chat, Key
 from triobot.conversations.charges.paid import Paid, paid
+from triobot.conversations.workload import CommitQueue
 from triobot.errors import DeliveryUnknownError, PaymentDeclinedError
 from triobot.filters import command, text
 from triobot.seams import Write
@@ -97,10 +98,25 @@ class Pizzeria:
         self.baked.append(key)
 
 
-class Killer:
-    """Kills the process at the nth thing that it does to its store or to the platform."""
+def write_one_by_one(patch: pytest.MonkeyPatch) -> None:
+    """Store each unit by itself, as is done where one of them is refused."""
+    commit = CommitQueue._commit
 
-    def __init__(self, patch: pytest.MonkeyPatch, at: int) -> None:
+    async def commit_each(queue: CommitQueue, units: Sequence[Any]) -> None:
+        for unit in units:
+            await commit(queue, [unit])
+
+    patch.setattr(CommitQueue, "_commit", commit_each)
+
+
+class Killer:
+    """Kills the process at the nth thing that it does to its store or to the platform.
+
+    Args:
+        told: what code tells other places counts as well.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int, *, told: bool = False) -> None:
         self.at = at
         self.count = 0
         self.world: DrivenWorld | None = None
@@ -118,7 +134,8 @@ class Killer:
 
         async def accept_and_die(store: CrashableStore, *args: Any, **rest: Any) -> Any:
             accepted = await accept(store, *args, **rest)
-            if rest.get("also"):  # the platform's own events are acts of the people in the scene
+            # The platform's own events are acts of the people in the scene.
+            if rest.get("also") or (told and args[0].content_type.startswith("triobot/")):
                 self.acted(store._mortal)
             return accepted
 

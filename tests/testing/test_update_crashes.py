@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 import pytest
 import trio
-from crash_scenes import Killer
+from crash_scenes import Killer, write_one_by_one
 
 from tests.samples import sample
 from triobot import Bot, Chat, ChatId, Key
-from triobot.conversations.workload import CommitQueue
 from triobot.filters import command
 from triobot.seams import Write
 from triobot.testing import drive
@@ -74,17 +71,6 @@ def a_counter() -> Bot:
         await chat.send("It is changed.")
 
     return bot
-
-
-def write_one_by_one(patch: pytest.MonkeyPatch) -> None:
-    """Store each unit by itself, as is done where one of them is refused."""
-    commit = CommitQueue._commit
-
-    async def commit_each(queue: CommitQueue, units: Sequence[Any]) -> None:
-        for unit in units:
-            await commit(queue, [unit])
-
-    patch.setattr(CommitQueue, "_commit", commit_each)
 
 
 @pytest.mark.parametrize("at", sample(range(121), every=5))

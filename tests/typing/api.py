@@ -221,6 +221,28 @@ def added(count: int, more: int) -> int:
     return count + more
 
 
+@bot.room(signal(Order))
+async def kitchen(room: Room[Order]) -> None:
+    assert_type(room.event, Order)
+    assert_type(room.to(kitchen), RoomRef)
+    assert_type(room.to(kitchen, 7), RoomRef)
+    await room.to(kitchen, "today").send("No.")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    await room.continue_as(kitchen)
+
+
+@bot.room(signal(Order), name="any", formerly=["every"], version=2)
+async def any_room(room: Room) -> None:
+    await room.to(17).start(kitchen)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@bot.room(signal(Order))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+async def wrong_room(room: Room[Join]) -> None: ...
+
+
+@bot.room(signal(Order))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+async def no_room(chat: Chat[Order]) -> None: ...
+
+
 async def serves_both(room: Room) -> None:
     """What needs no screen takes a room; a chat is one."""
     assert_type(room.to(17), ChatRef)

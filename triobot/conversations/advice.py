@@ -129,6 +129,18 @@ class Advice(trio.abc.Instrument):
         others = f"{'also ' if 'nearest' in hint else ''}asked: {', '.join(asked) or 'no other route'}"
         log.warning("nobody took %s (%schat %s): %s%s", what, sender, event.chat_id, hint, others)
 
+    def unheard(self, event: object, room: tuple[str, str] | None, begins: Sequence[str]) -> None:
+        """Tell of a signal that has come to a room which doesn't run, and that doesn't begin it.
+
+        Args:
+            room: the room's name and key; None for the bot's own.
+            begins: what begins it.
+        """
+        what = type(getattr(event, "value", event)).__name__
+        name = "the bot's own room" if room is None else f"room {room[0]}, key {room[1]!r}"
+        asked = f"only {begins[0]} begins it" if begins else "nothing begins there"
+        log.warning("a signal %s to %s was dropped: it doesn't run, and %s", what, name, asked)
+
     def operated(self, count: int) -> None:
         """Warn of a long conversation, once it has begun this many operations."""
         if count == MANY:

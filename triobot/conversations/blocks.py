@@ -18,10 +18,10 @@ from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
 from ..wire.events import Event, Press
-from .conversation import CodeTask, Conversation, fingerprint_of_call
+from .conversation import CodeTask, Conversation
 from .routes.filters import Filter, check_filter
 from .routes.routing import Watch
-from .running.branches import OperationKind, code_tasks
+from .running.branches import OperationKind, code_tasks, fingerprint_of_call
 from .running.failures import happened
 from .running.leash import held
 

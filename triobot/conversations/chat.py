@@ -20,7 +20,7 @@ from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
 from ..errors import LocalProtocolError
 from ..resources import Resource, find
-from ..rooms import SHARED, person_place
+from ..rooms import SHARED, is_chat, person_place
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
@@ -43,13 +43,15 @@ from .charges.charging import Late
 from .charges.paid import Currency, Paid
 from .conversation import Conversation
 from .doors.broadcasts import Broadcast, RecordedAnnouncing
-from .doors.refs import ChatData, RecordedDoor, RoomRef
+from .doors.calls import room_of
+from .doors.refs import ChatData, RecordedDoor, RoomRef, room_ref
 from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from .questions.live import Live, open_live
 from .routes.filters import Filter
 from .routes.routing import OtherwisePolicy
+from .running.lines import calling_line
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 E = TypeVar("E")
@@ -80,7 +82,11 @@ class Room(Generic[E_co]):
     @property
     def key(self) -> str:
         """Return which room of its kind this is; of a chat its id, as text."""
-        return str(self._conversation.life.chat_id)
+        room = room_of(self._conversation.event)
+        if room is not None:
+            return room[1]
+        place = self._conversation.life.chat_id
+        return str(place) if is_chat(place) else ""
 
     @property
     def route(self) -> str:
@@ -158,15 +164,29 @@ class Room(Generic[E_co]):
         first = None if giving is None else giving.step(args)
         return await run_step(self._conversation, fn, args, raises, first)
 
-    def to(self, chat_id: int | str) -> ChatRef:
-        """Return another chat's handle: send there, signal it, start and stop its routes, read what it keeps.
+    @overload
+    def to(self, place: int | str, /) -> ChatRef: ...
+    @overload
+    def to(self, place: Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /) -> RoomRef: ...
+    def to(
+        self, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /
+    ) -> ChatRef | RoomRef:
+        """Return a reference to another place: each call to it is an operation of this conversation.
 
-        Each call is an operation of this conversation.
+        Args:
+            place: a chat's id, to send there, signal it, start and stop its routes, read what it keeps; or
+                the function of a room (`Router.room`), to signal that and to change what it keeps.
+            key: which room of this kind: a text of at most 128 characters, or a whole number. Without one,
+                the only room of its kind.
 
         Raises:
             LocalProtocolError: this is no chat's id, phone number or group name.
+            ConfigError: the function is no room's, or that is no key.
         """
-        return ChatRef(RecordedDoor(self._conversation), as_recipient(chat_id))
+        there = self._conversation
+        if isinstance(place, int | str):
+            return ChatRef(RecordedDoor(there), as_recipient(place))
+        return room_ref(RecordedDoor(there), there.shared.table, place, key, f"{calling_line()}: to()")
 
     def person(self, sender_id: SenderId) -> RoomRef:
         """Return what is kept of a person, over all chats. Each call is an operation of this conversation.
@@ -732,6 +752,11 @@ class Chat(Room[E_co]):
             ...     await chat.continue_as(monthly, months + 1)
         """
         await self._conversation.continue_as(fn, args)
+
+
+def handle_of(conversation: Conversation) -> Room[object]:
+    """Return what the author's function gets: a chat where there is one."""
+    return (Chat if is_chat(conversation.life.chat_id) else Room)(conversation)
 
 
 @final

@@ -7,13 +7,10 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
-from uuid import UUID
 
 import attrs
 import trio
@@ -44,6 +41,7 @@ from ..errors import (
 )
 from ..journals import EndConversation
 from ..money import Captured, PaymentGoods
+from ..rooms import is_chat
 from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
@@ -52,14 +50,14 @@ from .advice import Copy, is_changed
 from .charges.paid import Giving, abandon, paid_of
 from .codec import CODEC, leaves
 from .data import View
-from .doors.calls import Call
-from .inspection.closed import Closed
+from .doors.calls import Call, room_of
 from .journal_writer import JournalWriter
 from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Delivery, Start, Wait, Watch
 from .running.branches import CodeTask as CodeTask
 from .running.branches import OperationKind as OperationKind
+from .running.branches import fingerprint
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
 from .running.failures import Ending as Ending
 from .running.hooks import Hooked, begin
@@ -82,9 +80,6 @@ HELD: Final = 5000
 _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
 )
-# What is nothing but its value. All else may be a handle on the world, which a step may well be given.
-_NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
-_PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
 
 
 @final
@@ -117,7 +112,7 @@ class Conversation:
         refused: the platform refused something of its own chat: the user may have left.
         id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
-        key: with which code started it.
+        key: with which code started it; of a room its own, None for the only one of its kind.
         giving: what it gives; None unless it is the aside for a payment, and has begun.
         awaited: its charges that are paid, and wait for the asides that give what was bought; each is told
             by this what became of that.
@@ -211,7 +206,8 @@ class Conversation:
         self.route = start.route
         self.value = self.given = start.value
         self.args = () if start.call is None else start.call.args
-        self.key = None if start.call is None else start.call.key
+        room = room_of(delivery.event)
+        self.key = (room[1] or None) if room is not None else None if start.call is None else start.call.key
         self.beside = start.beside
         self.seq = delivery.seq
         self.run_number = carried.run if carried is not None else 1 if stored is None else stored.row.run
@@ -416,7 +412,7 @@ class Conversation:
         if giving is not None and giving.owes and what in (CRASHED, HANDED_OVER):
             # There is nothing to start again: it has been given, or is given again.
             words = self.texts.handed_over if giving.alone else ""
-        return what, words
+        return what, words if is_chat(self.life.chat_id) else ""
 
     def _report(self, failure: Exception) -> str:
         """Log and count a failure, and return what the user hears of it; empty for nothing.
@@ -587,7 +583,8 @@ class Conversation:
                 f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
                 "nursery's block first"
             )
-        route = self.shared.table.route_of(fn, args, f"{line}: continue_as()")
+        room = not is_chat(self.life.chat_id)
+        route = self.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room)
         await trio.lowlevel.checkpoint_if_cancelled()
         place, life = self.life.places.place_of(self), self.life
         call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)
@@ -841,7 +838,8 @@ class Conversation:
 
     def _advise_sleep(self, seconds: float) -> None:
         advice = self.services.advice
-        if advice is not None and not (self.watches or self.waits or self in self.life.places.asides):
+        hears = self.watches or self.waits or self in self.life.places.asides
+        if advice is not None and is_chat(self.life.chat_id) and not hears:
             advice.sleeps(seconds)
 
     def effect(
@@ -856,35 +854,3 @@ class Conversation:
         inside = inside and (self.writer is None or self.writer.ahead is None)
         hold = HELD if holds else 0
         return self.run.effect(kind.value, lambda: body(own), holds=hold, inside=inside)
-
-
-# --- what tells a reworded operation from the recorded one, without its words
-
-
-def fingerprint(operation: Operation[object]) -> str:
-    """Return a digest of what is sent."""
-    if (
-        type(operation) is SendMessage
-        and type(operation.content) is str
-        and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
-    ):
-        # As below, for most of all.
-        chat_id, content = operation.chat_id, operation.content
-        return _digest(f"{{'chat_id': {chat_id!r}, 'content': {content!r}, {_NO_MARKUP}}}")
-    return _digest(repr(attrs.asdict(cast("attrs.AttrsInstance", operation))))
-
-
-def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
-    """Return the name of what a step calls, and a digest of those arguments that are plain values.
-
-    What a resource gives that isn't open can't be told, and is left out.
-    """
-    name = "" if isinstance(fn, Closed) else getattr(fn, "__qualname__", type(fn).__name__)
-    plain = [(number, arg) for number, arg in enumerate(args) if type(arg) in _PLAIN]
-    if not plain or any(isinstance(arg, Closed) for arg in args):
-        return f"{name}"
-    return f"{name} {_digest(repr(plain))}"
-
-
-def _digest(shown: str) -> str:
-    return hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -461,7 +461,7 @@ class Keeping:
         self._commits = commits
         self._texts = texts
         self._changes = changes
-        # As long as somebody looks at them: so no two see different values of one place.
+        # Of lives, and of who updates something meanwhile: so no two see different values of one place.
         self._kept = WeakValueDictionary[ChatId, Kept]()
 
     def kept(self, place: ChatId) -> Kept:

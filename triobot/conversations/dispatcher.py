@@ -45,10 +45,10 @@ from ..seams import Alarm, Arrival, InboxRow, Store
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
 from .charges.paid import is_the_ledgers
-from .chat import Chat
+from .chat import Chat, handle_of
 from .conversation import Conversation, Services
 from .data import Keeping, any_declared, of_authors
-from .doors.calls import Halt, Order, as_event, asked_of, stored_event
+from .doors.calls import Halt, Order, as_event, asked_of, room_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .habits import habits
 from .inspection.portrait import Portrait, portray
@@ -324,6 +324,7 @@ class Dispatcher:
     def evict(self, life: ChatLife) -> None:
         """Drop a chat from memory; its conversations go on in the store."""
         del self._lives[life.chat_id]
+        self.keeping.drop(life.chat_id)
         for there in life.places.all():
             there.evict()
             self._timers.wake_at(there, None)
@@ -365,7 +366,6 @@ class Dispatcher:
             if there.writer is not None:
                 there.writer.take_back(units)
             there.evict()
-        self.keeping.drop(life.chat_id)
         if not self.work.stopping:
             self._bring_back(life.chat_id)
 
@@ -387,7 +387,8 @@ class Dispatcher:
     def known(self, event: Event | None) -> Event | None:
         """Return the event, a call with its route's present name; None if this bot has no such route."""
         if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
-            return event
+            room = room_of(event)
+            return event if room is None or self._table.in_room(room[0]).conversations else None
         route = self._table.named(asked.name)
         if route is None or route.name == asked.name:
             return None if route is None else event
@@ -402,7 +403,7 @@ class Dispatcher:
             return
         self.work.count("started")
         self._running.add(conversation)
-        nursery.start_soon(conversation.live, Chat(conversation), name=conversation.route.name)
+        nursery.start_soon(conversation.live, handle_of(conversation), name=conversation.route.name)
         self.work.working(1)
 
     def let_go(self, conversation: Conversation) -> None:
@@ -441,6 +442,7 @@ class Dispatcher:
         """Drop a chat from memory, in which nothing goes on any more."""
         if self._lives.get(life.chat_id) is life:
             del self._lives[life.chat_id]
+            self.keeping.drop(life.chat_id)
 
     async def end_chat(self, chat_id: ChatId) -> None:
         """End what runs in a chat that is to be forgotten; then nothing of it is yet to be written.

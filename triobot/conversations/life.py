@@ -17,11 +17,12 @@ from typing import Final, final
 import attrs
 import trio
 
+from ..rooms import is_chat
 from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Carried, Conversation, Ending
-from .doors.calls import Halt, Order, is_signal
+from .doors.calls import Halt, Order, is_signal, room_of
 from .journal_writer import JournalWriter
 from .places import Places, TooLate, ends
 from .refusals import Refusals
@@ -29,6 +30,7 @@ from .revival.care import LOOKED_AT
 from .routes.declarations import Table
 from .routes.filters import Setting
 from .routes.routing import (
+    UNHEARD,
     Break,
     Broken,
     Decision,
@@ -303,7 +305,7 @@ class ChatLife:
 
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
         """Who gets an event; nothing is done."""
-        event, setting, table = delivery.event, self.setting(delivery), self._table
+        event, setting, table = delivery.event, self.setting(delivery), self._table_for(delivery.event)
         waits, live = self.places.waits(event, delivery.at, delivery.seq)
         watches, failed = self.places.watches(event, delivery.at), self._filter_failed
         if live is not None and self._typed_for_parked_aside(delivery):
@@ -323,7 +325,14 @@ class ChatLife:
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
         event, setting = delivery.event, self.setting(delivery)
         watches = self.places.watches(event, delivery.at)
-        return jump(event, setting, self._table, self._filter_failed, watches)
+        return jump(event, setting, self._table_for(event), self._filter_failed, watches)
+
+    def _table_for(self, event: Event) -> Table:
+        """Return who may begin here with an event: in a room nobody but its own route."""
+        if is_chat(self.chat_id):
+            return self._table
+        room = room_of(event)
+        return self._table.in_room(None if room is None else room[0])
 
     def _filter_failed(self, name: str, error: Exception) -> None:
         self.work.count("filter_failed")
@@ -609,11 +618,20 @@ class ChatLife:
     def _drop(self, delivery: Delivery, why: str) -> None:
         if why == "nobody":
             self._advise(delivery.event)
+        elif why == UNHEARD and self.services.advice is not None:
+            room = room_of(delivery.event)
+            begins = [route.filter.name for route in self._table_for(delivery.event).conversations]
+            self.services.advice.unheard(delivery.event, room, begins)
         self._refusals.drop(delivery, why)
 
     def _advise(self, event: Event) -> None:
         if (advice := self.services.advice) is not None:
-            filters = [route.filter for route in self._table.routes if route.filter.name != "nothing"]
+            rooms = self._table.rooms
+            filters = [
+                route.filter
+                for route in self._table.routes
+                if route.filter.name != "nothing" and route not in rooms
+            ]
             advice.untaken(event, [(one.name, one.words) for one in filters], self._username)
 
     def _question_of(self, event: Event) -> str | None:

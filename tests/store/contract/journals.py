@@ -664,7 +664,7 @@ class LeaseContract(Contract):
         bad: list[JournalWrite] = [
             begin(store, 0),
             begin(store, 2**63),
-            begin(store, 6, 10**18),
+            begin(store, 6, 2**63),
             begin(store, 6, route=""),
             begin(store, 6, route="a\0b"),
             begin(store, 6, kind="chore"),
@@ -691,7 +691,7 @@ class LeaseContract(Contract):
             store.journal(ConversationId(-1)),
             store.due(-1, limit=1),
             store.unfinished(after=-1, limit=1),
-            store.conversations(ChatId(10**18)),
+            store.conversations(ChatId(2**63)),
         ):
             with pytest.raises(LocalProtocolError):
                 await ask

@@ -188,7 +188,7 @@ class TransactionContract(Contract):
     @pytest.mark.parametrize(
         "write",
         [
-            PutData(ChatId(10**18), "a", "1"),
+            PutData(ChatId(2**63), "a", "1"),
             PutData(ChatId(1), "", "1"),
             PutData(ChatId(1), "a", "\0"),
             PutData(ChatId(1), "a", "x" * (1024 * 1024 + 1)),

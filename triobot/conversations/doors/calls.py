@@ -12,7 +12,7 @@ routing table takes calls by the route's name, and orders by the conversation's 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, cast, final
+from typing import Final, TypeAlias, cast, final
 
 import attrs
 
@@ -162,8 +162,12 @@ def as_event(asked: Call | Halt | Order) -> Event:
 
 # --- signals
 
+RoomName: TypeAlias = tuple[str, str]
+"""The name of a room's route when it was told something, the oldest that it has; and the room's key."""
 # No header of a request can hold a line feed: nothing from the web passes for a signal.
 SIGNAL: Final = "triobot/signal\n"
+ROOM_SIGNAL: Final = "triobot/room\n"
+"""A signal to a room: which room that is stands before the value."""
 SIGNALS: Final = 256
 """Rows of a chat that may wait when a signal comes: well below what is kept for the platform's events."""
 
@@ -175,11 +179,13 @@ class Signal:
 
     Attributes:
         sender: always None: no user sent it.
+        room: the name and the key of the room that it is for; None if that is no named room.
     """
 
     chat_id: ChatId
     value: object = attrs.field(repr=False)
     sender: Sender | None = None
+    room: RoomName | None = attrs.field(default=None, repr=False)
 
 
 @final
@@ -205,8 +211,13 @@ def is_signal(event: object) -> bool:
     return type(event) in SIGNAL_TYPES
 
 
-def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) -> Arrival:
+def signal_arrival(
+    chat_id: ChatId, value: object, key: str | None, now: int, room: RoomName | None = None
+) -> Arrival:
     """Return a signal as a row for the inbox.
+
+    Args:
+        room: the name and the key of the room that it is for, if it is for one.
 
     Raises:
         LocalProtocolError: there is no value.
@@ -215,16 +226,26 @@ def signal_arrival(chat_id: ChatId, value: object, key: str | None, now: int) ->
     if value is None:
         raise LocalProtocolError("value", "must be a value: None is what a filter doesn't take")
     whole = None if key is None else f"signal:{chat_id}:{key}"
-    return Arrival(chat_id, None, now, SIGNAL, recordable(value).encode(), whole, once=key is not None)
+    kind, told = (SIGNAL, value) if room is None else (ROOM_SIGNAL, (*room, value))
+    return Arrival(chat_id, None, now, kind, recordable(told).encode(), whole, once=key is not None)
 
 
 def stored_signal(row: InboxRow) -> Event | None:
     """Decode the signal of a stored row; return None if its class is unknown to this process."""
     try:
+        value, room = decode_value(row.body.decode()), None
+        if row.content_type == ROOM_SIGNAL:
+            name, key, value = cast("tuple[str, str, object]", value)
+            room = name, key
         # The wire's own union stays closed; only the filters made for signals look at one.
-        return cast("Event", Signal(row.chat_id, decode_value(row.body.decode())))
+        return cast("Event", Signal(row.chat_id, value, None, room))
     except (RecordError, UnicodeDecodeError):
         return None
+
+
+def room_of(event: object) -> RoomName | None:
+    """Return the name and the key of the room that an event is for, if it is a signal to one."""
+    return event.room if isinstance(event, Signal) else None
 
 
 # --- what a row holds
@@ -232,7 +253,7 @@ def stored_signal(row: InboxRow) -> Event | None:
 
 def stored_event(row: InboxRow) -> Event | None:
     """Decode the event of a stored row; return None if only an earlier version could read it."""
-    if row.content_type == SIGNAL:
+    if row.content_type in (SIGNAL, ROOM_SIGNAL):
         return stored_signal(row)
     if row.content_type == CALL:
         # As a signal's: the wire's own union stays closed.

@@ -14,6 +14,7 @@ import trio
 from ...errors import StoreFullError
 from ...journals import ConversationRow, ParkConversation
 from ...money import Captured, MovePayment
+from ...rooms import told
 from ...seams import (
     Arrival,
     InboxRow,
@@ -34,6 +35,7 @@ from .calls import (
     Halt,
     Order,
     Place,
+    RoomName,
     asked_of,
     call_arrival,
     order_arrival,
@@ -74,9 +76,12 @@ class Elsewhere:
         self._is_behind = is_behind
         self.coming: dict[int, Call] = {}
 
-    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
-        """Store a signal, and take it like an event; see `triobot.ChatRef.signal`."""
-        await self._accept(signal_arrival(chat_id, value, key, self._services.clock.now()), self._offer)
+    async def signal(
+        self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
+    ) -> None:
+        """Store a signal, and take it like an event; see `triobot.RoomRef.signal`."""
+        arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
+        await self._accept(arrival, self._offer)
 
     async def start(
         self,
@@ -168,7 +173,7 @@ class Elsewhere:
     ) -> bool:
         accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
         if isinstance(accepted, OverQuota):
-            whose = "altogether" if accepted.whole else f"in chat {arrival.chat_id}"
+            whose = "altogether" if accepted.whole else f"in {told(arrival.chat_id)}"
             raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
         return isinstance(accepted, InboxRow)
 

@@ -8,28 +8,35 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar, final
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Final, Protocol, TypeVar, final
 
 import attrs
 import trio
 from typing_extensions import TypeVarTuple
 
 from ...engine.records import Id
-from ...errors import UnrecordableError
+from ...errors import ConfigError, LocalProtocolError, UnrecordableError
+from ...rooms import hears, room_place
 from ...seams import OnUnknown
 from ...values import encode_value
 from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
+from ...wire.rules import check_text
 from ..advice import copied
 from ..conversation import Conversation
 from ..data import Key, check_key
 from ..journal_writer import outcome_of
+from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
+from .calls import RoomName
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
+
+LONGEST_ROOM_KEY: Final = 128
+"""Characters of a room's key."""
 
 
 @final
@@ -47,12 +54,12 @@ class RecordedDoor:
         """Send something, in the order of that chat."""
         return await self._conversation.perform(operation, on_unknown=on_unknown)
 
-    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
-        """Tell another chat something."""
+    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
+        """Tell another place something."""
         elsewhere = self._conversation.shared.elsewhere
 
         async def body(own: Id) -> None:
-            await elsewhere.signal(chat_id, value, key or self._once(own, value))
+            await elsewhere.signal(place, value, key or self._once(own, value), room)
 
         await self._conversation.effect(OperationKind.SIGNAL, body)
 
@@ -151,8 +158,8 @@ class Door(Protocol):
         """Send something."""
         ...
 
-    async def signal(self, chat_id: ChatId, value: object, key: str | None) -> None:
-        """Tell the chat something."""
+    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
+        """Tell the place something."""
         ...
 
     async def start(
@@ -193,6 +200,7 @@ class RoomRef:
 
     _door: Door = attrs.field(repr=False)
     _whose: Recipient = attrs.field(repr=False)
+    _room: RoomName | None = attrs.field(default=None, repr=False)
 
     @property
     def _place(self) -> ChatId:
@@ -280,7 +288,8 @@ class RoomRef:
         """Tell the place something: whoever there takes `triobot.filters.signal` of its class gets it.
 
         It is durable when this returns, and comes in order with the place's events. When nobody takes it now
-        it waits for a conversation that does.
+        it waits for a conversation that does; in a room it waits while the room's coroutine runs, and begins
+        it or is dropped else, see `Router.room`.
 
         Args:
             value: a frozen attrs class's, by preference; anything that can be recorded, but None.
@@ -289,12 +298,35 @@ class RoomRef:
 
         Raises:
             UnrecordableError: the value can't be recorded.
-            LocalProtocolError: a chat that is not named by its id.
+            LocalProtocolError: a chat that is not named by its id; or a person's data, which hear nothing.
             StoreFullError: too many wait in this place; nothing was stored.
 
         Cancellation: *ambiguous*; with a `key` it may simply be repeated.
         """
-        await self._door.signal(self._place, value, key)
+        place = self._place
+        if not hears(place):
+            raise LocalProtocolError("person", "keeps data, and hears nothing: tell a chat or a room")
+        await self._door.signal(place, value, key, self._room)
+
+
+def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int, who: str) -> RoomRef:
+    """Return the room of the kind that this function was declared as, with this key.
+
+    Args:
+        who: names what the function was given to, with the author's line.
+
+    Raises:
+        ConfigError: it is no room's, or the key is none.
+    """
+    route = table.route_of(fn, None, who, room=True)
+    name = str(key) if type(key) is int else key
+    with suppress(LocalProtocolError):
+        name = check_text("key", name, empty=True)
+        if len(name) <= LONGEST_ROOM_KEY and "\0" not in name:
+            return RoomRef(door, room_place(route.first_name, name), (route.first_name, name))
+    raise ConfigError(
+        f"{who} takes a room's key: a text of at most {LONGEST_ROOM_KEY} characters, or a whole number"
+    )
 
 
 @final

@@ -26,7 +26,7 @@ from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Store, Urge
 from ...wire.events import Press
 from ...wire.ids import ChatId, Recipient
 from ...wire.operations import Operation
-from ..chat import Chat
+from ..chat import handle_of
 from ..codec import CODEC, leaves
 from ..conversation import Conversation
 from ..data import Keeping, Speech
@@ -245,7 +245,7 @@ class Rerun(Host):
         code_tasks[task] = there.branch
         try:
             try:
-                self._end = await self._leash.run(there.go_over(Chat(there)))
+                self._end = await self._leash.run(there.go_over(handle_of(there)))
             finally:
                 del code_tasks[task]
                 there.went_over()

@@ -31,6 +31,7 @@ from typing import Any, Final, TypeVar, cast, final
 import trio
 
 from ...journals import ConversationRow, TakeInHand
+from ...rooms import is_chat, told
 from ...seams import WORK_SLOTS, Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
@@ -258,13 +259,13 @@ class Care(trio.abc.Instrument):
         if times < CRASHES:
             return [PutSetting(_ROUTING, f"{seq} {times}")]
         text = (
-            f"event {row.seq} of chat {row.chat_id} was put away, since the program died each time its "
+            f"event {row.seq} of {told(row.chat_id)} was put away, since the program died each time its "
             "filters looked at it: one of them doesn't return"
         )
         log.error("%s", text)
         self._services.raise_alarm(Alarm("crash_loop", str(row.seq), text))
         kept = of_authors(await self._services.store.data(row.chat_id))
-        if said := words_for(self._services.texts, kept).apology:
+        if (said := words_for(self._services.texts, kept).apology) and is_chat(row.chat_id):
             self._tidying.tidy(row.chat_id, SendMessage(row.chat_id, said))
         raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
         return [raw, Consume((row.seq,)), PutSetting(_ROUTING, "")]

@@ -20,13 +20,14 @@ import trio
 
 from ...errors import RecordError, UnreadableRecordError
 from ...journals import ConversationRow, EndConversation, Journal, ParkConversation
+from ...rooms import is_chat, told
 from ...seams import Alarm, InboxRow, Store, Write
 from ...values import decode_value
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
-from ..doors.calls import CALL, SIGNAL, Call, Halt, Order, stored_event
+from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting, is_payment
@@ -181,7 +182,7 @@ def _place(life: ChatLife, there: Conversation) -> None:
 
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
     """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
-    said = life.kept.texts.restarted if row.kind != "aside" else ""
+    said = life.kept.texts.restarted if row.kind != "aside" and is_chat(life.chat_id) else ""
     told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
     life.work.commits.add([EndConversation(row.lease, row.id, services.clock.now()), *told])
     abandon(life.work, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
@@ -219,7 +220,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
     life, stored = there.life, there.stored
     life.work.count("parked")
-    log.error("conversation %s of chat %s is parked: %s", there.route.name, life.chat_id, because)
+    log.error("conversation %s of %s is parked: %s", there.route.name, told(life.chat_id), because)
     todo = "deploy code that can go on with it, or end it"
     if there.writer is not None and there.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"
@@ -236,7 +237,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     elif there.writer is None or not there.writer.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None
-    if (said := life.kept.texts.parked) and new and not there.beside:
+    if (said := life.kept.texts.parked) and new and not there.beside and is_chat(life.chat_id):
         writes += [*life.shared.tidying.tell(life.chat_id, there.seq, said), life.regretted()]
     life.work.commits.add(writes)
 
@@ -427,16 +428,18 @@ class CatchingUp:
 
 def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
     """Deal with such a row."""
-    if row.content_type in (SIGNAL, CALL):
+    if row.content_type in (SIGNAL, ROOM_SIGNAL, CALL):
         # It is what another version of the bot understands: it waits in the inbox for that.
         work.count("unknown_signal")
         what = "a call" if row.content_type == CALL else "a signal"
         try:
             asked = decode_value(row.body.decode())
             why = f"the bot has no route {asked.name!r}" if isinstance(asked, Call | Halt) else "it is none"
+            if row.content_type == ROOM_SIGNAL:
+                why = f"the bot has no room {cast('tuple[str, str, object]', asked)[0]!r}"
         except (RecordError, UnicodeDecodeError) as error:
             why = error.what if isinstance(error, UnreadableRecordError) else "it is no record"
-        text = f"{what} in chat {row.chat_id} can't be read, and waits in the inbox ({row.seq}): {why}"
+        text = f"{what} in {told(row.chat_id)} can't be read, and waits in the inbox ({row.seq}): {why}"
         log.warning("%s", text)
         services.raise_alarm(Alarm("signal_unreadable", what, text))
     else:

@@ -32,6 +32,9 @@ class RouteKind(Enum):
     ASIDE = "aside"
     """Runs beside it and leaves it alone."""
 
+    ROOM = "room"
+    """Runs in rooms of its own, in no chat."""
+
 
 class Per(Enum):
     """Whose a conversation is."""
@@ -114,12 +117,19 @@ class Route:
 @final
 @attrs.frozen
 class Table:
-    """All routes, by kind, in the order in which they are tried."""
+    """All routes, by kind, in the order in which they are tried.
+
+    Attributes:
+        rooms: those that run in no chat, and are tried by the signals to their own rooms only.
+        of_room: it is that of a room, where a signal that nothing takes is dropped.
+    """
 
     ignored: Sequence[Filter[object]]
     interrupts: Sequence[Route]
     asides: Sequence[Route]
     conversations: Sequence[Route]
+    rooms: Sequence[Route] = ()
+    of_room: bool = False
 
     @classmethod
     def of(
@@ -141,20 +151,31 @@ class Table:
         conversations = sorted(
             those(RouteKind.CONVERSATION), key=lambda route: (route.bare, _takes_all(route))
         )
-        table = cls(tuple(ignored), those(RouteKind.INTERRUPT), those(RouteKind.ASIDE), tuple(conversations))
+        table = cls(
+            tuple(ignored),
+            those(RouteKind.INTERRUPT),
+            those(RouteKind.ASIDE),
+            tuple(conversations),
+            those(RouteKind.ROOM),
+        )
         _check_bare(conversations)
         _check_reachable(table)
         return table
 
     @property
     def routes(self) -> Sequence[Route]:
-        """Return all routes, in the order in which they are tried."""
-        return (*self.interrupts, *self.asides, *self.conversations)
+        """Return all routes, in the order in which they are tried; rooms last."""
+        return (*self.interrupts, *self.asides, *self.conversations, *self.rooms)
 
     @property
     def per_sender(self) -> bool:
         """Return whether members of a group may have conversations of their own."""
         return any(route.per is Per.SENDER for route in self.conversations)
+
+    def in_room(self, name: str | None) -> Table:
+        """Return what may begin in a room of this name: its own route, or nothing."""
+        own = tuple(route for route in self.rooms if name in route.names)
+        return Table((), (), (), own, of_room=True)
 
     def named(self, name: str) -> Route | None:
         """Return the route that has this name, or had it.
@@ -167,26 +188,40 @@ class Table:
         by_function = [route for route in routes if route.function == name]
         return by_function[0] if len(by_function) == 1 else None
 
-    def route_of(self, handler: Callable[..., object], args: Sequence[object] | None, who: str) -> Route:
+    def route_of(
+        self, handler: Callable[..., object], args: Sequence[object] | None, who: str, *, room: bool = False
+    ) -> Route:
         """Return the route that this function was declared as.
 
         Args:
             args: what it is to get besides the chat; None if it is not to be called.
             who: names what it was given to, with the author's line.
+            room: it is to be a room's; otherwise it must not be.
 
         Raises:
-            ConfigError: it is no route, or doesn't take these arguments.
+            ConfigError: it is no route, or one of the other sort, or doesn't take these arguments.
         """
         for route in self.routes:
             if route.handler is handler:
+                if (route.kind is RouteKind.ROOM) is not room:
+                    raise ConfigError(_not_of_sort(route, who, room=room))
                 if args is not None:
                     check_arguments(handler, args, f"{who}: the arguments don't fit")
                 return route
         name = route_name(handler) if callable(handler) else type(handler).__name__  # type: ignore[redundant-expr]
+        sort, decorator = ("room", "@bot.room") if room else ("route", "@bot.aside, or another decorator")
         raise ConfigError(
-            f"{who} takes a route, and {name} is none; decorate it with @bot.aside, or another decorator of "
-            "the bot that runs"
+            f"{who} takes a {sort}, and {name} is none; decorate it with {decorator} of the bot that runs"
         )
+
+
+def _not_of_sort(route: Route, who: str, *, room: bool) -> str:
+    if room:
+        return f"{who} takes a room, and {route.name} is @{route.kind.value}: it runs in chats"
+    return (
+        f"{who} takes a route of chats, and {route.name} is a room, which begins by what it is told: "
+        f"await chat.to({route.function.rpartition('.')[2]}, key).signal(...)"
+    )
 
 
 def route_name(handler: Callable[..., object]) -> str:
@@ -341,7 +376,7 @@ def _check_reachable(table: Table) -> None:
     before: list[tuple[Same, str]] = [
         (taken.same, f"ignore({taken.name})") for taken in table.ignored if taken.same is not None
     ]
-    for route in table.routes:
+    for route in (*table.interrupts, *table.asides, *table.conversations):
         same, named = route.filter.same, f"@{route.kind.value} {route.name} ({route.line})"
         paid = same is not None and same.word == "paid"
         if paid and route.kind is not RouteKind.ASIDE:

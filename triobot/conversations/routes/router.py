@@ -50,6 +50,7 @@ P = ParamSpec("P")
 
 Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
 Around: TypeAlias = "Callable[[Room[object], Callable[[], Awaitable[None]]], Awaitable[None]]"
+RoomHandler: TypeAlias = "Callable[[Room[E]], Awaitable[None]]"
 PerName: TypeAlias = Literal["chat", "sender"]
 
 
@@ -101,6 +102,26 @@ class Declaration(Generic[E_co]):
     ) -> Handler[E_co, P] | Handler[object, P]:
         self._router._add(  # pyright: ignore[reportPrivateUsage]
             self._kind, handler, self._filter, self._options
+        )
+        return handler
+
+
+@final
+class RoomDeclaration(Generic[E_co]):
+    """A decorator for a coroutine function that takes a `Room` of the filter's type; gives it back."""
+
+    def __init__(self, router: Router, taken: Filter[E_co], options: _Options) -> None:
+        self._router, self._filter, self._options = router, taken, options
+
+    @overload
+    def __call__(self, handler: RoomHandler[object], /) -> RoomHandler[object]: ...
+    @overload
+    def __call__(self, handler: RoomHandler[E_co], /) -> RoomHandler[E_co]: ...
+    def __call__(
+        self, handler: RoomHandler[E_co] | RoomHandler[object], /
+    ) -> RoomHandler[E_co] | RoomHandler[object]:
+        self._router._add(  # pyright: ignore[reportPrivateUsage]
+            RouteKind.ROOM, handler, self._filter, self._options
         )
         return handler
 
@@ -264,8 +285,53 @@ class Router:
         self._add(RouteKind.ASIDE, taken, _ONLY_BY_CODE, attrs.evolve(options, bare=True))
         return taken
 
+    def room(
+        self,
+        taken: Filter[E],
+        /,
+        *,
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+    ) -> RoomDeclaration[E]:
+        """Declare a kind of room: code that decides, waits and keeps time for several chats, and is none.
+
+        There are as many rooms of the kind as there are keys: `Room.to` and `Bot.to` name one. In each, the
+        function begins with the first signal that the filter takes, as `Room.event`, and runs once at a time;
+        when it has ended, the next such signal begins it anew. Signals that come meanwhile wait for its
+        `Room.receive`. What is left at its end and doesn't begin it is dropped and counted, as is what comes
+        while it doesn't run: so what was said to one match never reaches the next.
+
+        A room's data outlive its coroutine. It may last for years; like every conversation it survives the
+        process, and is parked where its code and its journal part: then its signals wait.
+
+        Args:
+            taken: made of `triobot.filters.signal`; no chat's events come here, nor is the router's ``when``
+                asked.
+            name, formerly, version: as for `conversation`; which room a key stands for follows from the
+                oldest of its names, so that of a function without ``name=`` is its module and function.
+
+        Raises:
+            ConfigError: the filter takes no signals.
+
+        Examples:
+            >>> @bot.room(signal(Wants))
+            ... async def lobby(room: Room[Wants]) -> None:
+            ...     one = room.event
+            ...     two = await room.receive(signal(Wants).where(lambda other: other.chat != one.chat))
+            ...     for player in (one, two):
+            ...         await room.to(player.chat).send("You have an opponent.")
+        """
+        check_filter(taken, "@room")
+        if not taken.signals:
+            raise ConfigError(
+                f"@room takes signals, and {taken.name} takes none; say which one begins it, as in "
+                "@bot.room(signal(Begin))"
+            )
+        return RoomDeclaration(self, taken, _Options.of(name, formerly, version, durable=True))
+
     def around(self, hook: Around, /) -> Around:
-        """Declare what is around every conversation, interrupt and aside of this router.
+        """Declare what is around every conversation, interrupt, aside and room of this router.
 
         The hook is the outer part of each route's coroutine: ``await call()`` runs what is within, to its
         end, over restarts. A hook that doesn't call declines: the route's function doesn't run, and the
@@ -329,14 +395,14 @@ class Router:
             raise ConfigError("include() takes another Router")
         for route in router._routes:
             check_new(route, self._routes)
-            behind = attrs.evolve(route, filter=self._behind(route.filter))
-            self._routes.append(behind.within(router._hooks))
+            taken = route.filter if route.kind is RouteKind.ROOM else self._behind(route.filter)
+            self._routes.append(attrs.evolve(route, filter=taken).within(router._hooks))
         self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
     def _add(
         self,
         kind: RouteKind,
-        handler: Handler[E, P] | Handler[object, P],
+        handler: Handler[E, P] | Handler[object, P] | RoomHandler[E] | RoomHandler[object],
         taken: Filter[E],
         options: _Options,
     ) -> None:
@@ -345,14 +411,15 @@ class Router:
         refuse_uncalled(handler, f"@{kind.value}")
         function = route_name(handler)
         only_code = kind is RouteKind.ASIDE and options.bare
+        takes = "one argument, the room" if kind is RouteKind.ROOM else "one argument, the chat"
         check_arguments(
             handler,
             None if only_code else (),
-            f"@{kind.value} decorates a function of {'a chat' if only_code else 'one argument, the chat'}",
+            f"@{kind.value} decorates a function of {'a chat' if only_code else takes}",
         )
         check_async(handler, f"@{kind.value} decorates")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
-        behind = self._behind(taken)
+        behind = taken if kind is RouteKind.ROOM else self._behind(taken)
         route = Route(
             kind,
             handler,

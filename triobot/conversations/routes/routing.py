@@ -42,6 +42,8 @@ from ..doors.calls import Call, Halt, Order, Place, asked_of, is_signal
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, is_payment
 
+UNHEARD: Final = "signal_dropped"
+"""As what a signal counts that has come to a room and begins nothing there."""
 KIND: Final = "receive"
 """As what a wait is recorded."""
 
@@ -501,7 +503,7 @@ def _conversation(case: Case) -> Decision | None:
 
 def _nobody(case: Case) -> Decision | None:
     if is_signal(case.event):
-        return Queue()
+        return Drop(UNHEARD) if case.table.of_room else Queue()
     return Expire() if isinstance(case.event, Press) else Drop("nobody")
 
 

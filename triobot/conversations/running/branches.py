@@ -6,14 +6,24 @@ door that is not for conversations can tell, and name the line.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from enum import Enum
-from typing import Final, final
+from typing import Final, cast, final
+from uuid import UUID
 
 import attrs
 import trio
 
 from ...errors import ForeignTaskError
+from ...wire.operations import Operation, SendMessage
+from ..inspection.closed import Closed
 from .lines import calling_line
+
+# What is nothing but its value. All else may be a handle on the world, which a step may well be given.
+_NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
+_PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
 
 
 class OperationKind(Enum):
@@ -73,3 +83,35 @@ def refuse_conversations(what: str, instead: str) -> None:
         return
     if branch is not None and not branch.in_step:
         raise ForeignTaskError(f"{calling_line()}: {what} inside a conversation; use {instead}")
+
+
+# --- what tells a reworded operation from the recorded one, without its words
+
+
+def fingerprint(operation: Operation[object]) -> str:
+    """Return a digest of what is sent."""
+    if (
+        type(operation) is SendMessage
+        and type(operation.content) is str
+        and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
+    ):
+        # As below, for most of all.
+        chat_id, content = operation.chat_id, operation.content
+        return _digest(f"{{'chat_id': {chat_id!r}, 'content': {content!r}, {_NO_MARKUP}}}")
+    return _digest(repr(attrs.asdict(cast("attrs.AttrsInstance", operation))))
+
+
+def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
+    """Return the name of what a step calls, and a digest of those arguments that are plain values.
+
+    What a resource gives that isn't open can't be told, and is left out.
+    """
+    name = "" if isinstance(fn, Closed) else getattr(fn, "__qualname__", type(fn).__name__)
+    plain = [(number, arg) for number, arg in enumerate(args) if type(arg) in _PLAIN]
+    if not plain or any(isinstance(arg, Closed) for arg in args):
+        return f"{name}"
+    return f"{name} {_digest(repr(plain))}"
+
+
+def _digest(shown: str) -> str:
+    return hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=8).hexdigest()

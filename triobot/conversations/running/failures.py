@@ -25,6 +25,7 @@ from ...errors import (
     RecordError,
 )
 from ...money import PaymentGoods
+from ...rooms import is_chat, told
 from ...seams import Alarm, RaiseAlarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
@@ -118,8 +119,8 @@ def report(
     Args:
         gives: what becomes of the payment for which it is the aside.
     """
-    errors = list(leaves(failure))
-    then = "users are told to start again"
+    errors, place = list(leaves(failure)), told(chat_id)
+    then = "users are told to start again" if is_chat(chat_id) else "the next signal may begin it again"
     if gives == "given":
         then = "what was paid for has been given"
     elif gives is not None:
@@ -128,10 +129,10 @@ def report(
         _with_causes(error)
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
-        told = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
-        failed = f"{type(error).__name__} at {line}{told}"
+        words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
+        failed = f"{type(error).__name__} at {line}{words}"
         shown = error if tracebacks else None
-        about = f"{name} (reference {reference}) of chat {chat_id}"
+        about = f"{name} (reference {reference}) of {place}"
         log.error("conversation %s failed: %s", about, failed, exc_info=shown)
         text = f"conversation {name} failed with {failed}; {then} (reference {reference})"
         raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
@@ -170,5 +171,5 @@ def report_filter(
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
     failed = f"{type(error).__name__} at {failing_line(error.__traceback__)}"
     shown = error if tracebacks else None
-    log.error("filter %s failed on an event of chat %s: %s", name, chat_id, failed, exc_info=shown)
+    log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
     on_failure(error, name, chat_id, "")

@@ -1,0 +1,59 @@
+"""Rooms of which this program knows nothing, or nothing any more."""
+
+from __future__ import annotations
+
+import attrs
+from doubles import FakeStore
+from town import Town, open_town
+
+from triobot.conversations.chat import Room
+from triobot.conversations.routes.filters import nothing, signal
+from triobot.conversations.routes.router import Router
+from triobot.rooms import room_place
+
+
+@attrs.frozen
+class Go:
+    n: int
+
+
+def with_a_room(name: str, heard: list[int], *formerly: str) -> Router:
+    router = Router()
+
+    @router.room(signal(Go), name=name, formerly=formerly)
+    async def counts(room: Room[Go]) -> None:
+        heard.append(room.event.n)
+
+    return router
+
+
+async def tell(town: Town, name: str, n: int) -> None:
+    await town.dispatcher.elsewhere.signal(room_place(name, "k"), Go(n), None, (name, "k"))
+    await town.rest()
+
+
+async def test_what_is_told_to_a_room_that_no_code_knows_waits_for_that(autojump_clock: object) -> None:
+    store, heard = FakeStore(), list[int]()
+    async with open_town(with_a_room("another", heard), store=store) as town:
+        await tell(town, "old", 1)
+        assert [alarm.kind for alarm in town.alarms] == ["signal_unreadable"]
+        assert "the bot has no room 'old'" in town.alarms[0].text
+    assert heard == []
+    async with open_town(with_a_room("new", heard, "old"), store=store) as town:
+        await town.rest()
+        assert heard == [1]
+        await tell(town, "old", 2)
+    assert heard == [1, 2]
+
+
+async def test_a_router_may_have_rooms_only_and_its_own_filter_is_not_asked(autojump_clock: object) -> None:
+    heard, router, inner = list[int](), Router(when=nothing()), Router(when=nothing())
+
+    @inner.room(signal(Go), name="r")
+    async def counts(room: Room[Go]) -> None:
+        heard.append(room.event.n)
+
+    router.include(inner)
+    async with open_town(router) as town:
+        await tell(town, "r", 3)
+    assert heard == [3]
