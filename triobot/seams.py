@@ -655,6 +655,10 @@ class Store(Protocol):
         """Read the chat's conversations that have not ended, oldest first."""
         ...
 
+    async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        """Read the chat's conversations that crashed and are kept, oldest first."""
+        ...
+
     async def journal(self, conversation: ConversationId) -> Journal | None:
         """Read everything of one conversation, ended and kept ones too; None if there is none."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ def test_an_operator_lists_looks_and_stops(triobot: Command, stored: None) -> No
     listed = triobot("broadcast", "list", "--bot", "hello:bot")
     line = "news: sending, 2 of 2,000 (0 %), 1 sent, 1 gone, 0 failed, 0 unknown\n"
     assert (listed.code, listed.out) == (0, line)
+    (told,) = map(json.loads, triobot("broadcast", "list", "--bot", "hello:bot", "--json").out.splitlines())
+    assert (told["key"], told["total"], told["sent"]) == ("news", 2000, 1)
+    (status,) = map(
+        json.loads, triobot("broadcast", "status", "news", "--bot", "hello:bot", "--json").out.splitlines()
+    )
+    assert status["state"] == "sending"
     assert triobot("broadcast", "status", "news", "--bot", "hello:bot").out == line
     assert triobot("broadcast", "status", "olds", "--bot", "hello:bot").out == "olds: never started\n"
     assert triobot("broadcast", "stop", "news", "--bot", "hello:bot").out == "It tells nobody more.\n"

@@ -208,3 +208,32 @@ def test_no_setting_of_ours_reaches_the_bot() -> None:
 def test_the_files_beside_a_bot_are_watched(tmp_path: Path) -> None:
     assert folder_of(f"{tmp_path}/shop.py:bot") == tmp_path
     assert folder_of("shop:bot") == Path.cwd()
+
+
+@pytest.mark.processes
+async def test_a_crash_is_looked_at_while_the_bot_runs_and_after_it(tmp_path: Path) -> None:
+    """In a terminal of its own, without a token, as the command says at its start."""
+    (tmp_path / "bot.py").write_text(BOT.replace("Hello, {name}.", "Hello, {name.nothing}."))
+    look = [sys.executable, "-m", "triobot", "replay"]
+
+    async def replayed(chat: int) -> subprocess.CompletedProcess[str]:
+        command = [*look, str(chat), "bot.py:bot", "--store", "sqlite:dev.db"]
+        run = partial(subprocess.run, cwd=tmp_path, env=child_environment(), capture_output=True, text=True)
+        return await trio.to_thread.run_sync(partial(run, command))
+
+    async with developing(tmp_path, "--store", "sqlite:dev.db") as dev:
+        sara = await dev.app.user("Lena")
+        await sara.joins()
+        await sara.sees("Your name?", within=PATIENCE)
+        waiting = await replayed(sara.chat_id)
+        assert "it waits in receive" in waiting.stdout, waiting.stderr
+        await sara.says("Lena")
+        await dev.wait_log("AttributeError")
+        with trio.fail_after(PATIENCE):
+            while "it failed" not in (crashed := await replayed(sara.chat_id)).stdout:
+                await trio.sleep(0.05)
+        await dev.ends()
+    assert "it failed with AttributeError at " in crashed.stdout
+    assert "bot.py:9" in crashed.stdout
+    after = await replayed(sara.chat_id)
+    assert (after.returncode, after.stdout) == (0, crashed.stdout)

@@ -115,7 +115,17 @@ def test_journals_are_listed_shown_and_exported(command: Command) -> None:
     assert len(command("journal", "list", "--chat", "7").out.splitlines()) == 1
 
     shown = command("journal", "show", "1")
-    assert RECORD in shown.out
+    assert shown.out.splitlines()[-1].split() == [
+        "0",
+        "1970-01-01",
+        "00:00:00.007Z",
+        "Done",
+        "3",
+        "receive",
+        "None",
+        "(event",
+        "41)",
+    ]
     exported = [json.loads(line) for line in command("journal", "export", "1").out.splitlines()]
     assert exported[1] == {"n": 0, "record": RECORD}
     redacted = command("journal", "export", "1", "--redact").out
@@ -154,7 +164,7 @@ def test_what_has_just_begun_is_a_conversation_for_operators(command: Command, t
 
     for listed, shown, good, bad, replayed in (trio.run(main), [look() for look in looks]):
         assert "1  chat 7  conversation test_cli_operator.starter  at work  records 1" in listed.out
-        assert '["S",' in shown.out
+        assert "Start      test_cli_operator.starter  Message(content='hi')" in shown.out
         assert (good.code, good.out) == (0, "1 conversations: 1 go on, 0 would be parked\n")
         assert bad.code == 1
         assert "1 would be parked" in bad.out

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+from typing import Any
 
 import attrs
 import pytest
@@ -132,3 +134,21 @@ def test_beside_a_running_bot(command: Command) -> None:
     assert f"{REF}  verified" in seen[0]
     assert "resolved" in seen[1]
     assert "no alarm is open" in seen[2]
+
+
+def test_programs_read_json(command: Command) -> None:
+    trio.run(keep_two)
+
+    def told(*arguments: str) -> list[Any]:
+        return [json.loads(line) for line in command("payments", *arguments, "--json").out.splitlines()]
+
+    assert [one["ref"] for one in told("list")] == [one["ref"] for one in told("export")]
+    assert {one["state"] for one in told("list", "--state", "mismatch")} == {"mismatch"}
+    (shown,) = told("show", REF)
+    assert (shown["payment"]["id"], len(shown["history"])) == (REF, 1)
+    assert [alarm["kind"] for alarm in told("alarms")] == ["amount_mismatch"]
+    (counts,) = told("counts")
+    assert counts["counts"]["mismatch"] == 1
+    assert isinstance(told("totals"), list)
+    (settled,) = told("settle", REF)
+    assert settled["payment"]["ref"] == REF

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -116,6 +118,116 @@ def test_a_hook_without_operations_parks_nobody(triobot: Command, write: Callabl
     assert "1 conversations: 1 go on, 0 would be parked" in ended.out
 
 
+CRASHES = """
+    name = await chat.ask("Name?")
+    await chat.send("Street?")
+    await price(name)
+"""
+PRICE = """\
+
+
+async def price(name: str) -> int:
+    prices = {"Ali": 1}
+    return prices[name]
+"""
+
+
+def test_a_crashed_conversation_is_shown_where_it_failed(
+    triobot: Command, write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line and the way there; its words and variables on demand; the debugger where it failed."""
+    live(target := write(CRASHES + PRICE))
+    shown = triobot("replay", "7", target)
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("it failed with KeyError at ")
+    assert lines[0].endswith("ordering.py:19")
+    assert [line.partition("ordering.py:")[2] for line in lines[1:]] == [
+        "14 in order: await price(name)",
+        "19 in price: return prices[name]",
+    ]
+    assert "Sara" not in shown.out
+
+    with_locals = triobot("replay", "7", target, "--locals")
+    assert "KeyError: 'Sara'" in with_locals.out
+    assert "prices = {'Ali': 1}" in with_locals.out
+    assert "name = 'Sara'" in with_locals.out
+
+    seen: list[Any] = []
+    monkeypatch.setattr(replay_command.pdb, "post_mortem", seen.append)
+    triobot("replay", "7", target, "--pdb")
+    (traceback,) = seen
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    assert traceback.tb_frame.f_locals["prices"] == {"Ali": 1}
+
+    (told,) = [json.loads(line) for line in triobot("replay", "7", target, "--json").out.splitlines()]
+    assert told["ending"] == "it failed with KeyError"
+    assert [at["line"] for at in told["failures"][0]["positions"]] == [14, 19]
+    assert "text" not in told["failures"][0]
+    assert "Sara" not in json.dumps(told)
+
+    mended = triobot("replay", "7", write(CRASHES.replace("await price(name)", "await chat.ask('Floor?')")))
+    assert mended.code == 1
+    assert "when it ran, it failed with" in mended.out
+
+
+def test_a_live_conversation_comes_before_those_that_crashed(
+    triobot: Command, write: Callable[[str], str]
+) -> None:
+    live(target := write(CRASHES + PRICE))
+    # It begins anew with what was said last.
+    write(ASKS)
+
+    async def begin() -> None:
+        bot = load_bot(target)
+        async with bot.running() as intake:
+            await say(intake, 7, "again")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+
+    trio.run(begin)
+    stands = triobot("replay", "7", target)
+    assert "it waits in receive" in stands.out
+    assert "since they crashed: 1" in stands.err
+    crashed = triobot("replay", "7", target, "--conversation", "1")
+    assert "it failed" in crashed.out or "DIVERGES" in crashed.out
+    listed = triobot("journal", "list", "--chat", "7", "--bot", target, "--json").out.splitlines()
+    assert [json.loads(line)["error"] is None for line in listed] == [False, True]
+
+
+def test_a_journal_is_a_table(triobot: Command, write: Callable[[str], str]) -> None:
+    live(target := write(ASKS))
+    rows = triobot("journal", "show", "1", "--bot", target).out.splitlines()
+    head = next(n for n, row in enumerate(rows) if row.startswith("n "))
+    assert rows[head].split() == ["n", "when", "what", "id", "kind", "value"]
+    assert "Start" in rows[head + 1]
+    received = next(row for row in rows if " receive " in row)
+    assert "'Sara'" in received
+    (row, *records) = map(
+        json.loads, triobot("journal", "show", "1", "--bot", target, "--json").out.splitlines()
+    )
+    assert row["conversation"] == 1
+    assert records[0]["n"] == 0
+
+
+def test_reading_takes_no_token(
+    triobot: Command, write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may read the store may see what is in it: it need not be a bot's that runs here."""
+    target = write(ASKS)
+    live(target)
+    Path("tokenless.py").write_text(Path("ordering.py").read_text().replace("make_bot(chats, ", "Bot("))
+    Path("tokenless.py").write_text(
+        Path("tokenless.py").read_text().replace("import Chat, Room", "import Bot, Chat, Room")
+    )
+    for command in (("journal", "list"), ("journal", "show", "1"), ("journal", "export", "1")):
+        ended = triobot(*command, "--bot", "tokenless.py:bot")
+        assert ended.code == 0, ended.err
+    refused = triobot("journal", "end", "1", "--bot", "tokenless.py:bot")
+    assert refused.code == 1
+    assert "token" in refused.err
+
+
 def test_it_stops_before_an_operation(triobot: Command, write: Callable[[str], str]) -> None:
     """Where that has begun, and has no outcome."""
     live(target := write(ASKS))
@@ -162,6 +274,8 @@ def test_code_that_goes_on(triobot: Command, write: Callable[[str], str]) -> Non
     ended = triobot("journal", "check", target)
     assert ended.code == 0, ended.err
     assert "1 conversations: 1 go on, 0 would be parked, 1 with other words" in ended.out
+    (told,) = map(json.loads, triobot("journal", "check", target, "--json").out.splitlines())
+    assert told == {"total": 1, "checked": 1, "parked": 0, "reworded": 1}
 
 
 def test_code_that_parks(triobot: Command, write: Callable[[str], str]) -> None:

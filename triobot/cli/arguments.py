@@ -46,3 +46,8 @@ def mode(text: str) -> int:
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise argparse.ArgumentTypeError("must be a mode in octal, such as 660")
     return int(text[-3:], 8)
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "JSON, an object a line, for programs") -> None:
+    """Add the option that has a command print what it knows, as programs read it."""
+    parser.add_argument("--json", action="store_true", help=what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, cast
@@ -15,6 +16,7 @@ from ..operator.requests import AboutBroadcasts, Told
 from ..seams import BroadcastStatus
 from ..settings import Settings
 from ..wire.rules import JsonValue
+from .arguments import add_json
 from .consulting import add_bot_options, ask_bot, settings_of
 from .terminal import progress_line
 
@@ -40,6 +42,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument("action", choices=["list", "status", "stop"], help="what to do")
     parser.add_argument("key", metavar="KEY", nargs="?", help="the broadcast, for status and stop")
+    add_json(parser)
     add_bot_options(parser)
 
 
@@ -47,10 +50,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Do what was asked."""
     if (arguments.key is None) != (arguments.action == "list"):
         raise ConfigError("`status` and `stop` take the key of a broadcast, and `list` takes none")
-    trio.run(_run, settings_of(arguments), arguments.action, arguments.key)
+    trio.run(_run, settings_of(arguments), arguments)
 
 
-async def _run(settings: Settings, action: str, key: str | None) -> None:
+async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
     running = False
 
     async def ask(question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
@@ -65,11 +68,17 @@ async def _run(settings: Settings, action: str, key: str | None) -> None:
         return lines[0]
 
     # Only a bot that runs gets on with it: a store at rest needn't be watched.
-    await converse(ask, action, key, live=lambda: running)
+    action, key, as_json = arguments.action, arguments.key, arguments.json
+    await converse(ask, action, key, live=lambda: running, as_json=as_json)
 
 
-async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[], bool]) -> None:
+async def converse(
+    ask: Ask, action: str, key: str | None, *, live: Callable[[], bool], as_json: bool = False
+) -> None:
     """Ask, and print the answer; while it is `live`, watch a broadcast in a terminal until it is over.
+
+    Args:
+        as_json: print it as it came, and don't watch.
 
     Raises:
         ConfigError: the question was refused.
@@ -78,15 +87,22 @@ async def converse(ask: Ask, action: str, key: str | None, *, live: Callable[[],
     if action == "list":
         answered = _checked(await ask({"ask": "broadcast.list"}))
         for one in cast("list[dict[str, JsonValue]]", answered["broadcasts"]):
-            print(progress_line(str(one["key"]), status_of(one), bar=at_terminal))
+            line = progress_line(str(one["key"]), status_of(one), bar=at_terminal)
+            print(json.dumps(one) if as_json else line)
         return
     assert key is not None
     if action == "stop":
         stopped = _checked(await ask({"ask": "broadcast.stop", "key": key}))["stopped"]
+        if as_json:
+            print(json.dumps({"key": key, "stopped": stopped}))
+            return
         print("It tells nobody more." if stopped else "There was nothing to stop.")
         return
     while True:
         answered = _checked(await ask({"ask": "broadcast.status", "key": key}))
+        if as_json:
+            print(json.dumps(answered["broadcast"]))
+            return
         status = status_of(cast("dict[str, JsonValue]", answered["broadcast"]))
         line = progress_line(key, status, bar=at_terminal)
         followed = live() and at_terminal

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import trio
@@ -18,11 +18,14 @@ from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, socket_path
-from ..operator.requests import Request, Status, Told
+from ..operator.requests import ListJournals, ReadJournals, ReadKept, Request, ShowJournal, Status, Told
 from ..runtime import api_of
 from ..settings import Settings, read_environment
 from ..store import Stamp, open_store
 from .loading import load_bot
+
+_READS: Final = (ListJournals, ShowJournal, ReadJournals, ReadKept)
+"""Requests that change nothing: whoever may read the file gets an answer, whosever the store is."""
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
 """Carries a question to the running bot, or to the store itself."""
@@ -99,14 +102,15 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     place = socket_path(settings.store)
     if place is not None and await ask(place, request, tell):
         return True
-    async with _own_api(settings) as api:
+    stamp = None if isinstance(request, _READS) else stamp_of(settings)
+    async with _own_api(settings, stamp) as api:
         await api.answer(request, tell)
     return False
 
 
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
-    """Ask many questions: of the running bot, else of the store itself, which is opened once.
+    """Ask many questions: of the running bot, else of the store itself, which is opened once, to be read.
 
     Raises: as `consult`; also what it yields does.
     """
@@ -123,18 +127,18 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
 
         yield ask_running
         return
-    async with _own_api(settings) as api:
+    async with _own_api(settings, None) as api:
         yield api.answer
 
 
 @asynccontextmanager
-async def _own_api(settings: Settings) -> AsyncGenerator[OperatorApi]:
+async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
     file, place = store_file(settings), socket_path(settings.store)
     if not await trio.Path(file).is_file():
         raise ConfigError(f"there is no store at {file}")
     clock = SystemClock()
     try:
-        async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
+        async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
             yield api_of(store, clock)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
@@ -145,6 +149,13 @@ def instant(at: object) -> str:
     if not isinstance(at, int):
         return "-"
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def moment(at: object) -> str:
+    """Write a time of the store's to the millisecond: of one turn and the next there may be few between."""
+    if not isinstance(at, int):
+        return "-"
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{at % 1000:03}Z"
 
 
 def span(milliseconds: int) -> str:

@@ -136,7 +136,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
-            _greet(arguments, platform)
+            _greet(arguments, platform, store)
             async with trio.open_nursery() as bots:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
@@ -181,9 +181,11 @@ def _populate(platform: Emulator) -> None:
         platform.world.add_user(name, irr=_WALLET, coin=_COINS)
 
 
-def _greet(arguments: argparse.Namespace, platform: Emulator) -> None:
+def _greet(arguments: argparse.Namespace, platform: Emulator, store: str) -> None:
     print(f"\n  {harmless(arguments.bot)} is on a platform of its own. Be its users at\n")
     print(f"    {platform.page_address}\n")
+    print("  Where a conversation stands, or why it crashed:\n")
+    print(f"    triobot replay CHAT {harmless(arguments.bot)} --locals --store {harmless(store)}\n")
     print("  Ctrl-C ends it.\n", flush=True)
 
 

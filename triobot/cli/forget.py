@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Final
 
 from ..errors import ConfigError
 from ..operator.requests import Forget
 from ..wire.ids import ChatId
-from .arguments import chat
+from .arguments import add_json, chat
 from .consulting import add_bot_options, consult, settings_of
 
 DETAILS: Final = """\
@@ -31,6 +32,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
     parser.add_argument("--yes", action="store_true", help="don't ask")
+    add_json(parser, "one JSON object, for programs")
     add_bot_options(parser)
 
 
@@ -46,6 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
         ):
             raise ConfigError("nothing was done")
     (told,) = consult(settings, Forget(ChatId(number)))
+    if arguments.json:
+        print(json.dumps({"chat_id": number, **told}))
+        return
     print(
         f"forgotten of chat {number}: {told['conversations']} conversations with {told['records']} records,"
         f" {told['events']} waiting events, {told['values']} kept values, {told['others']} other rows;"

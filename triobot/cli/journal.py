@@ -13,18 +13,19 @@ import trio
 from ..errors import ConfigError, LocalProtocolError
 from ..journals import ConversationId
 from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
-from ..operator.views import redacted, summary
+from ..operator.views import redacted, summary, worded
 from ..wire.ids import ChatId
-from .arguments import chat, positive
-from .consulting import add_bot_options, consult, instant, settings_of
+from .arguments import add_json, chat, positive
+from .consulting import add_bot_options, consult, instant, moment, settings_of
 from .journal_check import check
 from .loading import load_bot
 from .terminal import harmless
 
 DETAILS: Final = """\
-list says where each conversation stands, without what was said in it. show prints a journal, and export
-writes it as JSON lines; both hold what people wrote. With --redact, an export keeps the order of things and
-the shape of every value, and loses the content: that is the one to attach to a bug report.
+list says where each conversation stands, without what was said in it; --chat names those of a chat, also
+those that crashed and are kept. show prints a journal as a table, and export writes it as JSON lines; both
+hold what people wrote. With --redact, an export keeps the order of things and the shape of every value, and
+loses the content: that is the one to attach to a bug report.
 
 check runs all journals under the code of MODULE:BOT, without sending or writing anything, and reads all that
 chats keep under a Key. It says what a deploy would park, by route, line and reason, with an example of each,
@@ -70,6 +71,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--processes", metavar="N", type=positive, help="check: run journals in N processes (one a processor)"
     )
     parser.add_argument("--redact", action="store_true", help="export: keep the shapes, lose the content")
+    add_json(parser)
     add_bot_options(parser)
 
 
@@ -83,16 +85,16 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.action == "list":
         only = None if arguments.chat is None else ChatId(arguments.chat)
-        request = ListJournals(only, arguments.after, arguments.limit)
+        request = ListJournals(only, arguments.after, arguments.limit, crashed=True)
         for told in consult(settings_of(arguments), request):
-            print(harmless(_standing(told)))
+            print(json.dumps(told) if arguments.json else harmless(_standing(told)))
         return
     if arguments.which is None:
         raise ConfigError(
             f"which one? triobot journal {arguments.action} NUMBER; `triobot journal list` tells"
         )
     answer = consult(settings_of(arguments), ShowJournal(ConversationId(_which(arguments))))
-    if arguments.action == "export":
+    if arguments.action == "export" or arguments.json:
         for told in answer:
             print(json.dumps(redacted(told) if arguments.redact else told))
         return
@@ -105,7 +107,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if target is None:
         raise ConfigError("which code? triobot journal check MODULE:BOT")
     arguments.bot = target
-    look = partial(check, sample=arguments.sample, processes=arguments.processes)
+    look = partial(check, sample=arguments.sample, processes=arguments.processes, as_json=arguments.json)
     if not trio.run(look, load_bot(target), settings_of(arguments), target):
         raise SystemExit(1)
 
@@ -131,6 +133,10 @@ def _settle(arguments: argparse.Namespace) -> None:
     except LocalProtocolError as error:
         raise ConfigError(f"--{error.field} {error.rule}".replace("because", "reason")) from None
     *groups, total = consult(settings_of(arguments), request)
+    if arguments.json:
+        for told in (*groups, total):
+            print(json.dumps(told))
+        return
     for told in groups:
         print(harmless(f"{told['count']:>7}  {told['route']}: {told['because']}"))
     what = "ended" if end else "tried again"
@@ -175,12 +181,34 @@ def _shown(answer: list[Told]) -> Iterator[str]:
     for name, value in row.items():
         if value is not None:
             yield f"{name}: {instant(value) if name.endswith('_at') else value}"
-    for told in rest:
-        if "record" in told:
-            yield f"{told['n']:>6}  {told['record']}"
-        else:
-            yield f"effect {told['operation']}"
-            if told["intent"] is not None:
-                yield f"        meant {instant(told['intended_at'])}  {told['intent']}"
-            if told["result"] is not None:
-                yield f"        came  {instant(told['resulted_at'])}  {told['result']}"
+    yield ""
+    yield from _table([_HEAD, *map(_cells, map(worded, rest))])
+
+
+_HEAD: Final = ("n", "when", "what", "id", "kind", "value")
+
+
+def _cells(told: Told) -> tuple[str, ...]:
+    """Write a record, or what is known of an effect, in the columns of the table."""
+    at = told.get("at", told.get("intended_at"))
+    value = told.get("value", "")
+    if told.get("event") is not None:
+        value = f"{value} (event {told['event']})"
+    if told.get("failed"):
+        value = f"failed: {value}"
+    return (
+        str(told.get("n", "")),
+        moment(at),
+        str(told.get("what", "Intended")),
+        str(told.get("id", told.get("operation", ""))),
+        str(told.get("kind", told.get("name", ""))),
+        str(value).lstrip(),
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD) - 1)]
+    for row in rows:
+        *narrow, last = row
+        cells = [cell.ljust(width) for cell, width in zip(narrow, widths, strict=True)]
+        yield "  ".join([*cells, last]).rstrip()

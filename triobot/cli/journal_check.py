@@ -88,8 +88,9 @@ class Report:
         total: how many there will be, as far as that is known.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, as_json: bool = False) -> None:
         self.total = total
+        self._as_json = as_json
         self.seen = self.checked = self.parked = self.reworded = self.unreadable = 0
         self._groups: Counter[tuple[str, str, str]] = Counter()
         self._examples: dict[tuple[str, str, str], str] = {}
@@ -122,6 +123,9 @@ class Report:
     def say(self) -> None:
         """Print what was found, the most frequent first."""
         redraw("")
+        if self._as_json:
+            self._say_json()
+            return
         for (route, line, because), count in self._groups.most_common():
             where = "" if line == "?" else f" ({line})"
             print(harmless(f"{count} of {route} would be parked: {because}{where}"))
@@ -134,6 +138,14 @@ class Report:
             flush=True,
         )
 
+    def _say_json(self) -> None:
+        for (route, line, because), count in self._groups.most_common():
+            example = self._examples[route, line, because]
+            found = {"route": route, "line": line, "because": because, "parked": count, "example": example}
+            print(json.dumps(found))
+        names = ("total", "checked", "parked", "reworded")
+        print(json.dumps({name: getattr(self, name) for name in names}), flush=True)
+
 
 async def check(
     bot: Bot,
@@ -142,17 +154,19 @@ async def check(
     *,
     sample: int | None = None,
     processes: int | None = None,
+    as_json: bool = False,
 ) -> bool:
     """Check what is stored; False if something would be parked, or a value can't be read.
 
     Args:
         target: names the bot, for other processes.
         sample: look at so many conversations only.
+        as_json: print what was found as JSON, an object a line.
         processes: that run journals; by default as many as there are processors, if that is worth while.
     """
     async with open_api(settings) as ask:
         total = cast("int", (await gather(ask, Status()))[0]["conversations"])
-        report = Report(total)
+        report = Report(total, as_json=as_json)
         due = total if sample is None else min(sample, total)
         several = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
         journals = _all(ask) if sample is None else _sampled(ask, sample)
@@ -166,7 +180,7 @@ async def check(
                 await _run_beside(target, several, journals, report.add)
         report.total = max(total, report.seen)
         report.say()
-        readable = await _check_values(ask)
+        readable = await _check_values(ask, as_json=as_json)
     return report.parked == 0 and readable
 
 
@@ -215,7 +229,7 @@ async def _pages(ask: Ask, *, whole: bool) -> AsyncGenerator[Told]:
 # --- what chats keep
 
 
-async def _check_values(ask: Ask) -> bool:
+async def _check_values(ask: Ask, *, as_json: bool) -> bool:
     """Read every stored value of every key; returns whether all can be read."""
     keys = declared_keys()
     values = bad = 0
@@ -236,9 +250,18 @@ async def _check_values(ask: Ask) -> bool:
             after = cast("int", end["after"])
         for because, count in groups.most_common():
             bad += count
+            if as_json:
+                found = {
+                    "key": key.name,
+                    "because": because,
+                    "unreadable": count,
+                    "chat_id": examples[because],
+                }
+                print(json.dumps(found))
+                continue
             print(harmless(f"{count} stored values park who reads them: {because}"))
             print(f"    such as that of chat {examples[because]}")
-    if values:
+    if values and not as_json:
         print(f"{values} values of {len(keys)} keys: {values - bad} can be read, {bad} can't")
     return not bad
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Final, cast
 from ..errors import ConfigError
 from ..operator.requests import AboutPayments
 from ..settings import Settings
+from .arguments import add_json
 from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
@@ -71,6 +73,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--button", action="store_true", help="the number is a button's (adopt)")
     parser.add_argument("--kind", help="only alarms of this kind (acknowledge)")
     parser.add_argument("--key", help="only the alarm about this (acknowledge)")
+    add_json(parser)
     add_bot_options(parser)
 
 
@@ -82,8 +85,37 @@ def run(arguments: argparse.Namespace) -> None:
         needs = {0: "takes no number", 1: "takes the number of one payment", 3: "takes NUMBER CHAT AMOUNT"}
         raise ConfigError(f"`payments {action}` {needs[wanted]}")
     settings = settings_of(arguments)
+    if arguments.json:
+        for told in _answers(settings, arguments, action, given):
+            print(json.dumps(told))
+        return
     for line in _lines(settings, arguments, action, given):
         print(harmless(line))
+
+
+def _answers(
+    settings: Settings, arguments: argparse.Namespace, action: str, given: Sequence[str]
+) -> Iterator[object]:
+    """Yield what there is to know, for programs; times are in milliseconds."""
+    match action:
+        case "list":
+            yield from _payments(settings, arguments, int(arguments.limit))
+        case "export":
+            yield from _payments(settings, arguments, None)
+        case "totals":
+            yield from cast("list[Answer]", _ask(settings, _about_days(int(arguments.days)))["totals"])
+        case "alarms" | "acknowledge":
+            yield from cast("list[Answer]", _ask(settings, _question(arguments, action, given))["alarms"])
+        case _:
+            yield _ask(settings, _question(arguments, action, given))
+
+
+def _question(arguments: argparse.Namespace, action: str, given: Sequence[str]) -> Answer:
+    if action == "adopt":
+        return _adoption(arguments, given)
+    if action == "acknowledge":
+        return {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
+    return {"ask": f"payments.{action}", **({"ref": given[0]} if given else {})}
 
 
 def _lines(
@@ -97,23 +129,18 @@ def _lines(
         case "totals":
             yield from _totals(settings, int(arguments.days))
         case "counts":
-            counts = cast("Mapping[str, int]", _ask(settings, {"ask": "payments.counts"})["counts"])
+            counts = cast("Mapping[str, int]", _ask(settings, _question(arguments, action, given))["counts"])
             yield from (f"{count:8} {state}" for state, count in sorted(counts.items()))
-        case "alarms":
-            yield from _alarms(_ask(settings, {"ask": "payments.alarms"}))
-        case "acknowledge":
-            question = {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
-            yield from _alarms(_ask(settings, question))
-        case "adopt":
-            yield _line(_one(_ask(settings, _adoption(arguments, given))))
+        case "alarms" | "acknowledge":
+            yield from _alarms(_ask(settings, _question(arguments, action, given)))
         case "inquire":
-            told = _ask(settings, {"ask": "payments.inquire", "ref": given[0]})
+            told = _ask(settings, _question(arguments, action, given))
             amount = "" if told["amount"] is None else f", {told['amount']}"
             yield f"the platform says: {told['said']}{amount}"
         case "show":
-            yield from _shown(_ask(settings, {"ask": "payments.show", "ref": given[0]}))
+            yield from _shown(_ask(settings, _question(arguments, action, given)))
         case _:
-            yield _line(_one(_ask(settings, {"ask": f"payments.{action}", "ref": given[0]})))
+            yield _line(_one(_ask(settings, _question(arguments, action, given))))
 
 
 def _ask(settings: Settings, question: Answer) -> Answer:
@@ -204,9 +231,12 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 
-def _totals(settings: Settings, days: int) -> Iterator[str]:
+def _about_days(days: int) -> Answer:
     until = (int(datetime.now(UTC).timestamp() * 1000) // _DAY + 1) * _DAY
-    question = {"ask": "payments.totals", "since": until - days * _DAY, "until": until}
-    for total in cast("list[Answer]", _ask(settings, question)["totals"]):
+    return {"ask": "payments.totals", "since": until - days * _DAY, "until": until}
+
+
+def _totals(settings: Settings, days: int) -> Iterator[str]:
+    for total in cast("list[Answer]", _ask(settings, _about_days(days))["totals"]):
         day = date(1970, 1, 1) + timedelta(days=cast("int", total["day"]))
         yield f"{day}  {total['group']:14} {total['count']:6} {total['amount']:>16,}"

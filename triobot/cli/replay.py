@@ -6,8 +6,9 @@ import argparse
 import json
 import pdb
 import re
+import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, cast
@@ -20,28 +21,32 @@ from ..conversations.inspection.rerun import Rerun, open_rerun
 from ..conversations.inspection.standing import authors_frames
 from ..conversations.revival.stored import Stored, read_stored
 from ..conversations.routes.router import table_of
-from ..conversations.running.lines import frames_of
+from ..conversations.running.lines import authors_traceback, authors_words, frames_of, positions
 from ..engine.records import FIRED, INTENDED, KNOWN, OUTCOMES, TURNS
 from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..operator.requests import ListJournals, ShowJournal, Told
 from ..settings import Settings
 from ..wire.ids import ChatId
+from .arguments import add_json
 from .consulting import consult, instant, settings_of
 from .loading import load_bot
 from .terminal import harmless
 
 DETAILS: Final = """\
 Runs the journal of a conversation under the code of MODULE:BOT, and says where that stands then: in which
-line, in which operation, with --locals with which variables. With --pdb the debugger opens there. Nothing is
-sent, no step runs, no resource is opened, nothing is written. The bot may run meanwhile: only the journal is
-read.
+line, in which operation, with --locals with which variables. Of one that crashed, which is kept for a week,
+it says in which line and by which way, with --locals its error's own words, too. With --pdb the debugger
+opens there. Nothing is sent, no step runs, no resource is opened, nothing is written. The bot may run
+meanwhile: only the journal is read. It takes no token, and a store of `triobot dev` as any other.
 
-WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact.
+WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact. Of a chat it is the
+conversation that lives there, else the last one that crashed.
 
 examples:
   triobot replay 1234 pizza:bot
   triobot replay 1234 pizza:bot --until 7 --locals
+  triobot replay 13601 pizza.py:bot --store sqlite:dev.db --pdb
   triobot replay report.jsonl pizza:bot --pdb
 """
 _WIDTH: Final = 200
@@ -64,6 +69,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pdb", action="store_true", help="open the debugger where it stands")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+    add_json(parser, "one JSON object, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -73,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     stored = read_exported(_lines(arguments, settings))
     if arguments.until is not None:
         stored = until(stored, arguments.until)
-    if not trio.run(partial(_replay, bot, settings, stored, variables=arguments.locals, debug=arguments.pdb)):
+    if not trio.run(_replay, bot, settings, stored, arguments):
         raise SystemExit(1)
 
 
@@ -84,12 +90,16 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
         return _lines_of(Path(which))
     number: int | None = arguments.conversation
     if number is None:
-        rows = consult(settings, ListJournals(ChatId(int(which))))
-        found = [cast("int", row["conversation"]) for row in rows]
+        rows = consult(settings, ListJournals(ChatId(int(which)), crashed=True))
+        crashed = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is not None]
+        found = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is None] or crashed[-1:]
         if len(found) != 1:
             what = f"{len(found)}: say which with --conversation, of {found}" if found else "no conversation"
             raise ConfigError(f"chat {which} has {what}")
         number = found[0]
+        if others := [one for one in crashed if one != number]:
+            names = ", ".join(map(str, others))
+            print(f"note: kept of chat {which}, since they crashed: {names}", file=sys.stderr)
     return consult(settings, ShowJournal(ConversationId(number)))
 
 
@@ -103,23 +113,32 @@ def _lines_of(path: Path) -> list[Told]:
         raise ConfigError(f"{path} is no exported journal") from None
 
 
-async def _replay(bot: Bot, settings: Settings, stored: Stored, *, variables: bool, debug: bool) -> bool:
+async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argparse.Namespace) -> bool:
     async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored) as rerun:
-        for line in _shown(rerun, variables=variables):
-            print(harmless(line))
-        if debug and rerun.task is not None:
+        if arguments.json:
+            print(json.dumps(_told(rerun, stored, variables=arguments.locals)))
+        else:
+            for line in _shown(rerun, stored, variables=arguments.locals):
+                print(harmless(line))
+        if arguments.pdb and rerun.failures:
+            pdb.post_mortem(authors_traceback(rerun.failures[0].__traceback__))
+        elif arguments.pdb and rerun.task is not None:
             _debug([frame for _, frame in _frames(rerun)])
         return rerun.divergence is None
 
 
-def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
+def _shown(rerun: Rerun, stored: Stored, *, variables: bool) -> Iterator[str]:
     standing = rerun.standing()
     if rerun.divergence is not None:
         yield f"DIVERGES: {rerun.divergence}"
+        if stored.row.ended_at is not None:
+            yield f"when it ran, it failed with {stored.row.error}; this code doesn't come to that"
     for changed in rerun.changed:
         yield f"note: {changed}"
     if standing.ending is not None:
-        yield standing.ending
+        yield standing.ending if rerun.failed_at is None else f"{standing.ending} at {rerun.failed_at}"
+        for error in rerun.failures:
+            yield from _words_of(error, variables=variables)
         return
     yield standing.words()
     for path, spot in standing.spots.items():
@@ -127,9 +146,51 @@ def _shown(rerun: Rerun, *, variables: bool) -> Iterator[str]:
     for id, due, _ in standing.blocks:
         yield f"block {id} is open{'' if due is None else f' until {instant(due)}'}"
     if variables:
-        for path, frame in _frames(rerun):
-            for name, value in frame.f_locals.items():
-                yield f"{path or 'main'} {frame.f_code.co_name}.{name} = {repr(value)[:_WIDTH]}"
+        yield from (f"{name} = {value}" for name, value in _variables(rerun).items())
+
+
+def _words_of(error: Exception, *, variables: bool) -> Iterator[str]:
+    """Say by which lines an error came, the innermost last; its own words only with the variables."""
+    if variables:
+        yield from authors_words(error, variables=True).split("\n")
+        return
+    for at in positions(traceback.walk_tb(error.__traceback__)):
+        yield f"{at.file}:{at.line} in {at.function}: {at.code}"
+
+
+def _told(rerun: Rerun, stored: Stored, *, variables: bool) -> dict[str, object]:
+    """Return the same for programs."""
+    standing = rerun.standing()
+    told: dict[str, object] = {
+        "conversation": stored.row.id,
+        "chat_id": stored.row.chat_id,
+        "route": stored.row.route,
+        "diverges": None if rerun.divergence is None else attrs.asdict(rerun.divergence),
+        "changed": [attrs.asdict(changed) for changed in rerun.changed],
+        "ending": standing.ending,
+        "operations": [{"id": id, "kind": kind} for id, kind, _ in standing.operations],
+        "blocks": [{"id": id, "due": due, "ended": ended} for id, due, ended in standing.blocks],
+        "lines": {path: list(spot.lines) for path, spot in standing.spots.items()},
+        "failures": [
+            {
+                "error": type(error).__name__,
+                "positions": [attrs.asdict(at) for at in positions(traceback.walk_tb(error.__traceback__))],
+                **({"text": authors_words(error, variables=True)} if variables else {}),
+            }
+            for error in rerun.failures
+        ],
+    }
+    if variables:
+        told["variables"] = _variables(rerun)
+    return told
+
+
+def _variables(rerun: Rerun) -> dict[str, str]:
+    return {
+        f"{path or 'main'} {frame.f_code.co_name}.{name}": repr(value)[:_WIDTH]
+        for path, frame in _frames(rerun)
+        for name, value in frame.f_locals.items()
+    }
 
 
 def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
 from ..operator.requests import Status, Told
+from .arguments import add_json
 from .consulting import add_bot_options, consult, instant, settings_of, span
 from .terminal import harmless
 
@@ -23,7 +24,7 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     add_bot_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+    add_json(parser, "one JSON object, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask, socket_path
 from ..operator.requests import Backup
 from ..store import back_up_sqlite, examine_sqlite, rebind_sqlite, restore_sqlite
+from .arguments import add_json
 from .consulting import add_bot_options, settings_of, stamp_of, store_file
 
 DETAILS: Final = """\
@@ -44,6 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="the backup; with check, a file to look at; with rebind, the bot whose settings count",
     )
+    add_json(parser, "check: one JSON object, for programs")
     add_bot_options(parser)
 
 
@@ -91,11 +94,15 @@ def _check(arguments: argparse.Namespace) -> None:
         problems = trio.run(examine_sqlite, file)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; back it up, and check the backup") from error
-    for problem in problems:
-        print(problem)
+    if arguments.json:
+        print(json.dumps({"file": str(file), "problems": list(problems)}))
+    else:
+        for problem in problems:
+            print(problem)
     if problems:
         raise StoreError(f"{file} is damaged; restore a backup, and keep this file for a closer look")
-    print(f"{file} is whole")
+    if not arguments.json:
+        print(f"{file} is whole")
 
 
 def _rebind(arguments: argparse.Namespace) -> None:

@@ -188,7 +188,7 @@ class OperatorApi:
 
     async def _list(self, request: ListJournals, tell: Tell) -> None:
         if request.chat_id is not None:
-            ids = await self._filing.of_chat(request.chat_id)
+            ids = await self._filing.of_chat(request.chat_id, crashed=request.crashed)
             for id in [id for id in ids if id > request.after][: request.limit]:
                 await self._tell_row(id, tell)
             return
@@ -273,11 +273,13 @@ class Filing:
             found = begun[0] if begun else await self._store.journal(conversation)
         return found
 
-    async def of_chat(self, chat_id: ChatId) -> Sequence[ConversationId]:
-        """Return the conversations of a chat that have not ended."""
+    async def of_chat(self, chat_id: ChatId, *, crashed: bool = False) -> Sequence[ConversationId]:
+        """Return the conversations of a chat that have not ended; with `crashed`, those that are kept."""
         # Nothing else of its chat waits when a conversation begins so.
         rows = await self._store.pending(chat_id, after=0, limit=1)
-        stored = await self._store.conversations(chat_id)
+        stored = [*await self._store.conversations(chat_id)]
+        if crashed:
+            stored += await self._store.crashed(chat_id)
         return sorted({one.row.id for one in self._of(rows)} | {row.id for row in stored})
 
     async def rows(self, after: int) -> tuple[Sequence[ConversationRow], int | None]:

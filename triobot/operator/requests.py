@@ -72,11 +72,13 @@ class ListJournals:
         chat_id: of this chat only, and only those that have not ended.
         after: behind this one.
         limit: so many at most.
+        crashed: with `chat_id`: those that crashed and are kept, too.
     """
 
     chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_chat))
     after: int = attrs.field(default=0, validator=_from(0))
     limit: int = attrs.field(default=100, validator=_from(1))
+    crashed: bool = attrs.field(default=False, validator=is_a(bool))
 
 
 @final

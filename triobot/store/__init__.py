@@ -27,13 +27,14 @@ from .sqlite import restore_sqlite as restore_sqlite
 
 @asynccontextmanager
 async def open_store(
-    url: str, *, stamp: Stamp, clock: WallClock, retention: Retention = RETENTION, visit: bool = False
+    url: str, *, stamp: Stamp | None, clock: WallClock, retention: Retention = RETENTION, visit: bool = False
 ) -> AsyncGenerator[Store, None]:
     """Open the store that this address names, for as long as the block runs.
 
     Args:
         url: ``sqlite:PATH``, the path absolute or relative to the working directory; or ``memory:``.
-        stamp: platform and bot; a file is bound to them when it is made.
+        stamp: platform and bot; a file is bound to them when it is made. None for a tool that only reads:
+            whoever may read the file may see what is in it.
         clock: the time of day.
         retention: how long what nothing needs any more is kept.
         visit: open it with a tool, not to run the bot.

@@ -131,7 +131,7 @@ class StoreFile:
 
 def open_file(
     path: Path,
-    stamp: Stamp,
+    stamp: Stamp | None,
     *,
     migrations: Sequence[Migration],
     any_filesystem: bool,
@@ -203,7 +203,7 @@ def grow_log(path: Path) -> None:
 def _prepare(
     file: StoreFile,
     connection: sqlite3.Connection,
-    stamp: Stamp,
+    stamp: Stamp | None,
     migrations: Sequence[Migration],
     *,
     now: int,
@@ -216,7 +216,9 @@ def _prepare(
         check_original(connection, file.path)
     due = due_migrations(found, migrations)
     check_journals(connection, found)
-    if found is not None and not rebind:
+    if found is None and stamp is None:
+        raise ConfigError(f"there is no store at {file.path}")
+    if found is not None and not rebind and stamp is not None:
         check_stamp(stored_stamp(connection, file.path), stamp)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")

@@ -138,7 +138,7 @@ class ReadAlarms:
 async def open_sqlite(
     path: str | PathLike[str],
     *,
-    stamp: Stamp,
+    stamp: Stamp | None,
     clock: WallClock,
     migrations: Sequence[Migration] = MIGRATIONS,
     retention: Retention = RETENTION,
@@ -155,7 +155,8 @@ async def open_sqlite(
 
     Args:
         path: the file; its folder must exist.
-        stamp: platform and bot; the store is bound to them when it is made.
+        stamp: platform and bot; the store is bound to them when it is made. None: whosever it is; then it
+            must be there.
         clock: the time of day.
         migrations: the schema; for tests.
         retention: how long what nothing needs any more is kept.
@@ -401,6 +402,10 @@ class SqliteStore:
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
         check_chat(chat_id)
         return await self._writer.ask(lambda tables: tables.journals.conversations(chat_id), writes=False)
+
+    async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        check_chat(chat_id)
+        return await self._writer.ask(lambda tables: tables.journals.crashed(chat_id), writes=False)
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
         admit_conversation(conversation)

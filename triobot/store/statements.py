@@ -105,6 +105,9 @@ _SELECT: Final = (
     f" parked, error, in_hand, {_POSITION}, started_at, updated_at, ended_at FROM conversations"
 )
 _OF_CHAT: Final = f"{_SELECT} WHERE chat_id = ? AND ended_at IS NULL ORDER BY id"
+_CRASHED: Final = (
+    f"{_SELECT} INDEXED BY conversations_ended WHERE ended_at IS NOT NULL AND chat_id = ? ORDER BY id"
+)
 _UNFINISHED: Final = (
     f"{_SELECT} WHERE unfinished = 1 AND parked IS NULL AND ended_at IS NULL AND id > ? ORDER BY id LIMIT ?"
 )
@@ -379,6 +382,10 @@ class JournalTables:
     def conversations(self, chat_id: ChatId) -> list[ConversationRow]:
         """Return the conversations of a chat that have not ended."""
         return self._rows(_OF_CHAT, (chat_id,))
+
+    def crashed(self, chat_id: ChatId) -> list[ConversationRow]:
+        """Return the conversations of a chat that crashed and are kept."""
+        return self._rows(_CRASHED, (chat_id,))
 
     def journal(self, conversation: ConversationId) -> Journal | None:
         """Read everything of one conversation; None if it doesn't exist."""

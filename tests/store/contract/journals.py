@@ -169,6 +169,19 @@ class JournalContract(Contract):
         assert not (await accepted(store, arrival(7))).parked
         assert list(await store.conversations(ChatId(7))) == []
 
+    async def test_a_chats_crashed_conversations_can_be_read(self, store: Store) -> None:
+        await store.commit(*(begin(store, n, 7) for n in (5, 6, 7)), begin(store, 8, 9))
+        await store.commit(EndConversation(lease_of(store), ConversationId(6), NOON, error="E-1"))
+        await store.commit(EndConversation(lease_of(store), ConversationId(5), NOON + 1, error="E-2"))
+        await store.commit(EndConversation(lease_of(store), ConversationId(7), NOON + 1))
+        await store.commit(EndConversation(lease_of(store, 9), ConversationId(8), NOON, error="E-3"))
+        crashed = await store.crashed(ChatId(7))
+        assert [(row.id, row.error, row.ended_at) for row in crashed] == [
+            (5, "E-2", NOON + 1),
+            (6, "E-1", NOON),
+        ]
+        assert list(await store.crashed(ChatId(6))) == []
+
     async def test_statistics_count_conversations(self, store: Store) -> None:
         lease = lease_of(store)
         await store.commit(*(begin(store, n, n) for n in (1, 2, 3)))

@@ -221,11 +221,14 @@ class Rerun(Host):
         return standing_of(self._there.run)
 
     @property
+    def failures(self) -> Sequence[Exception]:
+        """Return what the conversation failed with: several errors if several of its children did."""
+        return list(leaves(self._end.error)) if isinstance(self._end, Crashed) else []
+
+    @property
     def failed_at(self) -> str | None:
         """Return the author's line that failed, if the conversation did."""
-        if isinstance(self._end, Crashed):
-            return failing_line(next(iter(leaves(self._end.error))).__traceback__)
-        return None
+        return next((failing_line(error.__traceback__) for error in self.failures), None)
 
     def beyond(self) -> str | None:
         """Say what the code notes and the journal doesn't have, or the reverse."""
