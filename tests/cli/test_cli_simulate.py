@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,38 @@ from cli_rig import Command
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def test_each_run_is_one_line(triobot: Command) -> None:
-    small = ("--chats", "2", "--hours", "2", "--crashes", "1", "--runs", "2")
-    ended = triobot("simulate", f"{EXAMPLES / 'echo.py'}:bot", *small)
+def test_each_run_is_a_line_and_a_sentence(triobot: Command) -> None:
+    ended = triobot("simulate", *small_echo())
     assert ended.code == 0
-    assert [line.partition(":")[0] for line in ended.out.splitlines()] == ["seed 0", "seed 1"]
+    lines = ended.out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["seed 0", "  What held", "seed 1", "  What held"]
+    words = lines[1]
+    assert "each accepted event was handled, each press was answered" in words
+    assert "Of 1 routes 1 began: echo.echo " in words
+    assert words.endswith("and 1 kills of the process.")
+    told = [json.loads(line) for line in triobot("simulate", *small_echo(), "--json").out.splitlines()]
+    assert [one["plan"]["seed"] for one in told] == [0, 1]
+    assert told[0]["broken"] == []
+
+
+def small_echo() -> list[str]:
+    return [f"{EXAMPLES / 'echo.py'}:bot", "--chats", "2", "--hours", "2", "--crashes", "1", "--runs", "2"]
+
+
+def test_what_nobody_came_to_is_told(triobot: Command) -> None:
+    Path("hidden.py").write_text(
+        "from triobot import Bot, Chat\n"
+        "from triobot.filters import by\n"
+        "bot = Bot()\n"
+        "@bot.conversation\n"
+        "async def hello(chat: Chat) -> None:\n"
+        "    await chat.send('Hello.')\n"
+        "@bot.aside(by(1))\n"
+        "async def hidden(chat: Chat) -> None:\n"
+        "    await chat.send('You here?')\n"
+    )
+    ended = triobot("simulate", "hidden.py:bot", "--chats", "2", "--hours", "2")
+    assert "; never hidden.hidden. " in ended.out
 
 
 def test_a_broken_promise_is_told_with_how_to_have_it_again(triobot: Command) -> None:
@@ -28,6 +56,7 @@ def test_a_broken_promise_is_told_with_how_to_have_it_again(triobot: Command) ->
     ended = triobot("simulate", "fragile.py:bot", "--chats", "2", "--hours", "2", "--crashes", "0")
     assert ended.code == 1
     assert "BROKEN: alarm conversation_crashed" in ended.out
+    assert "without reason" not in ended.out
     assert "again: triobot simulate fragile.py:bot --seed 0 --chats 2 --hours 2 --crashes 0" in ended.out
 
 

@@ -12,7 +12,7 @@ import trio
 from triobot import Bot, Buttons, Chat, Router
 from triobot.filters import command, pressed, text
 from triobot.testing import Plan, SimulationResult, run, simulate
-from triobot.testing.simulating import words_of
+from triobot.testing.simulating import PROMISES, words_of
 
 
 def simulated(bot: Bot, plan: Plan) -> SimulationResult:
@@ -42,7 +42,9 @@ def test_a_seed_gives_the_same_run_and_another_one_another() -> None:
     first, second = simulated(talkative(), plan), simulated(talkative(), plan)
     assert first == second
     assert first.broken == []
-    assert min(first.acts, first.events, first.messages, first.faults) > 20
+    assert min(first.acts, first.events, first.messages, sum(first.faults.values())) > 20
+    assert all(first.routes.values())
+    assert first.kept == list(PROMISES.values())
     assert simulated(talkative(), Plan(seed=4, chats=5, hours=6, crashes=2)).digest != first.digest
 
 

@@ -10,6 +10,7 @@ Every default is what the evidence favours. A bot that is right under each setti
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 
@@ -198,13 +199,37 @@ def in_words(fault: AnyFault | None) -> str:
 MOST_FAULTS = 1_000
 
 
+def kind_of(fault: AnyFault) -> str:
+    """Return what sort of fault this is, in words: the same ones for any operation, and however late."""
+    match fault:
+        case Fault(status=int() as status):
+            return f"answered {status}"
+        case Fault(drop="before"):
+            return "request lost"
+        case Fault(drop="after"):
+            return "answer lost"
+        case Fault():
+            return "answer late"
+        case EventFault(drop=True):
+            return "event lost"
+        case EventFault(behind=True):
+            return "event behind the next"
+        case _:
+            return "event repeated" if fault.duplicates else "event late"
+
+
 @final
 class FaultPlan:
-    """The faults still to come."""
+    """The faults still to come.
+
+    Attributes:
+        used: how many were used up, by their kind.
+    """
 
     def __init__(self) -> None:
         self._operations: list[Fault] = []
         self._events: list[EventFault] = []
+        self.used: Counter[str] = Counter()
 
     def pending(self) -> Sequence[AnyFault]:
         """Return the faults still to come, those of operations first."""
@@ -230,11 +255,16 @@ class FaultPlan:
 
     def for_operation(self, path: str) -> Fault | None:
         """Use up the first fault that fits this operation."""
-        return _use(self._operations, path)
+        return self._counted(_use(self._operations, path))
 
     def for_event(self, kind: str) -> EventFault | None:
         """Use up the first fault that fits this type of event."""
-        return _use(self._events, kind)
+        return self._counted(_use(self._events, kind))
+
+    def _counted(self, fault: FaultT | None) -> FaultT | None:
+        if fault is not None:
+            self.used[kind_of(fault)] += 1
+        return fault
 
 
 def _use(faults: list[FaultT], name: str) -> FaultT | None:

@@ -30,7 +30,8 @@ from quart_trio import QuartTrio
 from typing_extensions import TypeVarTuple, Unpack
 
 from ..bot import Bot
-from ..conversations.routes.router import table_of
+from ..conversations.routes.router import Hook, table_of
+from ..conversations.running.hooks import counting
 from ..emulator.chats import ChatMessage, PlatformChat, Pressed
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
@@ -113,6 +114,14 @@ _PIXEL: Final = bytes.fromhex(
 _CODES: Final = (None, None, None, None, 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
 
+PROMISES: Final = {
+    "handled": "each accepted event was handled",
+    "answered": "each press was answered",
+    "captured": "no money was captured twice",
+    "alarms": "no alarm was rung without reason",
+}
+"""What is looked at in the end, in words."""
+
 Impulse: TypeAlias = Callable[[Person], Awaitable[None]]
 """What a random person does next."""
 
@@ -151,7 +160,9 @@ class SimulationResult:
         acts: what people did.
         events: what was posted to the bot and answered 200.
         messages: what the bot sent.
-        faults: what went wrong on the platform's side.
+        faults: what went wrong on the platform's side, by what it was.
+        routes: how many conversations of each route began, for all routes of the bot.
+        kept: the promises that held, in words.
         broken: the promises that were broken, in words; empty when all is well.
         digest: of all that people saw, so that two runs can be compared.
     """
@@ -160,7 +171,9 @@ class SimulationResult:
     acts: int
     events: int
     messages: int
-    faults: int
+    faults: Mapping[str, int]
+    routes: Mapping[str, int]
+    kept: Sequence[str]
     broken: Sequence[str]
     digest: str
 
@@ -193,6 +206,20 @@ async def _simulate(
     chance: random.Random,
     progress: Callable[[float], None],
 ) -> SimulationResult:
+    begun: Counter[str] = Counter()
+    with _hooked(bot, counting(begun)):
+        return await _lived(bot, plan, provided, app, chance, progress, begun)
+
+
+async def _lived(
+    bot: Bot,
+    plan: Plan,
+    provided: Sequence[Provided],
+    app: QuartTrio | None,
+    chance: random.Random,
+    progress: Callable[[float], None],
+    begun: Counter[str],
+) -> SimulationResult:
     async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
         groups = [await world.group(name=f"Group {number}") for number in range(plan.groups)]
         crowd = _Crowd(world, plan, groups, words_of(bot))
@@ -205,6 +232,7 @@ async def _simulate(
         world.faults.clear()
         await world.waits(hours=_QUIET_HOURS)
         broken = _broken(bot, world, crowd.outages, crowd.left, faults=crowd.faults > 0)
+        faults = Counter({"outage": len(crowd.outages)}) + world.faults.used
         world.alarms.clear()
         chats = list(world.exchange.world.chats())
         return SimulationResult(
@@ -212,10 +240,23 @@ async def _simulate(
             acts=crowd.acts,
             events=world.answered[200],
             messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
-            faults=crowd.faults,
-            broken=broken,
+            faults=dict(faults.most_common()),
+            routes={route.name: begun[route.name] for route in table_of(bot).routes},
+            kept=[words for name, words in PROMISES.items() if not broken[name]],
+            broken=[one for found in broken.values() for one in found],
             digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
         )
+
+
+@contextmanager
+def _hooked(bot: Bot, hook: Hook) -> Generator[None]:
+    """Have a hook around all routes of a bot while the block runs."""
+    hooks = bot._hooks  # pyright: ignore[reportPrivateUsage]
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        hooks.remove(hook)
 
 
 def words_of(bot: Bot) -> Sequence[str]:
@@ -440,13 +481,14 @@ def _broken(
     leaves: Mapping[ChatId, Sequence[int]],
     *,
     faults: bool,
-) -> Sequence[str]:
-    broken: Counter[str] = Counter()
+) -> Mapping[str, Sequence[str]]:
+    """Return what broke which of the promises."""
+    broken = {name: Counter[str]() for name in PROMISES}
     platform, now = world.exchange.world, world.exchange.clock.now()
     statistics = bot.statistics()
     kept = statistics.counts.get("signal_kept", 0)
     if (left := statistics.store.inbox) > kept:
-        broken[f"{left} events were accepted and never handled"] += 1
+        broken["handled"][f"{left} events were accepted and never handled"] += 1
     for chat in platform.chats():
         silent = sum(
             one.reply is None
@@ -459,15 +501,18 @@ def _broken(
         )
         # A person who has left hears nothing any more.
         if silent and chat.members:
-            broken[f"{silent} presses in chat {chat.id} were never answered"] += 1
+            broken["answered"][f"{silent} presses in chat {chat.id} were never answered"] += 1
     for bill in platform.bills:
         captured = sum(taking.captured_at is not None for taking in bill.takings)
         if captured > 1:
-            broken[f"the {bill.kind} {bill.id} was captured {captured} times"] += 1
+            broken["captured"][f"the {bill.kind} {bill.id} was captured {captured} times"] += 1
     for alarm in world.alarms:
         if not _explained(alarm, leaves, faults=faults):
-            broken[f"alarm {alarm.kind}: {alarm.text}"] += 1
-    return [what if times == 1 else f"{what} ({times} times)" for what, times in broken.items()]
+            broken["alarms"][f"alarm {alarm.kind}: {alarm.text}"] += 1
+    return {
+        name: [what if times == 1 else f"{what} ({times} times)" for what, times in found.items()]
+        for name, found in broken.items()
+    }
 
 
 def _explained(alarm: Alarm, leaves: Mapping[ChatId, Sequence[int]], *, faults: bool) -> bool:

@@ -7,16 +7,17 @@ under its own name: what comes, goes or moves around others, and has none, parks
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from types import CoroutineType
-from typing import Final, final
+from typing import Final, Protocol, final
 
 import attrs
 import trio
 
 from ...engine import Run
 from ...errors import ConfigError, ForeignTaskError
-from ..routes.declarations import Route
+from ..routes.declarations import Hook, Route
 
 HERE: Final = __file__
 """The frames of this file are between those of the author's hooks and function."""
@@ -83,3 +84,27 @@ class Hooked:
         finally:
             if self.ended is not None:
                 self.ended(error)
+
+
+class Runs(Protocol):
+    """What a hook that counts asks of the room that it gets."""
+
+    @property
+    def route(self) -> str:
+        """Return the name of the route that runs there."""
+        ...
+
+    @property
+    def replaying(self) -> bool:
+        """Return whether what runs now may have run before."""
+        ...
+
+
+def counting(begun: Counter[str]) -> Hook:
+    """Return a hook that counts by route what begins; what is brought back has been counted."""
+
+    async def count(room: Runs, call: Callable[[], Awaitable[None]]) -> None:
+        begun[room.route] += not room.replaying
+        await call()
+
+    return Hook(count, "triobot.counting", "?")
