@@ -15,7 +15,13 @@ Example = Callable[[str], ModuleType]
 
 EXAMPLES = sorted(path.stem for path in (Path(__file__).parents[2] / "examples").glob("*.py"))
 # Written as a bot's author would write them. The others look at the machinery, or use real sockets.
-PUBLIC = ("test_examples.py", "test_examples_waiting.py", "test_newsletter.py", Path(__file__).name)
+PUBLIC = (
+    "test_examples.py",
+    "test_examples_waiting.py",
+    "test_newsletter.py",
+    "test_assistant.py",
+    Path(__file__).name,
+)
 SURFACE = {"triobot", "triobot.filters", "triobot.errors", "triobot.testing"}
 
 
