@@ -9,6 +9,7 @@ import pytest
 from cli_rig import Command, child_environment
 
 import triobot as package
+from triobot.cli import parse
 
 
 def test_the_version_is_the_package_s(triobot: Command) -> None:
@@ -103,6 +104,25 @@ def test_the_command_line_itself_loads_little() -> None:
     }
     assert "triobot.cli.run" in run
     assert not [name for name in run if name.startswith(("triobot.emulator", "triobot.testing"))]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("store backup --store sqlite:x.db copy.db", "store --store sqlite:x.db backup copy.db"),
+        ("store check --store sqlite:x.db copy.db", "store check copy.db --store sqlite:x.db"),
+        ("store rebind --store sqlite:x.db pizza:bot", "store --store sqlite:x.db rebind pizza:bot"),
+        ("journal show --bot pizza:bot 41", "journal show 41 --bot pizza:bot"),
+        ("broadcast status --bot pizza:bot news", "broadcast status news --bot pizza:bot"),
+        ("payments --bot pizza:bot show 7", "payments show --bot pizza:bot 7"),
+        ("payments adopt --coin 1 -2 3", "payments adopt 1 -2 3 --coin"),
+    ],
+)
+def test_options_stand_anywhere(before: str, behind: str) -> None:
+    """Before what a command is about, too, and before its action."""
+    one, other = parse(before.split()), parse(behind.split())
+    assert vars(one) == vars(other)
+    assert "run" in one
 
 
 def test_python_m_is_the_same_command() -> None:

@@ -280,7 +280,7 @@ def test_a_store_is_backed_up_checked_and_restored(command: Command, tmp_path: P
     (again,) = beside_a_bot(lambda: command("status"), chat=9)
     assert "alarms: none" in again.out
     assert command("store", "restore", "bot.db.replaced-1").code == 1
-    assert command("store", "backup").code == 1
+    assert command("store", "backup").code == 2
 
 
 @pytest.mark.parametrize("running", [True, False])

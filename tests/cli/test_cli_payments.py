@@ -93,13 +93,8 @@ def test_an_exported_table_holds_no_formula(command: Command) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("show",),
-        ("list", "7"),
         ("settle", "9"),
         ("inquire", REF),
-        ("adopt", "1", "2"),
-        ("adopt", "1", "2", "x"),
-        ("list", "--state", "lost"),
         ("resolve", "1 2"),
     ],
 )
@@ -110,6 +105,34 @@ def test_what_cant_be_done_is_one_line(command: Command, words: tuple[str, ...])
 
     assert ended.code == 1
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ((), "required: ACTION"),
+        (("show",), "required: REF"),
+        (("list", "7"), "unrecognized arguments: 7"),
+        (("adopt", "1", "2"), "required: AMOUNT"),
+        (("adopt", "1", "2", "x"), "argument AMOUNT: must be a number from 1"),
+        (("list", "--state", "lost"), "argument --state: invalid choice: 'lost'"),
+    ],
+)
+def test_wrong_usage_of_an_action_is_told_as_such(
+    command: Command, words: tuple[str, ...], what: str
+) -> None:
+    ended = command("payments", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert what in ended.err
+
+
+@pytest.mark.parametrize("action", ["list", "show", "adopt", "acknowledge", "settle"])
+def test_each_action_has_a_help_of_its_own(triobot: Command, action: str) -> None:
+    ended = triobot("payments", action, "--help")
+    assert ended.code == 0
+    assert ended.out.startswith(f"usage: triobot payments {action}")
+    assert ("--limit" in ended.out) is (action == "list")
+    assert ("REF" in ended.out) is (action in ("show", "settle"))
 
 
 def test_beside_a_running_bot(command: Command) -> None:

@@ -12,7 +12,7 @@ import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, final
 
 from .. import __version__
 
@@ -60,6 +60,29 @@ class CommandModule(Protocol):
         ...
 
 
+@final
+class CommandParser(argparse.ArgumentParser):
+    """Reads a command's arguments in any order: an option may stand before what the command is about.
+
+    Alone, argparse gives a FILE that may be left out nothing, as soon as an option stands before it.
+    """
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Read what is known; see the base class."""
+        # Where actions follow, each reads what stands behind its name.
+        if self._mixing or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # the base class comes here again
+        try:
+            return super().parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read a command's arguments; ``run`` is what runs it. Without any, the help is asked for.
 
@@ -75,7 +98,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"triobot {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=CommandParser
+    )
     asked = argv[0] if argv else "--help"
     for name, summary in _COMMANDS.items():
         its = commands.add_parser(name, help=summary, formatter_class=plain, allow_abbrev=False)

@@ -5,8 +5,29 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
+
+
+def add_actions(
+    parser: argparse.ArgumentParser, described: Mapping[str, str]
+) -> Mapping[str, argparse.ArgumentParser]:
+    """Let a command have actions, each with a help of its own; return their parsers.
+
+    Args:
+        described: what each does, by its name.
+    """
+    commands = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    return {
+        name: commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        for name, summary in described.items()
+    }
 
 
 def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]:

@@ -31,12 +31,23 @@ Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
 """Carries a question to the running bot, or to the store itself."""
 
 
-def add_bot_options(parser: argparse.ArgumentParser) -> None:
-    """Add what names a bot's store."""
-    parser.add_argument(
-        "--bot", metavar="MODULE:BOT", help="the bot whose settings count (else the TRIOBOT_* variables)"
-    )
-    parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.ArgumentParser) -> None:
+    """Add what names a bot's store; it may stand before a command's action and behind it."""
+    for place in (parser, *actions):
+        default = None if place is parser else argparse.SUPPRESS
+        place.add_argument(
+            "--bot",
+            metavar="MODULE:BOT",
+            default=default,
+            help="the bot whose settings count (else the TRIOBOT_* variables)",
+        )
+        place.add_argument(
+            "--store", metavar="URL", default=default, help="the bot's store, if `triobot run` is given one"
+        )
+    for action in actions:
+        action.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of errors"
+        )
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

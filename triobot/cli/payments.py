@@ -6,14 +6,14 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, cast
 
-from ..errors import ConfigError
 from ..operator.requests import AboutPayments
+from ..payments.entry import STATES
 from ..settings import Settings
-from .arguments import add_json
+from .arguments import add_actions, add_json, chat, positive
 from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
@@ -34,7 +34,23 @@ examples:
   triobot payments acknowledge --key 1234567890123456
 """
 
-_ON_ONE: Final = ("show", "verify", "inquire", "redeliver", "settle", "resolve")
+_ON_ALL: Final = {
+    "list": "list payments, by the order of their numbers",
+    "export": "write all payments as a table (CSV)",
+    "totals": "say what was captured, day by day",
+    "counts": "count payments by their state",
+    "alarms": "list the alarms that are open",
+    "adopt": "take in an invoice whose number was lost",
+    "acknowledge": "take note of alarms: they are told no more",
+}
+_ON_ONE: Final = {
+    "show": "print all that is known of a payment, with its history",
+    "verify": "have the platform asked at once, and the money taken",
+    "inquire": "ask the platform what it knows, and change nothing",
+    "redeliver": "give captured money to its aside once more",
+    "settle": "note that the goods were given by hand",
+    "resolve": "note that it was paid back by hand: nothing is owed",
+}
 _COLUMNS: Final = (
     "ref",
     "invoice",
@@ -59,45 +75,54 @@ Answer = Mapping[str, object]
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    actions = ["list", *_ON_ONE, "adopt", "export", "totals", "counts", "alarms", "acknowledge"]
-    parser.add_argument("action", choices=actions, help="what to do")
-    parser.add_argument(
-        "given", metavar="REF", nargs="*", help="which payment; for adopt: NUMBER CHAT AMOUNT"
+    actions = add_actions(parser, {**_ON_ALL, **_ON_ONE})
+    add_bot_options(parser, *actions.values())
+    for name in _ON_ONE:
+        actions[name].add_argument("ref", metavar="REF", help="a payment's number, or an invoice's own")
+    for name in ("list", "export"):
+        listing = actions[name]
+        listing.add_argument(
+            "--state",
+            action="append",
+            default=[],
+            choices=sorted(STATES),
+            metavar="STATE",
+            help=f"only those in this state, repeatable: {', '.join(STATES)}",
+        )
+        listing.add_argument("--chat", metavar="CHAT", type=chat, help="only this chat's")
+        listing.add_argument("--older", metavar="MINUTES", type=positive, help="only those made before that")
+    actions["list"].add_argument(
+        "--limit", metavar="N", type=positive, default=100, help="so many at most (100)"
     )
-    parser.add_argument("--state", action="append", default=[], help="only these (list, export)")
-    parser.add_argument("--chat", type=int, help="only this chat's (list, export)")
-    parser.add_argument("--older", type=int, metavar="MINUTES", help="only those made before that (list)")
-    parser.add_argument("--limit", type=int, default=100, help="so many at most (list)")
-    parser.add_argument("--days", type=int, default=30, help="so many days back (totals)")
-    parser.add_argument("--coin", action="store_true", help="the amount is in coin (adopt)")
-    parser.add_argument("--button", action="store_true", help="the number is a button's (adopt)")
-    parser.add_argument("--kind", help="only alarms of this kind (acknowledge)")
-    parser.add_argument("--key", help="only the alarm about this (acknowledge)")
-    add_json(parser)
-    add_bot_options(parser)
+    actions["totals"].add_argument(
+        "--days", metavar="N", type=positive, default=30, help="so many days back (30)"
+    )
+    adopt = actions["adopt"]
+    adopt.add_argument("number", metavar="NUMBER", help="the platform's number of the invoice")
+    adopt.add_argument("chat", metavar="CHAT", type=chat, help="whose it is")
+    adopt.add_argument("amount", metavar="AMOUNT", type=positive, help="what it is about, in rials")
+    adopt.add_argument("--coin", action="store_true", help="the amount is in coin")
+    adopt.add_argument("--button", action="store_true", help="the number is a button's")
+    actions["acknowledge"].add_argument("--kind", metavar="KIND", help="only alarms of this kind")
+    actions["acknowledge"].add_argument("--key", metavar="KEY", help="only the alarm about this")
+    for action in actions.values():
+        add_json(action)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Do what was asked."""
-    action, given = str(arguments.action), cast("Sequence[str]", arguments.given)
-    wanted = 1 if action in _ON_ONE else 3 if action == "adopt" else 0
-    if len(given) != wanted:
-        needs = {0: "takes no number", 1: "takes the number of one payment", 3: "takes NUMBER CHAT AMOUNT"}
-        raise ConfigError(f"`payments {action}` {needs[wanted]}")
     settings = settings_of(arguments)
     if arguments.json:
-        for told in _answers(settings, arguments, action, given):
+        for told in _answers(settings, arguments):
             print(json.dumps(told))
         return
-    for line in _lines(settings, arguments, action, given):
+    for line in _lines(settings, arguments):
         print(harmless(line))
 
 
-def _answers(
-    settings: Settings, arguments: argparse.Namespace, action: str, given: Sequence[str]
-) -> Iterator[object]:
+def _answers(settings: Settings, arguments: argparse.Namespace) -> Iterator[object]:
     """Yield what there is to know, for programs; times are in milliseconds."""
-    match action:
+    match arguments.action:
         case "list":
             yield from _payments(settings, arguments, int(arguments.limit))
         case "export":
@@ -105,23 +130,23 @@ def _answers(
         case "totals":
             yield from cast("list[Answer]", _ask(settings, _about_days(int(arguments.days)))["totals"])
         case "alarms" | "acknowledge":
-            yield from cast("list[Answer]", _ask(settings, _question(arguments, action, given))["alarms"])
+            yield from cast("list[Answer]", _ask(settings, _question(arguments))["alarms"])
         case _:
-            yield _ask(settings, _question(arguments, action, given))
+            yield _ask(settings, _question(arguments))
 
 
-def _question(arguments: argparse.Namespace, action: str, given: Sequence[str]) -> Answer:
-    if action == "adopt":
-        return _adoption(arguments, given)
-    if action == "acknowledge":
-        return {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
-    return {"ask": f"payments.{action}", **({"ref": given[0]} if given else {})}
+def _question(arguments: argparse.Namespace) -> Answer:
+    match str(arguments.action):
+        case "adopt":
+            return _adoption(arguments)
+        case "acknowledge":
+            return {"ask": "payments.acknowledge", "kind": arguments.kind, "key": arguments.key}
+        case action:
+            return {"ask": f"payments.{action}", **({"ref": arguments.ref} if action in _ON_ONE else {})}
 
 
-def _lines(
-    settings: Settings, arguments: argparse.Namespace, action: str, given: Sequence[str]
-) -> Iterator[str]:
-    match action:
+def _lines(settings: Settings, arguments: argparse.Namespace) -> Iterator[str]:
+    match arguments.action:
         case "list":
             yield from map(_line, _payments(settings, arguments, int(arguments.limit)))
         case "export":
@@ -129,18 +154,18 @@ def _lines(
         case "totals":
             yield from _totals(settings, int(arguments.days))
         case "counts":
-            counts = cast("Mapping[str, int]", _ask(settings, _question(arguments, action, given))["counts"])
+            counts = cast("Mapping[str, int]", _ask(settings, _question(arguments))["counts"])
             yield from (f"{count:8} {state}" for state, count in sorted(counts.items()))
         case "alarms" | "acknowledge":
-            yield from _alarms(_ask(settings, _question(arguments, action, given)))
+            yield from _alarms(_ask(settings, _question(arguments)))
         case "inquire":
-            told = _ask(settings, _question(arguments, action, given))
+            told = _ask(settings, _question(arguments))
             amount = "" if told["amount"] is None else f", {told['amount']}"
             yield f"the platform says: {told['said']}{amount}"
         case "show":
-            yield from _shown(_ask(settings, _question(arguments, action, given)))
+            yield from _shown(_ask(settings, _question(arguments)))
         case _:
-            yield _line(_one(_ask(settings, _question(arguments, action, given))))
+            yield _line(_one(_ask(settings, _question(arguments))))
 
 
 def _ask(settings: Settings, question: Answer) -> Answer:
@@ -202,15 +227,12 @@ def _alarms(answer: Answer) -> Iterator[str]:
         yield f"{alarm['kind']} {alarm['key']} x{alarm['count']}, {since} to {last}: {alarm['text']}"
 
 
-def _adoption(arguments: argparse.Namespace, given: Sequence[str]) -> Answer:
-    number, chat, amount = given
-    if not amount.isascii() or not amount.isdigit() or not chat.removeprefix("-").isdigit():
-        raise ConfigError("`payments adopt` takes NUMBER CHAT AMOUNT, such as 50012 1001 250000")
+def _adoption(arguments: argparse.Namespace) -> Answer:
     return {
         "ask": "payments.adopt",
-        "number": number,
-        "chat": int(chat),
-        "amount": int(amount),
+        "number": arguments.number,
+        "chat": arguments.chat,
+        "amount": arguments.amount,
         "currency": "coin" if arguments.coin else "IRR",
         "kind": "button" if arguments.button else "invoice",
     }

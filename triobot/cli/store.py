@@ -16,7 +16,7 @@ from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask, socket_path
 from ..operator.requests import Backup
 from ..store import back_up_sqlite, examine_sqlite, rebind_sqlite, restore_sqlite
-from .arguments import add_json
+from .arguments import add_actions, add_json
 from .consulting import add_bot_options, settings_of, stamp_of, store_file
 
 DETAILS: Final = """\
@@ -39,24 +39,27 @@ examples:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("action", choices=sorted(_ACTIONS))
-    parser.add_argument(
-        "what",
-        metavar="FILE|MODULE:BOT",
-        nargs="?",
-        help="the backup; with check, a file to look at; with rebind, the bot whose settings count",
+    actions = add_actions(parser, {name: what for name, (what, _) in _ACTIONS.items()})
+    add_bot_options(parser, *actions.values())
+    actions["backup"].add_argument("what", metavar="FILE", help="the new file")
+    actions["restore"].add_argument("what", metavar="FILE", help="the backup")
+    actions["check"].add_argument(
+        "what", metavar="FILE", nargs="?", help="a backup, or another file; else the bot's store"
     )
-    add_json(parser, "check: one JSON object, for programs")
-    add_bot_options(parser)
+    actions["rebind"].add_argument(
+        "what", metavar="MODULE:BOT", nargs="?", help="the bot whose settings count, as with --bot"
+    )
+    add_json(actions["check"])
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Do it."""
-    _ACTIONS[arguments.action](arguments)
+    _, do = _ACTIONS[arguments.action]
+    do(arguments)
 
 
 def _backup(arguments: argparse.Namespace) -> None:
-    target = _named(arguments, "the new file").absolute()
+    target = Path(arguments.what).absolute()
     settings = settings_of(arguments)
     file, place = store_file(settings), socket_path(settings.store)
 
@@ -79,7 +82,7 @@ async def _nothing(fields: object) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    backup = _named(arguments, "the backup")
+    backup = Path(arguments.what)
     settings = settings_of(arguments)
     file = store_file(settings)
     kept = trio.run(partial(restore_sqlite, backup, file, stamp=stamp_of(settings), clock=SystemClock()))
@@ -117,15 +120,9 @@ def _rebind(arguments: argparse.Namespace) -> None:
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
 
 
-def _named(arguments: argparse.Namespace, what: str) -> Path:
-    if arguments.what is None:
-        raise ConfigError(f"name {what}: triobot store {arguments.action} FILE")
-    return Path(arguments.what)
-
-
-_ACTIONS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
-    "backup": _backup,
-    "check": _check,
-    "rebind": _rebind,
-    "restore": _restore,
+_ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], None]]]] = {
+    "backup": ("copy the store into a new file, while the bot runs or not", _backup),
+    "restore": ("make a backup the store again, while the bot doesn't run", _restore),
+    "check": ("look for damage, while the bot doesn't run", _check),
+    "rebind": ("say that the store is still the same bot's, after a new token", _rebind),
 }
