@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, cast, final
 from .. import __version__
 
 _COMMANDS: Final = {
+    "new": "make a bot's folder, with all that it takes",
     "run": "run a bot",
     "dev": "work on a bot: its users are in your browser",
     "talk": "talk to a bot of yours, as its user",
@@ -37,6 +38,7 @@ _COMMANDS: Final = {
 _EXAMPLES: Final = """\
 examples:
   triobot demo                          see a bot at work: nothing to set up
+  triobot new pizza                     make a folder with a bot of yours
   triobot dev examples/pizza.py:bot     work on a bot, with its users in your browser
   triobot talk examples/quiz.py:bot     talk to a bot in the terminal, as its user
   triobot run examples/echo.py:bot      run a bot (its token is in TRIOBOT_TOKEN)
