@@ -59,6 +59,32 @@ def hold_batches(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return go
 
 
+async def test_one_who_comes_alone_is_served_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody came with the last one; where some did, what comes in the same pass of the loop comes along."""
+    sizes: list[int] = []
+    run = Transactions.run
+
+    def count(self: Transactions, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        sizes.append(len(batch))
+        return run(self, batch)
+
+    async with opened(tmp_path / "store") as store:
+
+        async def come(many: int) -> list[int]:
+            sizes.clear()
+            async with trio.open_nursery() as nursery:
+                for _ in range(many):
+                    nursery.start_soon(store.setting, "colour")
+            return list(sizes)
+
+        monkeypatch.setattr(Transactions, "run", count)
+        assert await come(1) == [1]
+        assert await come(3) == [1, 2]
+        assert await come(3) == [3]
+        assert await come(1) == [1]
+        assert await come(2) == [1, 1]
+
+
 class Queue:
     """A store whose thread is busy, with as many behind it as it takes, and those who had to stay outside."""
 

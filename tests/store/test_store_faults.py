@@ -54,6 +54,13 @@ class Crowd:
                 nursery.start_soon(self.accept, n, body)
 
 
+async def have_company(store: Store) -> None:
+    """Let some share a batch, so that those who come together next share one from the first of them on."""
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(store.setting, "colour")
+
+
 async def chats_in(store: Store) -> list[int]:
     return [row.chat_id for row in await store.backlog(after=0, limit=1_000)]
 
@@ -125,6 +132,7 @@ async def test_a_transaction_that_cannot_begin_fails_its_writers_and_not_its_rea
 ) -> None:
     async with opened(path) as store:
         await store.commit(PutSetting("colour", "blue"))
+        await have_company(store)
         crowd = Crowd(store)
         answers: list[str | None] = []
 
@@ -150,6 +158,7 @@ async def test_a_failed_fsync_ends_the_store(path: Path, disk: Disk, together: i
     with pytest.raises(StoreCorruptError, match=r"bot\.db"):
         async with opened(path) as store:
             safe = await accepted(store, arrival(500))
+            await have_company(store)
             crowd = Crowd(store)
             with trio.CancelScope(shield=True):
                 disk.fail("COMMIT", sqlite3.SQLITE_IOERR_FSYNC)

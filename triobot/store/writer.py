@@ -1,8 +1,10 @@
-"""Group commit: the one task that touches the database gathers what waits, and has it committed together.
+"""Group commit: what waits for the database is gathered, and committed together in the thread that has it.
 
-Callers hand their jobs over; when 512 wait, the jobs of further callers wait outside. The writer takes all
-there is, at most 512, and runs it in one hop to a worker thread: one transaction, one fsync. While that
-runs, the next batch gathers by itself, so no caller waits for a timer. It wakes each caller's task itself.
+Callers hand their jobs over; when 512 wait, the jobs of further callers wait outside. All there is, at most
+512, runs in one hop to a worker thread: one transaction, one fsync. While that runs, the next batch gathers
+by itself, so no caller waits for a timer. While nothing runs, one who comes alone begins a batch in the task
+that asks; where several shared the last one, it begins a pass of the loop later, so that others come along.
+The writer's task waits for the thread, and wakes each caller's task itself.
 
 The task is shielded: a job that was handed over is finished although the program is being cancelled, because
 its caller may have promised something on the strength of it, or another transaction may build on it. It
@@ -399,7 +401,13 @@ class Writer:
         self._due = False
         # Behind them those for which there was no room.
         self._outside: OrderedDict[Job[Any], None] = OrderedDict()
-        self._idle: trio.lowlevel.Task | None = None
+        # What its thread has, and whether all that there is to do is to wait for that, or for a job.
+        self._asked: list[Job[Any]] | None = None
+        self._waits = False
+        # Whether the last batch was one caller's; and whether a task is about to begin the next one.
+        self._alone = False
+        self._coming = False
+        self._nursery: trio.Nursery | None = None
         self._closed = False
         # Its own, so that a program with forty blocked threads can still store what it promised.
         self._hop = Hop("triobot store")
@@ -454,8 +462,7 @@ class Writer:
         if len(self._waiting) < MOST_IN_A_BATCH:
             self._waiting.append(job)
             self._due = True
-            if self._idle is not None:
-                self._wake()
+            self._begin_if_idle()
         else:
             self._outside[job] = None
 
@@ -501,7 +508,7 @@ class Writer:
                 served = self._served
                 await trio.sleep(_REPEAT_SECONDS if self._failed else _PAUSE_SECONDS)
                 if served == self._served:
-                    self._wake()
+                    self._begin_if_idle()
             self._some_noted = trio.Event()
             with trio.move_on_after(_BEAT_SECONDS) as quiet:
                 await self._some_noted.wait()
@@ -531,7 +538,7 @@ class Writer:
             job.error = trio.ClosedResourceError("the store was closed before this was taken")
             _wake_caller(job)
         self._outside.clear()
-        self._wake()
+        self._hop.wake()
 
     # A Ctrl-C between the commit and the word to its callers would leave them waiting for ever.
     @trio.lowlevel.enable_ki_protection
@@ -539,20 +546,43 @@ class Writer:
         """Serve until `close`. Raises nothing: what went wrong is in `crash`."""
         with trio.CancelScope(shield=True), closing(self._hop):
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 nursery.start_soon(self._keep_up)
-                while self._waiting or not self._closed:
-                    if self._due:
+                while self._asked is not None or self._waiting or not self._closed:
+                    if self._asked is None and (self._due or self._closed):
                         # Those that have just been told may have more: what runs in this pass comes along.
                         await trio.lowlevel.cancel_shielded_checkpoint()
+                        self._begin()
                     else:
-                        await self._until_woken()
-                    batch = self._take()
-                    again = self._closed and self._failed and all(isinstance(job, Noted) for job in batch)
-                    if again or time.monotonic() >= self._give_up_at:
-                        self._abandon(batch)
-                    elif batch:
-                        await self._serve(batch)
+                        await self._serve()
                 nursery.cancel_scope.cancel()
+
+    def _begin_if_idle(self) -> None:
+        """Begin a batch if the writer's task waits for just that: at once, unless others may come along."""
+        if self._coming or not self._waits or self._asked is not None:
+            return
+        if self._alone:
+            self._begin()
+        elif self._nursery is not None:
+            self._coming = True
+            self._nursery.start_soon(self._begin_in_next_pass)
+
+    @trio.lowlevel.enable_ki_protection
+    async def _begin_in_next_pass(self) -> None:
+        self._coming = False
+        if self._waits and self._asked is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Hand what waits to the thread, unless that is given up."""
+        batch = self._take()
+        again = self._closed and self._failed and all(isinstance(job, Noted) for job in batch)
+        if again or time.monotonic() >= self._give_up_at:
+            self._abandon(batch)
+        elif batch:
+            self._alone = sum(not isinstance(job, Noted) for job in batch) < 2
+            self._asked = batch + self._housekeeping(batch)
+            self._hop.begin(partial(self._commit, self._asked))
 
     def _take(self) -> list[Job[Any]]:
         """Take what was handed over, and let as many in that wait outside."""
@@ -563,26 +593,16 @@ class Writer:
         self._open, self._due = None, bool(self._waiting)
         return taken
 
-    async def _until_woken(self) -> None:
-        """Wait for a job, or for the end."""
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            self._idle = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        if not self._closed:
-            self._idle = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(abort)
-
-    def _wake(self) -> None:
-        idle, self._idle = self._idle, None
-        if idle is not None:
-            trio.lowlevel.reschedule(idle)
-
-    async def _serve(self, batch: list[Job[Any]]) -> None:
-        work = batch + self._housekeeping(batch)
+    async def _serve(self) -> None:
+        """Wait for what the thread has done, and tell those that wait for it."""
+        self._waits = True
+        done = await self._hop.wait()
+        self._waits = False
+        if done is None or self._asked is None:
+            return  # it was only woken
+        work, self._asked = self._asked, None
         try:
-            verdicts = await self._hop.run(partial(self._commit, work))
+            verdicts = cast("list[Exception | None]", done.unwrap())
         except Exception as error:
             # No thread to be had, or a mistake of ours; either way it isn't known what was done.
             self._crashed(error)
@@ -754,26 +774,46 @@ class Hop:
         self._ours.setblocking(False)
         self._thread: threading.Thread | None = None
 
-    async def run(self, work: Callable[[], R]) -> R:
-        """Run this in the thread; what it raises is raised here.
-
-        Raises:
-            RuntimeError: there is no thread to be had; nothing was run.
-
-        Cancellation: none: to be called in a shield, since what was begun there can't be taken back.
-        """
+    def begin(self, work: Callable[[], object]) -> None:
+        """Have this run in the thread, soon; `wait` returns what comes of it."""
         if self._thread is None:
             # A daemon, as Trio's: a disk that never answers must not keep the process from ending.
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:  # there is no thread to be had
+                self._answers.put(outcome.Error(error))
+                self.wake()
+                return
             self._thread = thread
         self._jobs.put(work)
+
+    def wake(self) -> None:
+        """Let `wait` return."""
+        with suppress(OSError):  # it has been closed
+            self._theirs.send(b"\0")
+
+    async def wait(self) -> outcome.Outcome[object] | None:
+        """Wait for what comes of what was begun; None if it was only woken.
+
+        Cancellation: none: to be called in a shield, since what was begun there can't be taken back.
+        """
         while True:
             await trio.lowlevel.wait_readable(self._ours)
             with suppress(BlockingIOError):
                 self._ours.recv(1)
                 break
-        return cast("R", self._answers.get_nowait().unwrap())
+        try:
+            return self._answers.get_nowait()
+        except queue.Empty:
+            return None
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """Run this in the thread while nothing else is; return what it returns, or raise what it raises."""
+        self.begin(work)
+        while (done := await self.wait()) is None:
+            pass
+        return cast("R", done.unwrap())
 
     def close(self) -> None:
         """Let the thread end once it has done what it was given. Nothing is run after it."""
