@@ -546,14 +546,17 @@ async def test_waiting_for_a_turn_costs_no_patience(autojump_clock: MockClock) -
             nursery.start_soon(platform.perform, HELLO)
 
 
-async def test_a_platform_that_never_answers_leaves_the_outcome_unknown() -> None:
+async def test_a_platform_that_never_answers_leaves_the_outcome_unknown(mock_clock: MockClock) -> None:
+    mock_clock.rate = 1
+
     async def silent(peer: Peer) -> None:
         if peer.number:
             await answer_all(peer)
         await peer.read_request()
+        mock_clock.jump(2 * PATIENCE)
         await trio.sleep_forever()
 
-    async with serving(silent) as server, client(server, patience=0.1, connections=1) as platform:
+    async with serving(silent) as server, client(server, patience=PATIENCE, connections=1) as platform:
         with pytest.raises(DeliveryUnknownError):
             await platform.perform(HELLO)
         assert await platform.perform(HELLO) == Sent(7, 7)

@@ -425,13 +425,13 @@ class TestStopping:
         assert rig.texts == ["late"]
 
     async def test_a_connection_that_has_not_spoken_yet_may_still(self) -> None:
-        async with serving(limits=Limits(settle_seconds=0.5)) as rig, await rig.connect() as stream:
+        async with serving(limits=Limits(settle_seconds=2 * PATIENCE)) as rig, await rig.connect() as stream:
             await trio.sleep(0.02)
             rig.shutdown.set()
             await trio.sleep(0.02)
             await stream.send_all(post(form("last word"), close=False))
             assert status(await read_all(stream)) == 200
-            with trio.fail_after(0.3):
+            with trio.fail_after(PATIENCE):
                 await rig.stopped.wait()
 
         assert rig.texts == ["last word"]
