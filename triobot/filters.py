@@ -14,6 +14,7 @@ from .conversations.routes.filters import command as command
 from .conversations.routes.filters import flooding as flooding
 from .conversations.routes.filters import in_chat as in_chat
 from .conversations.routes.filters import join as join
+from .conversations.routes.filters import kept as kept
 from .conversations.routes.filters import leave as leave
 from .conversations.routes.filters import message as message
 from .conversations.routes.filters import pressed as pressed

@@ -32,6 +32,7 @@ from triobot import (
     Press,
     Room,
     RoomRef,
+    Router,
     Scope,
     Sender,
     SenderId,
@@ -42,7 +43,7 @@ from triobot import (
     recorded,
 )
 from triobot.client import PlatformClient
-from triobot.filters import by, command, join, matches, message, pressed, signal, text
+from triobot.filters import by, command, join, kept, matches, message, pressed, signal, text
 from triobot.widgets import JALALI, Menu, calendar, confirm, date_time, menu, multi_select, pager, rating
 from triobot.wire.operations import SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState
@@ -359,3 +360,8 @@ async def widgets(chat: Chat[Message[str]], into: Sent) -> None:
     assert_type(await calendar(chat, "?", first=today, last=today, system=JALALI), date)
     when = await date_time(chat, "?", lambda day: [time(9)], first=today, last=today, tz=UTC)
     assert_type(when, datetime)
+
+
+ADMIN = Key("admin", bool, default=False)
+for_admins = Router(when=kept(ADMIN) & kept(COUNT, lambda count: count > 3))
+bot.ignore(text() & kept(COUNT, lambda count: count.upper()))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

@@ -290,7 +290,7 @@ class Dispatcher:
             return
         if life is None:
             life = self._new_life(row.chat_id, row.seq - 1)
-            if row.parked or row.seq <= self._outdated:
+            if row.parked or row.seq <= self._outdated or self._table.asks_kept:
                 self._load(life)
         else:
             self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
@@ -522,9 +522,8 @@ class Dispatcher:
         watches: Sequence[Watch] = ()
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
-        setting = Setting(
-            self._username, life is not None and life.group, HAS_NO_NUMBER, at, REMEMBERS_NOTHING
-        )
+        group, kept = (False, None) if life is None else (life.group, life.kept.values)
+        setting = Setting(self._username, group, HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept)
         care.at_work[CLAIMED] = chat_id
         try:
             decision = decide(
@@ -554,6 +553,8 @@ class Dispatcher:
         chat_id, services = event.chat_id, self._services
         if self._context is None or not self._keeps_up or type(event) not in _BEGINNERS:
             return None
+        if self._table.asks_kept:
+            return None  # what the chat keeps isn't known before the event is stored
         if chat_id in self._coming or chat_id in self._lives or self.commits.has_data(chat_id):
             return None
         if services.store.lease(chat_id) is None:

@@ -163,7 +163,7 @@ class ChatLife:
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
         memory = self._services.memory
-        return Setting(self._username, self.group, delivery.seq, delivery.at, memory)
+        return Setting(self._username, self.group, delivery.seq, delivery.at, memory, self.kept.values)
 
     def remember(self, before: ChatLife) -> None:
         """Know whom this chat's last life knew."""

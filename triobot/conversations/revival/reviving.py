@@ -344,6 +344,7 @@ class CatchingUp:
         """Bring a chat back from the store; then look at what came for it."""
         # What the last ones of this chat left behind must be there to be read.
         await self._work.commits.wait_for()
+        await life.kept.load()  # filters may ask for it
         await revive(self._services, self._table, life, await self._waiting(life))
         life.shows_no_more()
         await self._look_at_those_that_waited(life)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, Self, cast, final
 
 import attrs
@@ -166,6 +166,12 @@ class Table:
     def routes(self) -> Sequence[Route]:
         """Return all routes, in the order in which they are tried; rooms last."""
         return (*self.interrupts, *self.asides, *self.conversations, *self.rooms)
+
+    @cached_property
+    def asks_kept(self) -> bool:
+        """Return whether a filter looks at what the chat keeps, which is to be read first then."""
+        filters = (*self.ignored, *(route.filter for route in self.routes))
+        return any(one.asks_kept for one in filters)
 
     @property
     def per_sender(self) -> bool:

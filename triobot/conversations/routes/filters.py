@@ -13,8 +13,8 @@ from __future__ import annotations
 import inspect
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
-from typing import Final, Generic, NoReturn, TypeAlias, cast, final, overload
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, final, overload
 
 import attrs
 from typing_extensions import TypeVar
@@ -24,6 +24,7 @@ from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId
+from ..data import Key, check_key
 from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
 
@@ -60,6 +61,7 @@ class Setting:
         seq: the event's place in the inbox: a filter that counts counts it once, however often it looks.
         at: when the event arrived, in wall milliseconds; not when its turn came.
         memory: what filters remember in this run of the bot, each under a key of its own.
+        kept: what the chat keeps, by key, as text; None if that hasn't been read.
     """
 
     username: str | None = None
@@ -69,6 +71,7 @@ class Setting:
     memory: MutableMapping[object, object] = attrs.field(
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
+    kept: Mapping[str, str] | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @final
@@ -126,6 +129,7 @@ class Filter(Generic[E_co]):
         signals: it looks at signals, too.
         same: equal for filters that take the same; None for what can't be compared.
         words: texts that it was made to wait for: what one writes to try the bot.
+        asks_kept: it looks at what the chat keeps.
 
     Example:
         >>> from triobot.filters import command, join, text
@@ -138,6 +142,7 @@ class Filter(Generic[E_co]):
     signals: bool = False
     same: Same | None = attrs.field(default=None, repr=False)
     words: frozenset[str] = attrs.field(default=frozenset(), repr=False)
+    asks_kept: bool = attrs.field(default=False, repr=False)
 
     def look(self, event: Event, setting: Setting) -> E_co | None:
         """Return what this makes of an event, or None; only filters that name signals get to see one."""
@@ -164,7 +169,8 @@ class Filter(Generic[E_co]):
             return taken if taken is not None and condition(taken) else None
 
         same = pair("&", self.same, _same_condition("where", condition))
-        return Filter(see, f"{self.name}.where(...)", self.signals, same, self.words)
+        name = f"{self.name}.where(...)"
+        return Filter(see, name, self.signals, same, self.words, self.asks_kept)
 
     def __or__(self, other: Filter[F]) -> Filter[E_co | F]:
         check_filter(other, "|")
@@ -177,7 +183,8 @@ class Filter(Generic[E_co]):
 
         # Which of the two comes first makes no difference to who is asked after them.
         same = pair("|", self.same, other.same)
-        return Filter(see, f"({self.name} | {other.name})", signals, same, self.words | other.words)
+        words, asks = self.words | other.words, self.asks_kept or other.asks_kept
+        return Filter(see, f"({self.name} | {other.name})", signals, same, words, asks)
 
     def __and__(self, other: Filter[object]) -> Filter[E_co]:
         check_filter(other, "&")
@@ -188,7 +195,8 @@ class Filter(Generic[E_co]):
 
         same = pair("&", self.same, other.same)
         signals, words = self.signals or other.signals, self.words | other.words
-        return Filter(see, f"({self.name} & {other.name})", signals, same, words)
+        asks = self.asks_kept or other.asks_kept
+        return Filter(see, f"({self.name} & {other.name})", signals, same, words, asks)
 
     def __bool__(self) -> NoReturn:
         raise ConfigError(
@@ -200,9 +208,8 @@ class Filter(Generic[E_co]):
         def see(event: Event, setting: Setting) -> Event | None:
             return event if self.see(event, setting) is None else None
 
-        return Filter(
-            see, f"~{self.name}", same=None if self.same is None else Same("~", frozenset({self.same}))
-        )
+        same = None if self.same is None else Same("~", frozenset({self.same}))
+        return Filter(see, f"~{self.name}", same=same, asks_kept=self.asks_kept)
 
 
 def pair(word: str, first: Same | None, second: Same | None) -> Same | None:
@@ -462,6 +469,44 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=same)
 
 
+@overload
+def kept(key: Key[V]) -> Filter[Event]: ...
+@overload
+def kept(key: Key[V], condition: Callable[[V], bool]) -> Filter[Event]: ...
+def kept(key: Key[Any], condition: Callable[[Any], bool] | None = None) -> Filter[Event]:
+    """Take what happens in chats that keep something true under a key, or what `condition` says yes to.
+
+    It looks once, when the event comes, at what the chat's conversations see; who got the event is what is
+    recorded. What the chat keeps is read with the event, and only by bots of which a route asks. An empty
+    slot is its key's default, and without one takes nothing. What is kept of a person or of the bot a filter
+    can't ask: it can't wait.
+
+    Args:
+        condition: is given the value; as for `when`.
+
+    Raises:
+        ConfigError: this is no key, or the condition is no function, or an async one.
+
+    Example:
+        >>> ADMIN = Key("admin", bool, default=False)
+        >>> admin = Router(when=kept(ADMIN))
+    """
+    check_key(key)
+    if condition is not None:
+        _check_condition(condition, "kept()", "what is kept")
+
+    def see(event: Event, setting: Setting) -> Event | None:
+        try:
+            value = key.load((setting.kept or {}).get(key.name))
+        except KeyError:
+            return None
+        return event if (value if condition is None else condition(value)) else None
+
+    own = isinstance(condition, Hashable)
+    same = Same("kept", frozenset({(key.name, condition)})) if own else None
+    return Filter(see, f"kept({key.name})", same=same, asks_kept=True)
+
+
 def _check_condition(condition: object, who: str, given: str) -> None:
     if not callable(condition):
         raise ConfigError(f"{who} takes a function of {given} that says yes or no")
@@ -558,6 +603,7 @@ __all__ = [
     "fold",
     "in_chat",
     "join",
+    "kept",
     "leave",
     "message",
     "nothing",

@@ -447,7 +447,8 @@ class Router:
 
         words = shared.words | taken.words
         same = pair("&", shared.same, taken.same)
-        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, same, words)
+        asks = shared.asks_kept or taken.asks_kept
+        return Filter(see, f"({shared.name} & {taken.name})", taken.signals, same, words, asks)
 
 
 def table_of(router: Router) -> Table:
