@@ -651,7 +651,7 @@ def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
     return _as_it_was(made, stored)
 
 
-_LOADERS: Final[Mapping[str, Callable[[Any], object]]] = {
+_LOADERS: Final[dict[str, Callable[[Any], object]]] = {
     "tuple": lambda parts: tuple(_load_all(parts)),
     "dict": _load_dict,
     "set": lambda parts: set(_load_all(parts)),
@@ -671,5 +671,10 @@ _LOADERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "class": _load_attrs,
 }
 
-TAGS: Final = frozenset(_LOADERS)
+TAGS: Final = _LOADERS.keys()
 """Of all types that JSON doesn't have."""
+
+
+def read_form(tag: str, load: Callable[[Any], object]) -> None:
+    """Have nodes with this tag read by this: a short form of what is recorded most."""
+    _LOADERS[tag] = load

@@ -33,11 +33,10 @@ STAMP: Final = Stamp("https://bench.test", "t")
 
 # As a conversation of three questions leaves them.
 START: Final = '["S",1800000000000,"pizza",[],"%s",1]'
-SENT: Final = (
-    '["D",1800000000000,%d,"send sendMessage","8f1c22ab",{"class":["triobot.Sent",{"chat_id":7,"id":3}]}]'
-)
+SENT: Final = '["D",1800000000000,%d,"send sendMessage","8f1c22ab8f1c22ab",{"sent":[7,3]}]'
 TAKEN: Final = (
-    '["D",1800000000000,%d,"receive","",{"tuple":["an answer of some words",123456,1800000000000]},123456]'
+    '["D",1800000000000,%d,"receive","",'
+    '{"said":[7,"an answer of some words",107,"Somebody","somebody",123456,1800000000000]},123456]'
 )
 RECORDS: Final = [START % ("x" * 32), *((SENT, TAKEN)[n % 2] % n for n in range(6))]
 

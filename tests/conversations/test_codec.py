@@ -1,4 +1,4 @@
-"""What nearly every turn records has a node made in one piece: the same one that its parts make."""
+"""What nearly every turn records has a short form, by places; what has that of its parts is read, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from triobot.conversations.codec import CODEC
+from triobot.errors import UnreadableRecordError
 from triobot.values import node_of_value
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, MessageId, SenderId
@@ -23,18 +24,31 @@ def test_a_text_that_was_taken(chat: int, text: str, sender: int, name: str, use
     event = Message(ChatId(chat), text, Sender(SenderId(sender), name, user))
     told = (event, seq, 1_700_000_000_000, (text,))
 
-    assert CODEC.node_of(told) == node_of_value(told)
     assert CODEC.is_frozen(told)
     assert CODEC.value_of(CODEC.node_of(told)) == told
+    assert CODEC.value_of(node_of_value(told)) == told
 
 
 @given(NUMBERS | st.just("@group"), st.none() | st.integers(0, 10**18 - 1))
 def test_what_a_send_returned(chat: int | str, message: int | None) -> None:
     sent = Sent(ChatId(chat), None if message is None else MessageId(message))  # type: ignore[arg-type]
 
-    assert CODEC.node_of(sent) == node_of_value(sent)
     assert CODEC.is_frozen(sent)
     assert CODEC.value_of(CODEC.node_of(sent)) == sent
+    assert CODEC.value_of(node_of_value(sent)) == sent
+
+
+def test_a_question_and_its_answer_take_little_room() -> None:
+    answer = (Message(ChatId(5), "a", Sender(SenderId(7), "Sara", "sara")), 41, 1_700_000_000_000, ("a",))
+
+    assert CODEC.node_of(answer) == {"said": [5, "a", 7, "Sara", "sara", 41, 1_700_000_000_000]}
+    assert CODEC.node_of(Sent(ChatId(5), MessageId(9))) == {"sent": [5, 9]}
+
+
+@pytest.mark.parametrize("node", [{"said": [5, "a"]}, {"sent": 5}, {"sent": [5, 9, 1]}, {"said": {}}])
+def test_a_damaged_short_form_is_refused(node: object) -> None:
+    with pytest.raises(UnreadableRecordError):
+        CODEC.value_of(node)
 
 
 TEXT = Message(ChatId(5), "a")

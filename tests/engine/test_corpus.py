@@ -16,7 +16,8 @@ from triobot.errors import UnreadableRecordError
 from triobot.journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from triobot.values import decode_value
 from triobot.wire.events import Join, Message, Sender
-from triobot.wire.ids import ChatId, SenderId
+from triobot.wire.ids import ChatId, MessageId, SenderId
+from triobot.wire.results import Sent
 
 from .replaying import replay
 
@@ -60,6 +61,13 @@ def test_a_journal_of_format_1() -> None:
     assert [time_of(record) for record in records if isinstance(record[1], list)] == [1699992808000]
 
 
+def test_what_was_sent_and_said_by_places() -> None:
+    """The short forms of what nearly every turn records."""
+    _, first, answer, second = journal("format1-short.jsonl")
+    assert [CODEC.value_of(record[5]) for record in (first, second)] == [Sent(CHAT, MessageId(9)), Sent(CHAT)]
+    assert CODEC.value_of(answer[5]) == (Message(CHAT, "hello", SARA), 41, 1700000001999, ("hello",))
+
+
 def test_what_a_conversation_was_started_with() -> None:
     """An event as itself, as what a filter took it, and one that could not be written down."""
     plain, taken, lost = (read_opening(record) for record in journal("format1-starts.jsonl"))
@@ -70,6 +78,7 @@ def test_what_a_conversation_was_started_with() -> None:
     assert lost is None
 
 
+CHAT = ChatId(5)
 SARA = Sender(SenderId(7), "Sara", "sara")
 
 

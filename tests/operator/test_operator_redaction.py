@@ -36,6 +36,14 @@ def test_the_order_of_things_stays_and_what_was_said_goes() -> None:
     json.loads(text)
 
 
+def test_the_short_forms_keep_their_shape_only() -> None:
+    said = '["D",1800,3,"receive","",{"said":[5123,"Valiasr 7",7123,"Ali","ali",41,1799]},41]'
+    sent = '["D",1800,4,"send sendMessage","8f1c",{"sent":[5123,977]}]'
+
+    assert '{"said":[0,"<9 characters>",0,"<3 characters>","<3 characters>",0,0]}' in redacted_text(said)
+    assert '{"sent":[0,0]}' in redacted_text(sent)
+
+
 def test_neither_seed_nor_event_nor_keys_of_data_stay() -> None:
     text = redacted_text(START) + redacted_text('["N",7,3,"name","[1,\\"Ali\\"]"]')
 

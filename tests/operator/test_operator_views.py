@@ -8,7 +8,7 @@ import pytest
 from triobot.conversations.codec import CODEC
 from triobot.engine import Record, encode_record
 from triobot.operator.views import LONGEST, in_python, record_in_words, worded
-from triobot.values import encode_value
+from triobot.values import encode_value, node_of_value
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, SenderId
 
@@ -16,6 +16,7 @@ SARA = Sender(SenderId(7), "Sara", "sara")
 CHAT = ChatId(5)
 JOIN = CODEC.node_of(Join(CHAT, SARA))
 TAKEN = CODEC.node_of((Message(CHAT, "سلام", SARA), 12, 3, ("سلام",)))
+IN_PARTS = node_of_value((Message(CHAT, "سلام", SARA), 12, 3, ("سلام",)))
 NOT_TAKEN = CODEC.node_of((Message(CHAT, "سلام", SARA), 12, 3, None))
 NO_MILK = CODEC.node_of_error(ValueError("no milk"))
 
@@ -28,6 +29,7 @@ class Cup:
 
 CUPS = CODEC.node_of([Cup(2, with_milk=True), (1,)])
 RECEIVED = {"what": "Done", "at": 4, "id": "1", "kind": "receive", "event": 12}
+SENT = {"sent": [5, 7]}
 STEPPED = {"id": "1", "kind": "step"}
 
 
@@ -44,6 +46,11 @@ STEPPED = {"id": "1", "kind": "step"}
         ),
         (["S", 3, "bot.tea", [], "seed", 1], {"what": "Start", "at": 3, "name": "bot.tea"}),
         (["D", 4, 1, "receive", "", TAKEN, 12], {**RECEIVED, "value": "'سلام'"}),
+        (["D", 4, 1, "receive", "", IN_PARTS, 12], {**RECEIVED, "value": "'سلام'"}),
+        (
+            ["R", 5, 1, "step", "f", "D", SENT],
+            {"what": "Result", "at": 5, **STEPPED, "value": "Sent(id=7)"},
+        ),
         (["D", 4, 1, "receive", "", NOT_TAKEN, 12], {**RECEIVED, "value": "None"}),
         (
             ["D", 4, "3/1.2", "step", "f", CUPS],

@@ -6,17 +6,17 @@ The names under which the wire's own values are recorded stay when a module move
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 
 from .. import errors
 from ..engine import Codec
 from ..engine.records import PLAIN, Node
 from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
-from ..values import encode_value, node_of_value, register, value_of_node
+from ..values import encode_value, node_of_value, read_form, register, value_of_node
 from ..wire import content, events, results
-from ..wire.events import Message, Sender
-from ..wire.results import Sent
+from ..wire.events import Message, Sender, known_text
+from ..wire.results import Sent, known_sent
 
 
 @final
@@ -34,13 +34,13 @@ class ChatCodec(Codec):
     def node_of(self, value: object) -> Node:
         """Return the node to record for a value; see `Codec.node_of`.
 
-        Without a detour for what nearly every turn records: a short text that a wait took, what a send
-        returned.
+        What nearly every turn records has a short form, by places: a short text that a wait took, and what a
+        send returned.
         """
         if type(value) is Sent:
             chat_id, id = value.chat_id, value.id
             if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
-                return {"class": ["triobot.Sent", {"chat_id": chat_id, "id": id}]}
+                return {"sent": [chat_id, id]}
         match value:
             case (
                 Message(int(chat), str(text), Sender(int(sender), str(name), str(user))),
@@ -54,9 +54,7 @@ class ChatCodec(Codec):
                 and -_EXACT <= sender <= _EXACT
                 and len(text) + len(name) + len(user) < _SHORT
             ):
-                about = {"class": ["triobot.Sender", {"id": sender, "name": name, "username": user}]}
-                event = {"class": ["triobot.Message", {"chat_id": chat, "content": text, "sender": about}]}
-                return {"tuple": [event, seq, at, {"tuple": [text]}]}
+                return {"said": [chat, text, sender, name, user, seq, at]}
             case _:
                 return super().node_of(value)
 
@@ -72,6 +70,19 @@ class ChatCodec(Codec):
             return type(event) is Message and type(event.content) is str and as_what == (event.content,)
         return type(value) is Sent
 
+
+def _load_said(parts: Any) -> tuple[Message[str], int, int, tuple[str]]:
+    chat, text, sender, name, user, seq, at = parts
+    return known_text(chat, text, sender, name, user), seq, at, (text,)
+
+
+def _load_sent(parts: Any) -> Sent:
+    chat, id = parts
+    return known_sent(chat, id)
+
+
+read_form("said", _load_said)
+read_form("sent", _load_sent)
 
 _EXACT: Final = 2**53
 """Larger numbers have another form, see `triobot.values`."""

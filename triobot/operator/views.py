@@ -262,6 +262,8 @@ def _began_with(args: Node) -> str | None:
 
 def _taken(node: Node) -> str:
     match node:
+        case {"said": [_, text, *_]}:
+            return _shown(text)
         case {"tuple": [_, _, _, {"tuple": [only]}, *_]}:
             return _shown(only)
         case {"tuple": [_, _, _, None, error]}:
@@ -298,6 +300,8 @@ def _shown(node: Node) -> str:
             parts = [f"{field}={_shown(part)}" for field, part in fields.items() if field not in hidden]
             inside = ", ".join(parts)
             return f"{_last(name)}({inside})"
+        case {"sent": [_, id]}:
+            return f"Sent(id={_shown(id)})"
         case {"enum": [str(name), member]}:
             return f"{_last(name)}.{member}"
         case {"tuple": list(parts)}:

@@ -117,6 +117,10 @@ def _nothing(event: Event, setting: Setting) -> None:
     """Take nothing."""
 
 
+def _no_answers() -> dict[int, Answer]:  # calling `dict[int, Answer]` takes six times as long
+    return {}
+
+
 @final
 @attrs.define(eq=False)
 class Wait:
@@ -152,7 +156,7 @@ class Wait:
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     parking: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
     bring: Callable[[Delivery], None] = attrs.field(default=lambda _: None, kw_only=True, repr=False)
-    ready: dict[int, Answer] = attrs.field(factory=dict[int, Answer], init=False)
+    ready: dict[int, Answer] = attrs.field(factory=_no_answers, init=False)
 
     @property
     def hint(self) -> str:
