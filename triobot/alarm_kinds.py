@@ -10,6 +10,8 @@ import attrs
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
     "conversation_parked",
+    "job_failed",
+    "jobs_missed",
     "signal_unreadable",
     "crash_loop",
     "replay_diverged",
@@ -103,6 +105,18 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
         "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
         ends="When no conversation of its route is parked any more.",
+    ),
+    "job_failed": About(
+        "A run of a job ended with an error of its own code.",
+        "What this run was to do; it isn't tried again. The next due time comes as ever.",
+        "Read the line in the log that names the place, and mend it. `triobot jobs run NAME` runs it again.",
+        once=True,
+    ),
+    "jobs_missed": About(
+        'A job with missed="all" had more due times to make up for than it does.',
+        "The oldest of them are left out.",
+        "See why no bot ran for so long, or why the former run took so long; the text says how many.",
+        once=True,
     ),
     "signal_unreadable": About(
         "A signal, or what code asks for, can't be read by this code; it waits in the inbox.",

@@ -25,7 +25,7 @@ ConversationId = NewType("ConversationId", int)
 LARGEST_RECORD: Final = 16 * 1024 * 1024
 """Characters of one record, intent or result."""
 
-RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room"]
+RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"]
 
 
 @final

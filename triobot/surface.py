@@ -24,6 +24,7 @@ from .conversations.routes.filters import Command as Command
 from .conversations.routes.filters import fold as fold
 from .conversations.routes.matching import Match as Match
 from .conversations.routes.router import Router as Router
+from .conversations.routes.router import Tick as Tick
 from .conversations.routes.routing import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts
 from .failures import Failure as Failure

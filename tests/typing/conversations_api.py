@@ -8,7 +8,7 @@ Where a line must be an error, an ignore says so; a type checker that finds noth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Literal, assert_type
 from uuid import UUID
@@ -19,7 +19,7 @@ from triobot.conversations.charges.paid import Paid
 from triobot.conversations.chat import Chat, Room
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import Command, Filter, command, join, message, pressed, text, when
-from triobot.conversations.routes.router import Router
+from triobot.conversations.routes.router import Router, Tick
 from triobot.wire.content import Contact, Content, File, Image, Location
 from triobot.wire.events import Event, Join, Message, Press
 from triobot.wire.results import Sent
@@ -122,6 +122,22 @@ async def around(room: Room, call: Callable[[], Awaitable[None]]) -> None:
     assert_type(room.replaying, bool)
     assert_type(room.route, str)
     await call()
+
+
+@bot.every("0 9 * * SAT", tz=UTC)
+async def weekly(job: Room[Tick]) -> None:
+    assert_type(job.event, Tick)
+    assert_type(job.event.due, datetime)
+
+
+@bot.every(timedelta(hours=1), missed="skip")
+async def hourly(job: Room) -> None:
+    """A job may leave its tick alone."""
+
+
+@bot.every(timedelta(hours=1))  # type: ignore[arg-type]
+async def of_a_join(job: Room[Join]) -> None:
+    """A job begins by a tick."""
 
 
 @bot.around  # type: ignore[arg-type]

@@ -431,6 +431,7 @@ class Conversation:
                 self.services.on_failure,
                 tracebacks=self.services.tracebacks,
                 gives=None if self.giving is None else self.giving.becomes,
+                job=self.route.job is not None,
             )
         return words
 

@@ -110,6 +110,20 @@ class Elsewhere:
         first = None if (route := self.table.named(name)) is None else route.first_name
         return await self._accept(call_arrival(call, once, self._services.clock.now(), first), self._offer)
 
+    async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
+        """Have a job's run begin, together with what is noted of it; durable when it returns.
+
+        Args:
+            once: a second call of the job with this key begins nothing.
+            called: the name by which the job is known for that.
+
+        Raises:
+            StoreFullError: nothing was stored.
+        """
+        arrival = call_arrival(call, once, self._services.clock.now(), called)
+        if not await self._accept(arrival, self._offer, also=also):
+            await self._services.store.commit(*also)
+
     async def stop(self, chat_id: ChatId, name: str, key: str | None) -> bool:
         """Have a route's runs ended; see `triobot.ChatRef.stop`."""
         await trio.lowlevel.checkpoint_if_cancelled()

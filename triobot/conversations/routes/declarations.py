@@ -18,6 +18,7 @@ from ...values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
 from .filters import Filter, Same, covers, starting
+from .schedules import Timetable
 
 
 class RouteKind(Enum):
@@ -34,6 +35,9 @@ class RouteKind(Enum):
 
     ROOM = "room"
     """Runs in rooms of its own, in no chat."""
+
+    JOB = "job"
+    """Runs by the clock, in the bot's own room."""
 
 
 class Per(Enum):
@@ -77,6 +81,7 @@ class Route:
         function: the name that it would have by itself.
         line: ``file:line`` of its declaration.
         hooks: around its function, the outermost first.
+        job: when it runs, if that is by the clock.
     """
 
     kind: RouteKind
@@ -91,6 +96,7 @@ class Route:
     function: str = ""
     line: str = "?"
     hooks: tuple[Hook, ...] = ()
+    job: Timetable | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,6 +136,7 @@ class Table:
     conversations: Sequence[Route]
     rooms: Sequence[Route] = ()
     of_room: bool = False
+    jobs: Sequence[Route] = ()
 
     @classmethod
     def of(
@@ -157,6 +164,7 @@ class Table:
             those(RouteKind.ASIDE),
             tuple(conversations),
             those(RouteKind.ROOM),
+            jobs=those(RouteKind.JOB),
         )
         _check_bare(conversations)
         _check_reachable(table)
@@ -164,8 +172,8 @@ class Table:
 
     @property
     def routes(self) -> Sequence[Route]:
-        """Return all routes, in the order in which they are tried; rooms last."""
-        return (*self.interrupts, *self.asides, *self.conversations, *self.rooms)
+        """Return all routes, in the order in which they are tried; rooms and jobs last."""
+        return (*self.interrupts, *self.asides, *self.conversations, *self.rooms, *self.jobs)
 
     @cached_property
     def asks_kept(self) -> bool:
@@ -179,9 +187,9 @@ class Table:
         return any(route.per is Per.SENDER for route in self.conversations)
 
     def in_room(self, name: str | None) -> Table:
-        """Return what may begin in a room of this name: its own route, or nothing."""
+        """Return what may begin in a room of this name: its own route, or nothing; in the bot's, jobs."""
         own = tuple(route for route in self.rooms if name in route.names)
-        return Table((), (), (), own, of_room=True)
+        return Table((), (), (), own, of_room=True, jobs=self.jobs if name is None else ())
 
     def named(self, name: str) -> Route | None:
         """Return the route that has this name, or had it.
@@ -209,7 +217,7 @@ class Table:
         """
         for route in self.routes:
             if route.handler is handler:
-                if (route.kind is RouteKind.ROOM) is not room:
+                if (route.kind is RouteKind.ROOM) is not room or route.job is not None:
                     raise ConfigError(_not_of_sort(route, who, room=room))
                 if args is not None:
                     check_arguments(handler, args, f"{who}: the arguments don't fit")
@@ -222,6 +230,11 @@ class Table:
 
 
 def _not_of_sort(route: Route, who: str, *, room: bool) -> str:
+    if route.job is not None:
+        return (
+            f"{who} takes a {'room' if room else 'route of chats'}, and {route.name} is a job, which the "
+            f"clock starts; `triobot jobs run {route.name}` does so by hand"
+        )
     if room:
         return f"{who} takes a room, and {route.name} is @{route.kind.value}: it runs in chats"
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta, tzinfo
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -40,6 +41,8 @@ from .declarations import (
     route_name,
 )
 from .filters import Filter, Setting, check_filter, nothing, pair, refuse_uncalled, starting
+from .schedules import Tick as Tick
+from .schedules import Timetable, job_of
 
 if TYPE_CHECKING:
     from ..chat import Chat, Room
@@ -52,10 +55,14 @@ Handler: TypeAlias = "Callable[Concatenate[Chat[E], P], Awaitable[None]]"
 Around: TypeAlias = "Callable[[Room[object], Callable[[], Awaitable[None]]], Awaitable[None]]"
 RoomHandler: TypeAlias = "Callable[[Room[E]], Awaitable[None]]"
 PerName: TypeAlias = Literal["chat", "sender"]
+MissedName: TypeAlias = Literal["once", "all", "skip"]
 
 
 # An aside's filter where none was given: None is a mistake, such as a filter that was not made.
 _ONLY_BY_CODE: Final[Filter[Any]] = nothing()
+
+
+_IN_NO_CHAT: Final = frozenset({RouteKind.ROOM, RouteKind.JOB})
 
 
 @final
@@ -69,6 +76,7 @@ class _Options:
     bare: bool = False
     name: str | None = None
     formerly: tuple[str, ...] = ()
+    job: Timetable | None = None
 
     @classmethod
     def of(
@@ -110,8 +118,8 @@ class Declaration(Generic[E_co]):
 class RoomDeclaration(Generic[E_co]):
     """A decorator for a coroutine function that takes a `Room` of the filter's type; gives it back."""
 
-    def __init__(self, router: Router, taken: Filter[E_co], options: _Options) -> None:
-        self._router, self._filter, self._options = router, taken, options
+    def __init__(self, router: Router, kind: RouteKind, taken: Filter[E_co], options: _Options) -> None:
+        self._router, self._kind, self._filter, self._options = router, kind, taken, options
 
     @overload
     def __call__(self, handler: RoomHandler[object], /) -> RoomHandler[object]: ...
@@ -121,7 +129,7 @@ class RoomDeclaration(Generic[E_co]):
         self, handler: RoomHandler[E_co] | RoomHandler[object], /
     ) -> RoomHandler[E_co] | RoomHandler[object]:
         self._router._add(  # pyright: ignore[reportPrivateUsage]
-            RouteKind.ROOM, handler, self._filter, self._options
+            self._kind, handler, self._filter, self._options
         )
         return handler
 
@@ -328,7 +336,82 @@ class Router:
                 f"@room takes signals, and {taken.name} takes none; say which one begins it, as in "
                 "@bot.room(signal(Begin))"
             )
-        return RoomDeclaration(self, taken, _Options.of(name, formerly, version, durable=True))
+        return RoomDeclaration(
+            self, RouteKind.ROOM, taken, _Options.of(name, formerly, version, durable=True)
+        )
+
+    @overload
+    def every(
+        self,
+        cron: str,
+        /,
+        *,
+        tz: tzinfo,
+        missed: MissedName = "once",
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+    ) -> RoomDeclaration[Tick]: ...
+    @overload
+    def every(
+        self,
+        interval: timedelta,
+        /,
+        *,
+        missed: MissedName = "once",
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+    ) -> RoomDeclaration[Tick]: ...
+    def every(
+        self,
+        when: str | timedelta,
+        /,
+        *,
+        tz: tzinfo | None = None,
+        missed: MissedName = "once",
+        name: str | None = None,
+        formerly: Sequence[str] = (),
+        version: int = 1,
+    ) -> RoomDeclaration[Tick]:
+        """Declare a job: it runs by the clock, in the bot's own room, as a conversation that survives.
+
+        Each due time begins one run at most, whatever dies; and there are never two runs of a job at once. A
+        run sends to chats, starts conversations there, takes steps; what it keeps is the bot's own
+        (`Room.data`). It asks nobody. One that fails is told by `Bot.on_error` and the alarm ``job_failed``,
+        and is not tried again: the next due time comes as ever.
+
+        A job is known by its name, over deploys. One that is new, or has another expression, zone or
+        interval, is due from now on; what is known of one that was taken away stays until
+        ``triobot jobs forget``.
+
+        Args:
+            when: a cron expression of five fields; or an interval of ten seconds at least: it is due at whole
+                multiples of that since the beginning of 1970 in UTC.
+            tz: the zone of the expression, `UTC` or a `ZoneInfo`. Where summer time leaves out 02:30, that is
+                at the end of the gap; where it comes twice, once, and ``*/30`` in both.
+            missed: what becomes of due times at which no run could begin, since no bot ran or the former run
+                still did. ``"once"``: one run for all of them, with the last one's time. ``"all"``: one
+                each, in order, for the newest 1,000. ``"skip"``: none, but one that is less than a minute
+                late. `Tick.missed` counts what was left out.
+            name, formerly, version: as for `conversation`.
+
+        Raises:
+            ConfigError: the expression is none, or never due; there is no zone, or an interval is too short.
+
+        Cancellation: as of every conversation: a stop of the program ends no run.
+
+        Examples:
+            >>> @bot.every("0 9 * * SAT", tz=ZoneInfo("Asia/Tehran"))
+            ... async def weekly(job: Room[Tick]) -> None:
+            ...     await job.to(chat_id).send(f"Week {job.event.due:%V} begins.")
+            >>> @bot.every(timedelta(minutes=10))
+            ... async def poll(job: Room[Tick]) -> None:
+            ...     await job.step(fetch)
+        """
+        options = _Options.of(name, formerly, version, durable=True)
+        options = attrs.evolve(options, bare=True, job=job_of(when, tz, missed))
+        return RoomDeclaration(self, RouteKind.JOB, _ONLY_BY_CODE, options)
 
     def around(self, hook: Around, /) -> Around:
         """Declare what is around every conversation, interrupt, aside and room of this router.
@@ -395,7 +478,7 @@ class Router:
             raise ConfigError("include() takes another Router")
         for route in router._routes:
             check_new(route, self._routes)
-            taken = route.filter if route.kind is RouteKind.ROOM else self._behind(route.filter)
+            taken = route.filter if route.kind in _IN_NO_CHAT else self._behind(route.filter)
             self._routes.append(attrs.evolve(route, filter=taken).within(router._hooks))
         self._ignored.extend(self._behind(taken) for taken in router._ignored)
 
@@ -406,20 +489,21 @@ class Router:
         taken: Filter[E],
         options: _Options,
     ) -> None:
+        decorator = "@every" if kind is RouteKind.JOB else f"@{kind.value}"
         if not callable(handler):
-            raise ConfigError(f"@{kind.value} decorates an async function, not {handler!r}")
-        refuse_uncalled(handler, f"@{kind.value}")
+            raise ConfigError(f"{decorator} decorates an async function, not {handler!r}")
+        refuse_uncalled(handler, decorator)
         function = route_name(handler)
         only_code = kind is RouteKind.ASIDE and options.bare
-        takes = "one argument, the room" if kind is RouteKind.ROOM else "one argument, the chat"
+        takes = "one argument, the room" if kind in _IN_NO_CHAT else "one argument, the chat"
         check_arguments(
             handler,
             None if only_code else (),
-            f"@{kind.value} decorates a function of {'a chat' if only_code else takes}",
+            f"{decorator} decorates a function of {'a chat' if only_code else takes}",
         )
-        check_async(handler, f"@{kind.value} decorates")
+        check_async(handler, f"{decorator} decorates")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
-        behind = taken if kind is RouteKind.ROOM else self._behind(taken)
+        behind = taken if kind in _IN_NO_CHAT else self._behind(taken)
         route = Route(
             kind,
             handler,
@@ -432,6 +516,7 @@ class Router:
             tuple(dict.fromkeys(name for name in options.formerly if name != options.name)),
             function,
             calling_line(),
+            job=options.job,
         )
         check_new(route, self._routes)
         self._routes.append(route)

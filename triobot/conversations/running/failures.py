@@ -113,15 +113,19 @@ def report(
     *,
     tracebacks: bool,
     gives: PaymentGoods | None = None,
+    job: bool = False,
 ) -> None:
     """Log the crash of a conversation, and tell an operator and the bot's author.
 
     Args:
         gives: what becomes of the payment for which it is the aside.
+        job: it is a run of a job.
     """
     errors, place = list(leaves(failure)), told(chat_id)
     then = "users are told to start again" if is_chat(chat_id) else "the next signal may begin it again"
-    if gives == "given":
+    if job:
+        then = "it is not tried again; the next due time comes as ever"
+    elif gives == "given":
         then = "what was paid for has been given"
     elif gives is not None:
         then = "what was paid for is given again, by the same code, with the same key"
@@ -135,7 +139,7 @@ def report(
         about = f"{name} (reference {reference}) of {place}"
         log.error("conversation %s failed: %s", about, failed, exc_info=shown)
         text = f"conversation {name} failed with {failed}; {then} (reference {reference})"
-        raise_alarm(Alarm("conversation_crashed", f"{name} {line}", text))
+        raise_alarm(Alarm("job_failed" if job else "conversation_crashed", f"{name} {line}", text))
     on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
 
 
