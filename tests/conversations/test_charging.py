@@ -264,7 +264,7 @@ async def test_verified_money_comes_back_with_its_item() -> None:
         ref_id = town.pay_button().ref_id
         town.outbox.reply(YES, verifies)
         await town.pays()
-        assert shop.outcomes == [Paid(PRICE, "IRR", Pizza(), f"button-{ref_id}", ALI)]
+        assert shop.outcomes == [Paid(PRICE, "IRR", Pizza(), f"button-{ref_id}", ALI, reference=ref_id)]
         assert shop.given == shop.outcomes
         assert asked(town) == ["payment/verify"]
         assert town.edits() == [EditMessage(CHAT, town.messages()[0][0], "Pizza")]
