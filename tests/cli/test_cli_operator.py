@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot, say
-from triobot import Chat
+from triobot import Chat, Key, Room, SenderId
+from triobot.filters import signal
 from triobot.journals import (
     AppendRecords,
     BeginConversation,
@@ -255,6 +257,66 @@ def test_a_chat_is_not_forgotten_by_accident(command: Command, monkeypatch: pyte
     monkeypatch.setattr("builtins.input", lambda _: "7")
     assert "1 conversations with 1 records" in command("forget", "7").out
     assert len(command("journal", "list").out.splitlines()) == 1
+
+
+@attrs.frozen
+class Begin:
+    n: int
+
+
+VISITS = Key("operator_visits", int, default=0)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_person_and_a_room_are_forgotten_whether_or_not_the_bot_runs(command: Command, runs: bool) -> None:
+    async def main() -> None:
+        bot = make_bot(Chats(), store=STORE)
+
+        @bot.room(signal(Begin), name="shop.queue")
+        async def queue(room: Room[Begin]) -> None:
+            await room.sleep(1000)
+
+        async def forget() -> None:
+            told = await trio.to_thread.run_sync(lambda: command("forget", "--person", "71", "--yes"))
+            assert (told.err, told.code) == ("", 0)
+            assert (
+                "forgotten of person 71: 0 conversations with 0 records, 0 waiting events, 1 kept" in told.out
+            )
+            listed = await trio.to_thread.run_sync(lambda: command("journal", "list"))
+            assert len(listed.out.splitlines()) == 2
+            assert "room shop.queue" in listed.out
+            told = await trio.to_thread.run_sync(
+                lambda: command("forget", "--room", "shop.queue", "7", "--yes")
+            )
+            assert (told.err, told.code) == ("", 0)
+            assert "forgotten of room shop.queue 7: " in told.out
+            assert "1 kept values" in told.out
+
+        async with bot.running():
+            for key in (7, 8):
+                await bot.to(queue, key).signal(Begin(1))
+                await bot.to(queue, key).set(VISITS, 3)
+            for person in (71, 72):
+                await bot.person(SenderId(person)).set(VISITS, 3)
+            await bot.to(7).set(VISITS, 3)
+            while bot.statistics().store.conversations < 2:
+                await trio.lowlevel.checkpoint()
+            if runs:
+                await forget()
+        if not runs:
+            await forget()
+        async with bot.running():
+            assert await bot.person(SenderId(71)).get(VISITS) == await bot.to(queue, 7).get(VISITS) == 0
+            assert await bot.person(SenderId(72)).get(VISITS) == await bot.to(queue, 8).get(VISITS) == 3
+            assert await bot.to(7).get(VISITS) == 3
+            assert bot.statistics().store.conversations == 1
+
+    trio.run(main)
+
+
+def test_what_is_to_be_forgotten_is_one_thing(command: Command) -> None:
+    for given in ((), ("7", "--person", "71"), ("--room", "a", "b", "c"), ("--person", "7", "--room", "a")):
+        assert "say one chat's number, or --person ID, or --room NAME KEY" in command("forget", *given).err
 
 
 def test_a_store_is_backed_up_checked_and_restored(command: Command, tmp_path: Path) -> None:

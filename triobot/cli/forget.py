@@ -1,4 +1,4 @@
-"""``triobot forget``: delete everything of one chat."""
+"""``triobot forget``: delete everything of one chat, of a person, or of a room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 
 from ..errors import ConfigError
 from ..operator.requests import Forget
-from ..wire.ids import ChatId
+from ..rooms import person_place, room_place
+from ..wire.ids import ChatId, SenderId
 from .arguments import add_json, chat
 from .consulting import add_bot_options, consult, settings_of
 
@@ -22,40 +23,64 @@ Of payments the numbers, amounts and times stay, for the books; what was bought,
 money is open in the chat nothing is deleted: what was paid is given or settled first, and a button that
 somebody could still press is taken away by a running bot, and watched for 75 minutes.
 
+With --person what the bot keeps of a person over all chats goes, and what is said in chats stays;
+forgetting a chat leaves what is kept of its people. With --room goes what a room keeps and what runs in it.
+NAME is the oldest name of its function: its module and name, such as shop.lobby, if it was given no other.
+
 examples:
   triobot forget 1234
+  triobot forget --person 71
+  triobot forget --room clinic.day 2026-03-01
   triobot forget 1234 --yes --bot pizza:bot
 """
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
+    parser.add_argument("chat", metavar="CHAT", type=chat, nargs="?", help="the chat's number")
+    parser.add_argument("--person", metavar="ID", type=chat, help="what is kept of this person, not a chat")
+    parser.add_argument(
+        "--room", metavar=("NAME", "KEY"), nargs="+", help="the room of this name; without KEY the only one"
+    )
     parser.add_argument("--yes", action="store_true", help="don't ask")
     add_json(parser, "one JSON object, for programs")
     add_bot_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Forget the chat, when the person means it."""
-    number: int = arguments.chat
+    """Forget the place, when the person means it."""
+    place, what = _meant(arguments)
     settings = settings_of(arguments)
     if not arguments.yes:
         if not sys.stdin.isatty():
-            raise ConfigError("nobody is there to be asked; say --yes to forget the chat for good")
-        if _typed(f"Forget everything of chat {number} in {settings.store}? Type its number: ") != str(
-            number
-        ):
+            raise ConfigError(f"nobody is there to be asked; say --yes to forget {what} for good")
+        word = what.split()[-1]
+        if _typed(f"Forget everything of {what} in {settings.store}? Type {word}: ") != word:
             raise ConfigError("nothing was done")
-    (told,) = consult(settings, Forget(ChatId(number)))
+    (told,) = consult(settings, Forget(place))
     if arguments.json:
-        print(json.dumps({"chat_id": number, **told}))
+        print(json.dumps({"chat_id": place, **told}))
         return
     print(
-        f"forgotten of chat {number}: {told['conversations']} conversations with {told['records']} records,"
+        f"forgotten of {what}: {told['conversations']} conversations with {told['records']} records,"
         f" {told['events']} waiting events, {told['values']} kept values, {told['others']} other rows;"
         " backups keep what they hold"
     )
+
+
+def _meant(arguments: argparse.Namespace) -> tuple[ChatId, str]:
+    """Return the place that is meant, and what it is called."""
+    number: int | None = arguments.chat
+    person: int | None = arguments.person
+    room: list[str] | None = arguments.room
+    if sum(one is not None for one in (number, person, room)) != 1 or len(room or ()) > 2:
+        raise ConfigError("say one chat's number, or --person ID, or --room NAME KEY")
+    if room is not None:
+        return room_place(room[0], "".join(room[1:])), f"room {' '.join(room)}"
+    if person is not None:
+        return person_place(SenderId(person)), f"person {person}"
+    assert number is not None
+    return ChatId(number), f"chat {number}"
 
 
 def _typed(question: str) -> str:

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -14,6 +14,7 @@ from ..errors import ConfigError, LocalProtocolError
 from ..journals import ConversationId
 from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, summary, worded
+from ..rooms import told as named
 from ..wire.ids import ChatId
 from .arguments import add_json, chat, positive
 from .consulting import add_bot_options, consult, instant, moment, settings_of
@@ -158,9 +159,10 @@ def _which(arguments: argparse.Namespace) -> int:
 
 def _standing(told: Told) -> str:
     last = told["last_record"]
-    state = _state(told)
+    state, place = _state(told), named(ChatId(cast("int", told["chat_id"])))
     return (
-        f"{told['conversation']}  chat {told['chat_id']}  {told['kind']} {told['route']}  {state}"
+        f"{told['conversation']}  {place}  {told['kind']} {told['route']}"
+        f"  {state}"
         f"  records {told['position']}  last {summary(last) if isinstance(last, str) else '-'}"
         f"  begun {instant(told['started_at'])}"
     )

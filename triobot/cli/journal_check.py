@@ -34,7 +34,9 @@ from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journals import ConversationId
 from ..operator.calling import lines_of
 from ..operator.requests import ReadJournals, ReadKept, ShowJournal, Status, Told
+from ..rooms import told as named
 from ..settings import Settings
+from ..wire.ids import ChatId
 from .consulting import Ask, gather, open_api
 from .loading import load_bot
 from .replay import exported_journal
@@ -109,7 +111,8 @@ class Report:
         self.parked += 1
         group = str(row["route"]), found.line, found.because
         self._groups[group] += 1
-        example = f"chat {row['chat_id']}, conversation {row['conversation']}, operation {found.operation}"
+        place = named(ChatId(cast("int", row["chat_id"])))
+        example = f"{place}, conversation {row['conversation']}, operation {found.operation}"
         self._examples.setdefault(group, example)
 
     def show(self) -> None:
@@ -260,7 +263,7 @@ async def _check_values(ask: Ask, *, as_json: bool) -> bool:
                 print(json.dumps(found))
                 continue
             print(harmless(f"{count} stored values park who reads them: {because}"))
-            print(f"    such as that of chat {examples[because]}")
+            print(f"    such as that of {named(ChatId(examples[because]))}")
     if values and not as_json:
         print(f"{values} values of {len(keys)} keys: {values - bad} can be read, {bad} can't")
     return not bad

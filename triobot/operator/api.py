@@ -10,6 +10,7 @@ import attrs
 
 from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
+from ..rooms import is_chat
 from ..seams import InboxRow, Store, WallClock
 from ..wire.ids import ChatId
 from .requests import (
@@ -152,14 +153,15 @@ class OperatorApi:
         return told
 
     async def _forget(self, chat_id: ChatId) -> Told:
-        """Delete everything of a chat, unless money is open in it."""
-        if self._payments is not None:
+        """Delete everything of a chat or another place, unless money is open in it."""
+        payments = self._payments if is_chat(chat_id) else None
+        if payments is not None:
             # Before anything is ended: a bot that has the money must give the goods.
-            await self._payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
+            await payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
         if self._end is not None:
             await self._end(chat_id)
-        if self._payments is not None:
-            await self._payments({"ask": "payments.forget", "chat": chat_id})
+        if payments is not None:
+            await payments({"ask": "payments.forget", "chat": chat_id})
         return attrs.asdict(await self._store.forget(chat_id))
 
     async def _settle_parked(self, request: SettleParked, tell: Tell) -> None:

@@ -23,6 +23,7 @@ from ..errors import (
     TriobotError,
 )
 from ..journals import ConversationId
+from ..rooms import LARGEST_PLACE
 from ..wire.ids import ChatId
 from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 
@@ -44,6 +45,11 @@ def _from(least: int) -> Validator:
 
 
 _is_chat: Final = _from(-(10**18))
+
+
+def _is_place(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    """Refuse, as a validator, what is no chat's id, nor that of another place."""
+    check_integer(attribute.name, value, least=-LARGEST_PLACE, most=LARGEST_PLACE)
 
 
 def _can_be_said(instance: object, attribute: object, value: object) -> None:
@@ -106,14 +112,14 @@ class ReadJournals:
 @final
 @attrs.frozen
 class ReadKept:
-    """Read a page of what chats keep under a key, and where the next page begins.
+    """Read a page of what chats and other places keep under a key, and where the next page begins.
 
     Attributes:
-        after: behind this chat.
+        after: behind this place.
     """
 
     key: str = attrs.field(validator=is_text())
-    after: int | None = attrs.field(default=None, validator=is_optional(_is_chat))
+    after: int | None = attrs.field(default=None, validator=is_optional(_is_place))
 
 
 @final
@@ -155,9 +161,9 @@ class ListChats:
 @final
 @attrs.frozen
 class Forget:
-    """Delete everything of this chat."""
+    """Delete everything of this chat, or of another place."""
 
-    chat_id: ChatId = attrs.field(validator=_is_chat)
+    chat_id: ChatId = attrs.field(validator=_is_place)
 
 
 @final
