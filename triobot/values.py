@@ -150,11 +150,22 @@ def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
     return cast("tuple[str, ...]", found)
 
 
-def expect(annotation: object, /) -> None:
+def expect(annotation: object, /, who: str = "") -> None:
     """Register the classes of a type, such as ``Shipped | Moved`` or ``tuple[Order, ...]``, once needed.
 
     The classes of their fields are found as well.
+
+    Args:
+        who: takes values of this class from an author.
+
+    Raises:
+        ConfigError: none of them could be recorded, since the class isn't frozen.
     """
+    if who and has_fields(annotation) and not is_frozen(kind := cast("type", annotation)):
+        raise ConfigError(
+            f"{who} takes values that never change, and those of {kind.__name__} can: declare it with"
+            " @attrs.frozen or @dataclass(frozen=True)"
+        )
     _expected.append(annotation)
 
 

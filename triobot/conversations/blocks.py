@@ -180,7 +180,10 @@ async def run_step(
         first: what has to come to its end before it is begun; if that fails, this is what the step comes to.
     """
     if not callable(fn):
-        raise ConfigError("step() takes an async function and its arguments, not what calling it returned")
+        raise ConfigError(
+            "step() takes an async function and its arguments, as in chat.step(bake, 3), and not what calling"
+            " it returned, as in chat.step(bake(3))"
+        )
     own = check_raises(raises)
     there.enter(OperationKind.STEP)
 
@@ -204,7 +207,10 @@ async def run_step(
             raise StepError(type(error).__name__, str(error)) from error
         finally:
             branch.in_step = False
-        raise ConfigError("step() takes an async function; this one returned without being awaited")
+        raise ConfigError(
+            "step() takes an async function; this one returned without being awaited: declare it with"
+            " `async def`, or wait for it in one"
+        )
 
     live: list[Exception] = []
     try:

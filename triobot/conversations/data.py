@@ -154,7 +154,7 @@ class Key(Generic[T]):
         self._type = type
         self._upgrade = upgrade
         self._fits = _check_of(type)
-        expect(type)
+        expect(type, f"Key({name!r})")
         if callable(default) and not self._fits(default):
             raise ConfigError(
                 f"Key({name!r}, default=) takes a value, such as [] or 0, of which each reader gets a "

@@ -107,7 +107,7 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
     """
     if not isinstance(cast("object", kind), type):
         raise ConfigError(f"paid() takes the class of what is bought, such as paid(Order), not {kind!r}")
-    expect(kind)
+    expect(kind, "paid()")
 
     def see(event: Event, setting: Setting) -> Paid[T] | None:
         found = cast("object", event)

@@ -74,7 +74,7 @@ def encode_key(key: object) -> str:
                 pass
         case _:
             pass
-    raise LocalProtocolError("cb_data", f"a button's key must be a {KEYS}")
+    raise LocalProtocolError("key", f"of a button is a {KEYS}, not a {type(key).__name__}")
 
 
 def question_data(token: str, key: object) -> str:

@@ -554,7 +554,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]
             same=Same("pressed"),
         )
     check_kind(kind)
-    expect(kind)
+    expect(kind, "pressed()")
     wanted = kind
 
     def look(event: Event, setting: Setting) -> Press[V] | None:
@@ -575,7 +575,7 @@ def signal(kind: type[S]) -> Filter[S]:
     """
     if not isinstance(cast("object", kind), type):
         raise ConfigError(f"signal() takes the class of what is told, such as signal(Shipped), not {kind!r}")
-    expect(kind)
+    expect(kind, "signal()")
 
     def see(event: Event, setting: Setting) -> S | None:
         found = cast("object", event)

@@ -72,7 +72,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
         raise ConfigError(f"matches() takes a regular expression: {error}") from None
     reads = _readers(cls)
     _check_groups(compiled, cls, reads)
-    expect(cls)
+    expect(cls, "matches()")
     make = cast("Callable[..., T]", cls)
 
     def see(event: Event, setting: Setting) -> Match[T] | None:

@@ -495,11 +495,12 @@ class Router:
         refuse_uncalled(handler, decorator)
         function = route_name(handler)
         only_code = kind is RouteKind.ASIDE and options.bare
-        takes = "one argument, the room" if kind in _IN_NO_CHAT else "one argument, the chat"
+        place = "room" if kind in _IN_NO_CHAT else "chat"
+        takes = "a chat" if only_code else f"one argument, the {place}"
         check_arguments(
             handler,
             None if only_code else (),
-            f"{decorator} decorates a function of {'a chat' if only_code else takes}",
+            f"{decorator} decorates a function of {takes}, as in async def f({place}: {place.title()})",
         )
         check_async(handler, f"{decorator} decorates")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
