@@ -243,15 +243,15 @@ async def deployed(*bots: Bot) -> list[dict[str, Any]]:
     known = list[dict[str, Any]]()
     async with drive(bots[0], replay_check=False) as world:
         for bot in bots:
+            if known:
+                await world._process.stop()
+                await world.waits(hours=2)
             world._process._bot = bot
             await world.restarts()
             await world.waits(hours=2.4)
             assert bot._work is not None
             text = await bot._work.store.setting(SETTING)
             known.append(dict(json.loads(text or "{}").items()))
-            await world._process.stop()
-            await world.waits(hours=2)
-        await world._process.start()
     return known
 
 
