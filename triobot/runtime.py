@@ -32,13 +32,14 @@ from .conversations.data import Speech
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
 from .conversations.inspection.checking import ReplayCheck
+from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
 from .errors import StoreError
 from .journals import ConversationRow
 from .money import Captured, MovePayment
-from .operator import OperatorApi, serve_api, socket_path
+from .operator import AboutJobs, OperatorApi, Told, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.broadcasts import StoredBroadcasts, answer
 from .payments.admin import PaymentsAdmin
@@ -241,6 +242,17 @@ class Intake:
         desk = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
         return await answer(desk, cast("Mapping[str, JsonValue]", question))
 
+    async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
+        """Answer an operator's question about jobs."""
+        if (work := self.work) is None:
+            return await _about_jobs(self.store, self.clock, asked)
+        jobs = work.dispatcher.jobs
+        if asked.run is not None:
+            await jobs.run_now(asked.run)
+        if asked.forget is not None:
+            await jobs.forget(asked.forget)
+        return told_of(await jobs.wait_known())
+
     async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
         """Have a parked conversation end, or tried once more."""
         if (work := self.work) is None:
@@ -267,7 +279,17 @@ def api_of(store: Store, clock: WallClock) -> OperatorApi:
         order=partial(give_order, store, clock),
         broadcasts=about_broadcasts,
         payments=_admin_of(store, clock).answer,
+        jobs=partial(_about_jobs, store, clock),
     )
+
+
+async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Told]:
+    """Answer an operator's question about jobs out of a store on which no bot works."""
+    if asked.run is not None:
+        await run_later(store, clock.now(), asked.run)
+    if asked.forget is not None:
+        await forget_stored(store, asked.forget)
+    return told_of(read_known(await store.setting(SETTING)))
 
 
 def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
@@ -338,6 +360,7 @@ async def open_intake(
                     order=intake.order,
                     broadcasts=intake.about_broadcasts,
                     payments=intake.about_payments,
+                    jobs=intake.about_jobs,
                 )
                 await nursery.start(serve_api, api, place)
             try:

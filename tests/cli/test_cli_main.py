@@ -37,11 +37,11 @@ def test_help_names_every_command_and_shows_examples(triobot: Command) -> None:
 
     assert ended.code == 0
     assert "examples:" in ended.out
-    for command in ("new", "run", "talk", "webhook-url", "emulate", "demo", "store"):
+    for command in ("new", "run", "talk", "webhook-url", "emulate", "demo", "store", "jobs"):
         assert f"\n    {command}" in ended.out
 
 
-@pytest.mark.parametrize("command", ["new", "run", "webhook-url", "emulate", "demo", "store"])
+@pytest.mark.parametrize("command", ["new", "run", "webhook-url", "emulate", "demo", "store", "jobs"])
 def test_each_command_explains_itself(triobot: Command, command: str) -> None:
     ended = triobot(command, "--help")
 

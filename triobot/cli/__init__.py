@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "journal": "look at conversations and their journals",
     "replay": "look at where a stored conversation stands",
     "broadcast": "look at broadcasts, or stop one",
+    "jobs": "look at jobs, run one now, or forget one",
     "store": "look after a bot's store",
     "forget": "delete everything of a chat",
 }

@@ -12,15 +12,16 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, cast, final
 
 import attrs
 import trio
 
-from ..errors import StoreFullError
+from ..errors import ConfigError, StoreFullError
 from ..rooms import SHARED
-from ..seams import Alarm, PutSetting, RaiseAlarm, Store
-from .doors.calls import SIGNALS, Call, Place, stored_call
+from ..seams import Alarm, OverQuota, PutSetting, Quota, RaiseAlarm, Store
+from .doors.calls import SIGNALS, Call, Place, call_arrival, stored_call
 from .doors.elsewhere import RETRY_STORE, Elsewhere
 from .routes.declarations import Route
 from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable, passed
@@ -43,6 +44,7 @@ class KnownJob:
         words: the same for people.
         next: when it is due next.
         missed: due times that were left out since the last run.
+        route: its route's name now.
         due: of the last run; None if there was none.
         begun: when that began.
         gone: the bot declares it no more.
@@ -51,6 +53,7 @@ class KnownJob:
     spec: str
     words: str
     next: int
+    route: str = ""
     missed: int = 0
     due: int | None = None
     begun: int | None = None
@@ -108,10 +111,18 @@ class JobClock:
         self._wait_written = wait_written
         self._known: dict[str, KnownJob] = {}
         self._stirred = trio.Event()
+        # An operator's run, and one that is due, must not both find that none lives.
+        self._beginning = trio.Lock()
+        self._reckoned = trio.Event()
 
     def look_again(self) -> None:
         """Look at once: a run has ended."""
         self._stirred.set()
+
+    async def wait_known(self) -> Mapping[str, KnownJob]:
+        """Wait until it is known what is declared, and return what is known of all jobs, by name."""
+        await self._reckoned.wait()
+        return self._known
 
     async def keep_time(self) -> None:
         """Begin runs when they are due, until cancelled.
@@ -119,11 +130,13 @@ class JobClock:
         Cancellation: *atomic*: a due time has begun its run, with all that is noted of it, or has not.
         """
         await self._reckon()
+        self._reckoned.set()
         while self._jobs:
             self._stirred = trio.Event()
             wake = math.inf
             for name in self._jobs:
-                wake = min(wake, await self._look(name))
+                async with self._beginning:
+                    wake = min(wake, await self._look(name))
             left = (wake - self._services.clock.now()) / 1000
             await self._services.clock.wait(self._stirred, max(left, 0))
 
@@ -141,7 +154,7 @@ class JobClock:
                 found = attrs.evolve(
                     last, spec=spec, words=job.schedule.words, next=due, missed=0, gone=False
                 )
-            self._known[name] = found
+            self._known[name] = attrs.evolve(found, route=route.name)
         self._known |= {name: attrs.evolve(one, gone=True) for name, one in known.items()}
         if self._known != read_known(text):
             await self._store.commit(put_known(self._known))
@@ -193,6 +206,40 @@ class JobClock:
                 following = rest[0] if rest else known.next
                 return attrs.evolve(known, missed=known.missed + left_out, next=following), due
 
+    async def run_now(self, name: str) -> None:
+        """Begin a run by hand, whenever it is due; durable when it returns.
+
+        Raises:
+            ConfigError: there is no such job, or a run of it lives.
+        """
+        await self._reckoned.wait()
+        async with self._beginning:
+            found, known = _named(self._known, name)
+            if known.gone:
+                raise ConfigError(f"the bot declares no job {name} any more")
+            await self._wait_written()
+            route, job = self._jobs[found]
+            await _refuse_second(self._store, name, (*route.names, route.function))
+            now = self._services.clock.now()
+            known = attrs.evolve(known, due=now, begun=now)
+            tick = Tick(job.schedule.moment(now))
+            await self._begin(route, tick, f"by hand {now}", {**self._known, found: known})
+            self._known[found] = known
+
+    async def forget(self, name: str) -> None:
+        """Forget what is known of a job that is gone.
+
+        Raises:
+            ConfigError: there is no such job, or the bot declares it.
+        """
+        await self._reckoned.wait()
+        async with self._beginning:
+            found, known = _named(self._known, name)
+            if not known.gone:
+                raise ConfigError(f"the bot declares job {name}: take it away there first")
+            del self._known[found]
+            await self._store.commit(put_known(self._known))
+
     async def _begin(self, route: Route, tick: Tick, once: str, known: Mapping[str, KnownJob]) -> None:
         call = Call(SHARED, route.name, (), tick, None, None, Place.BESIDE)
         while True:
@@ -200,3 +247,54 @@ class JobClock:
                 return await self._elsewhere.tick(call, once, route.first_name, [put_known(known)])
             except StoreFullError:
                 await trio.sleep(RETRY_STORE)
+
+
+async def run_later(store: Store, now: int, name: str) -> None:
+    """Have a run of a job begin with the next start of the bot; durable when it returns.
+
+    Raises:
+        ConfigError: there is no such job, or a run of it lives.
+        StoreFullError: nothing was stored.
+    """
+    known = read_known(await store.setting(SETTING))
+    found, one = _named(known, name)
+    if one.gone:
+        raise ConfigError(f"the bot declares no job {name} any more")
+    await _refuse_second(store, name, (found, one.route))
+    call = Call(SHARED, one.route, (), Tick(datetime.fromtimestamp(now / 1000, UTC)), place=Place.BESIDE)
+    known[found] = attrs.evolve(one, due=now, begun=now)
+    arrival = call_arrival(call, f"by hand {now}", now, found)
+    accepted = await store.accept(
+        arrival, quota=Quota(events_per_chat=SIGNALS), also=[put_known(known)], on_commit=lambda _: None
+    )
+    if isinstance(accepted, OverQuota):
+        raise StoreFullError("the run was not stored: too much waits in the inbox; repeat it later")
+
+
+async def forget_stored(store: Store, name: str) -> None:
+    """Forget what a store knows of a job; if the bot declares it, it is a new one at the next start.
+
+    Raises:
+        ConfigError: there is no such job.
+    """
+    known = read_known(await store.setting(SETTING))
+    del known[_named(known, name)[0]]
+    await store.commit(put_known(known))
+
+
+def told_of(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
+    """Return what is known, for operators, by name."""
+    return [{"name": one.route or name, **attrs.asdict(one)} for name, one in sorted(known.items())]
+
+
+def _named(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
+    found = next((key for key, one in known.items() if name in (key, one.route)), None)
+    if found is None:
+        there = ", ".join(sorted(one.route or key for key, one in known.items())) or "none at all"
+        raise ConfigError(f"there is no job {name}; known are {there}")
+    return found, known[found]
+
+
+async def _refuse_second(store: Store, name: str, names: Sequence[str]) -> None:
+    if await lives(store, names):
+        raise ConfigError(f"a run of job {name} has not ended; `triobot journal list` shows where it stands")

@@ -12,6 +12,7 @@ from .api import OperatorApi as OperatorApi
 from .calling import ask as ask
 from .calling import socket_path as socket_path
 from .requests import AboutBroadcasts as AboutBroadcasts
+from .requests import AboutJobs as AboutJobs
 from .requests import AboutPayments as AboutPayments
 from .requests import Backup as Backup
 from .requests import Forget as Forget
@@ -23,4 +24,5 @@ from .requests import Request as Request
 from .requests import SettleParked as SettleParked
 from .requests import ShowJournal as ShowJournal
 from .requests import Status as Status
+from .requests import Told as Told
 from .serving import serve_api as serve_api

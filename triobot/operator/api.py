@@ -15,6 +15,7 @@ from ..seams import InboxRow, Store, WallClock
 from ..wire.ids import ChatId
 from .requests import (
     AboutBroadcasts,
+    AboutJobs,
     AboutPayments,
     Backup,
     Forget,
@@ -50,6 +51,7 @@ class OperatorApi:
             returns. False if its end was ordered before.
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
+        jobs: returns what is known of jobs, has one run, or forgets one.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class OperatorApi:
         order: Callable[[ConversationRow, bool, str], Awaitable[bool]] | None = None,
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
         payments: Callable[[Told], Awaitable[Told]] | None = None,
+        jobs: Callable[[AboutJobs], Awaitable[Sequence[Told]]] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -74,6 +77,7 @@ class OperatorApi:
         self._order = order
         self._broadcasts = broadcasts
         self._payments = payments
+        self._jobs = jobs
 
     async def answer(self, request: Request, tell: Tell) -> None:
         """Answer one request, line by line.
@@ -114,6 +118,11 @@ class OperatorApi:
                 await tell(await self._forget(chat_id))
             case Backup(path):
                 await self._store.backup(path)
+            case AboutJobs():
+                if self._jobs is None:
+                    raise ConfigError("nobody here knows of jobs")
+                for job in await self._jobs(request):
+                    await tell(job)
             case AboutBroadcasts(fields):
                 if self._broadcasts is None:
                     raise ConfigError("nobody here knows of broadcasts")

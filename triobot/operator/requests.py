@@ -176,6 +176,19 @@ class Backup:
 
 @final
 @attrs.frozen
+class AboutJobs:
+    """Ask what is known of jobs; have one run now, or forget one that is gone.
+
+    Attributes:
+        run, forget: the name of the job.
+    """
+
+    run: str | None = attrs.field(default=None, validator=is_optional_text)
+    forget: str | None = attrs.field(default=None, validator=is_optional_text)
+
+
+@final
+@attrs.frozen
 class AboutBroadcasts:
     """Ask about broadcasts; the outbox knows the questions."""
 
@@ -200,6 +213,7 @@ Request: TypeAlias = (
     | ListChats
     | Forget
     | Backup
+    | AboutJobs
     | AboutBroadcasts
     | AboutPayments
 )
@@ -215,6 +229,7 @@ _NAMES: Final[Mapping[str, type[Request]]] = {
     "chats": ListChats,
     "forget": Forget,
     "backup": Backup,
+    "jobs": AboutJobs,
 }
 """What a request is called in its line; those about broadcasts and payments have names of their own."""
 _CALLED: Final = {kind: name for name, kind in _NAMES.items()}

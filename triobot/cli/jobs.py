@@ -1,0 +1,60 @@
+"""``triobot jobs``: when jobs are due, and one of them run by hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..errors import ConfigError
+from ..operator.requests import AboutJobs, Told
+from .arguments import add_json
+from .consulting import add_bot_options, consult, instant, settings_of
+from .terminal import harmless
+
+DETAILS: Final = """\
+list says of each job that the bot declares, by @bot.every, when it is due next, by which schedule, and when
+it ran last. run begins a run of it now, once, whenever it is due; without a running bot, the next start does
+it. forget deletes what is known of a job that the bot declares no more.
+
+examples:
+  triobot jobs
+  triobot jobs run pizza.weekly
+  triobot jobs forget pizza.weekly
+"""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
+    parser.add_argument("action", choices=["list", "run", "forget"], nargs="?", default="list")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the job, for run and forget")
+    add_json(parser)
+    add_bot_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """List, run or forget."""
+    action, name = arguments.action, arguments.name
+    if (name is None) != (action == "list"):
+        raise ConfigError("`jobs run` and `jobs forget` take the NAME of a job, and `jobs list` takes none")
+    request = AboutJobs(run=name if action == "run" else None, forget=name if action == "forget" else None)
+    told = consult(settings_of(arguments), request)
+    if arguments.json:
+        for job in told:
+            print(json.dumps(job))
+    elif action == "list":
+        for line in _lines(told):
+            print(harmless(line))
+    else:
+        print(harmless(f"{name} {'begins' if action == 'run' else 'is forgotten'}"))
+
+
+def _lines(told: Sequence[Told]) -> Iterator[str]:
+    if not told:
+        yield "the bot has no job; @bot.every declares one"
+    for job in told:
+        due = "gone" if job["gone"] else f"due {instant(job['next'])}"
+        last = "never ran" if job["due"] is None else f"last {instant(job['due'])}"
+        missed = f", {job['missed']} left out since" if job["missed"] else ""
+        yield f"{job['name']}  {due}  {job['words']}  {last}{missed}"
