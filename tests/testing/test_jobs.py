@@ -290,6 +290,22 @@ async def test_what_is_taken_away_is_kept_as_gone(autojump_clock: object) -> Non
     assert max(ran) == 0
 
 
+async def test_a_tick_of_a_job_that_is_gone_is_dropped(autojump_clock: object) -> None:
+    """It was stored a moment before the deploy that took the job away; nobody is called."""
+    ran = list[int]()
+    first, second = hourly(ran, name="one"), hourly(ran, name="two")
+    async with drive(first, replay_check=False) as world:
+        await world.waits(hours=1)
+        assert first._work is not None
+        first._work.dispatcher.work.stopping = True  # accepted, and not routed any more
+        await world.waits(hours=1)
+        world._process._bot = second
+        await world.crashes()
+        await world.waits(hours=1.5)
+        assert second.statistics().counts["tick_of_gone_job"] == 1
+        assert second.statistics().store.inbox == 0
+
+
 async def test_hooks_are_around_jobs_too(autojump_clock: object) -> None:
     bot, told = Bot(), list[str]()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from types import FunctionType
+
 import pytest
 import trio
 from trio.testing import MockClock
 
-from triobot import Bot, Chat
-from triobot.filters import text
+from triobot import Bot, Chat, Room, Tick
+from triobot.filters import signal, text
 from triobot.testing import DrivenWorld, drive
 
 DAY = 24 * 3600
@@ -71,6 +74,26 @@ async def test_it_wakes_no_one_before_their_time(autojump_clock: MockClock, wher
         # They were there all the time.
         await world.waits(days=11)
         assert (await world.transcript()).count("Never, then.") == SLEEPERS
+
+
+async def test_jobs_and_rooms_wait_for_nothing(autojump_clock: MockClock) -> None:
+    """Ten jobs that are not due in that month, and fifty rooms that hear nothing."""
+    waiting = Bot()
+
+    @waiting.room(signal(str))
+    async def match(room: Room[str]) -> None:
+        await room.receive(signal(str))
+
+    async def job(job: Room[Tick]) -> None: ...
+
+    for number in range(10):
+        declared = FunctionType(job.__code__, globals(), f"job{number}")
+        waiting.every(timedelta(days=400 + number), name=f"job {number}")(declared)
+
+    async with drive(waiting, replay_check=False) as world:
+        for number in range(50):
+            await waiting.to(match, number).signal("begin")
+        assert await steps_of_a_month(world) <= FEW
 
 
 async def test_an_alarm_that_was_told_is_not_looked_at(autojump_clock: MockClock) -> None:

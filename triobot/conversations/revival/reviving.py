@@ -27,11 +27,12 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
-from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, stored_event
+from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, stored_call, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting, is_payment
 from ..routes.routing import Delivery, Start
+from ..routes.schedules import Tick
 from ..services import Services
 from ..workload import Workload
 from .care import CRASHES, current_build
@@ -429,6 +430,12 @@ class CatchingUp:
 
 def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
     """Deal with such a row."""
+    call = stored_call(row) if row.content_type == CALL else None
+    if isinstance(call, Call) and isinstance(call.value, Tick):
+        # The bot has the job no more; whoever declares it again begins anew.
+        work.count("tick_of_gone_job")
+        work.commits.consumed([row.seq])
+        return
     if row.content_type in (SIGNAL, ROOM_SIGNAL, CALL):
         # It is what another version of the bot understands: it waits in the inbox for that.
         work.count("unknown_signal")
