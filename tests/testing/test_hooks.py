@@ -12,7 +12,7 @@ import trio
 from triobot import Bot, Chat, Key, Room, Router
 from triobot.conversations.routes.router import table_of
 from triobot.errors import ConfigError
-from triobot.filters import command, text
+from triobot.filters import command, signal, text
 from triobot.testing import drive
 
 Call: TypeAlias = Callable[[], Awaitable[None]]
@@ -156,7 +156,7 @@ async def test_a_hook_that_does_not_call_declines(autojump_clock: object) -> Non
         assert not ran
 
 
-@pytest.mark.parametrize("how", ["twice", "in a child", "in a step"])
+@pytest.mark.parametrize("how", ["twice", "in a child", "in a step", "not awaited"])
 async def test_what_is_within_runs_once_and_in_the_hook_itself(autojump_clock: object, how: str) -> None:
     bot = Bot()
 
@@ -165,6 +165,8 @@ async def test_what_is_within_runs_once_and_in_the_hook_itself(autojump_clock: o
         if how == "twice":
             await call()
             await call()
+        elif how == "not awaited":
+            call()  # type: ignore[unused-coroutine]
         elif how == "in a step":
             await room.step(call)
         else:
@@ -184,6 +186,7 @@ async def test_what_is_within_runs_once_and_in_the_hook_itself(autojump_clock: o
             "twice": "call() twice",
             "in a child": "in the hook itself",
             "in a step": "inside a step",
+            "not awaited": "call() is not awaited",
         }
         assert words[how] in alarm.text
         assert "test_hooks.py:" in alarm.text
@@ -239,6 +242,29 @@ async def test_a_block_of_a_hook_ends_the_talk(autojump_clock: object) -> None:
         assert await sara.history()
         await world.waits(seconds=20)
         await sara.sees("Too late.")
+
+
+async def test_hooks_are_around_rooms_too(autojump_clock: object) -> None:
+    """And around what goes on by `continue_as`, anew."""
+    bot, told = Bot(), list[str]()
+
+    @bot.around
+    async def around(room: Room, call: Call) -> None:
+        told.append(f"<{room.route}")
+        await call()
+        told.append(">")
+
+    @bot.room(signal(str), name="match")
+    async def match(room: Room[str]) -> None:
+        told.append(room.event)
+        if await room.receive(signal(str)) == "again":
+            await room.continue_as(match)
+
+    async with drive(bot, replay_check=False) as world:
+        for word in ("one", "again", "end"):
+            await bot.to(match, 7).signal(word)
+            await world.waits(seconds=1)
+    assert told == ["<match", "one", "<match", "one", ">"]
 
 
 def test_hooks_that_make_no_sense_are_refused_at_their_line() -> None:

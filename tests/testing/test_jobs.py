@@ -324,6 +324,23 @@ async def test_hooks_are_around_jobs_too(autojump_clock: object) -> None:
     assert told[:3] == ["<hourly", "run", ">"]
 
 
+async def test_a_job_goes_on_as_itself(autojump_clock: object) -> None:
+    """One that takes long keeps its journal short; it is the same run."""
+    bot, told = Bot(), list[datetime]()
+
+    @bot.every(timedelta(hours=1), name="hourly")
+    async def hourly(job: Room[Tick]) -> None:
+        told.append(job.event.due)
+        await job.sleep(20 * 60)
+        if len(told) % 2:
+            await job.continue_as(hourly)
+
+    async with drive(bot, replay_check=False) as world:
+        await world.waits(hours=2.9)
+    assert len(told) == 4
+    assert told[0] == told[1] < told[2] == told[3]
+
+
 def test_code_does_not_start_a_job() -> None:
     bot = Bot()
 

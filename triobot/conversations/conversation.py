@@ -585,7 +585,7 @@ class Conversation:
                 "nursery's block first"
             )
         room = not is_chat(self.life.chat_id)
-        route = self.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room)
+        route = self.shared.table.route_of(fn, args, f"{line}: continue_as()", room=room, by=self.route)
         await trio.lowlevel.checkpoint_if_cancelled()
         place, life = self.life.places.place_of(self), self.life
         call = Call(life.chat_id, route.name, args, self.given, self.event.sender, self.key, place)

@@ -173,7 +173,7 @@ class Dispatcher:
         """
         watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
         if advice is not None:
-            for line, what, wrong in habits((route.handler for route in self._table.routes), Chat):
+            for line, what, wrong in habits(self._table.functions, Chat):
                 advice.cannot_work(line, what, wrong)
         with watching, self._services.clock.telling(self._jumped):
             try:

@@ -182,6 +182,12 @@ class Table:
         return any(one.asks_kept for one in filters)
 
     @property
+    def functions(self) -> Sequence[Callable[..., Awaitable[None]]]:
+        """Return all that a conversation may run: the routes' functions, and their hooks."""
+        hooks = (hook.function for route in self.routes for hook in route.hooks)
+        return [*(route.handler for route in self.routes), *dict.fromkeys(hooks)]
+
+    @property
     def per_sender(self) -> bool:
         """Return whether members of a group may have conversations of their own."""
         return any(route.per is Per.SENDER for route in self.conversations)
@@ -203,7 +209,13 @@ class Table:
         return by_function[0] if len(by_function) == 1 else None
 
     def route_of(
-        self, handler: Callable[..., object], args: Sequence[object] | None, who: str, *, room: bool = False
+        self,
+        handler: Callable[..., object],
+        args: Sequence[object] | None,
+        who: str,
+        *,
+        room: bool = False,
+        by: Route | None = None,
     ) -> Route:
         """Return the route that this function was declared as.
 
@@ -211,13 +223,15 @@ class Table:
             args: what it is to get besides the chat; None if it is not to be called.
             who: names what it was given to, with the author's line.
             room: it is to be a room's; otherwise it must not be.
+            by: whose run asks, which may go on as itself, whatever it is.
 
         Raises:
             ConfigError: it is no route, or one of the other sort, or doesn't take these arguments.
         """
         for route in self.routes:
             if route.handler is handler:
-                if (route.kind is RouteKind.ROOM) is not room or route.job is not None:
+                other = (route.kind is RouteKind.ROOM) is not room or route.job is not None
+                if other and route is not by:
                     raise ConfigError(_not_of_sort(route, who, room=room))
                 if args is not None:
                     check_arguments(handler, args, f"{who}: the arguments don't fit")

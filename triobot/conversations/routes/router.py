@@ -414,7 +414,7 @@ class Router:
         return RoomDeclaration(self, RouteKind.JOB, _ONLY_BY_CODE, options)
 
     def around(self, hook: Around, /) -> Around:
-        """Declare what is around every conversation, interrupt, aside and room of this router.
+        """Declare what is around every conversation, interrupt, aside, room and job of this router.
 
         The hook is the outer part of each route's coroutine: ``await call()`` runs what is within, to its
         end, over restarts. A hook that doesn't call declines: the route's function doesn't run, and the

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import CoroutineType
 from typing import Final, Protocol, final
 
@@ -60,8 +60,9 @@ class Hooked:
                 await self._handle()
             return
         hook, called = self.route.hooks[depth], False
+        asked: list[Coroutine[object, object, None]] = []
 
-        async def call() -> None:
+        async def within() -> None:
             nonlocal called
             self.check()
             if trio.lowlevel.current_task() is not self.run.task:
@@ -71,8 +72,15 @@ class Hooked:
             called = True
             await self.call(depth + 1)
 
+        def call() -> Coroutine[object, object, None]:
+            asked.append(within())
+            return asked[-1]
+
         with self.run.part(hook.name):
             await hook.function(self.room, call)
+            if asked and not called:
+                asked[0].close()  # it was not awaited, as we say
+                raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
 
     async def _handle(self) -> None:
         error: BaseException | None = None
