@@ -1,0 +1,130 @@
+"""Tic-tac-toe for two private chats with a chess clock: a lobby matches them, each game is a room."""
+
+import attrs
+
+from triobot import Bot, Buttons, Chat, ChatId, Key, Press, Room, Sent
+from triobot.filters import command, join, leave, pressed, signal
+
+bot = Bot()
+SECONDS = 60.0
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+WINS = Key("wins", int, default=0)  # a chat's
+GAME = Key("game", str, default="")  # a chat's: which game it plays
+
+
+@attrs.frozen
+class Player:
+    chat: ChatId
+    name: str
+
+
+@attrs.frozen
+class Wants:
+    player: Player
+
+
+@attrs.frozen
+class Begin:
+    players: tuple[Player, Player]
+
+
+@attrs.frozen
+class GivesUp:
+    chat: ChatId
+
+
+@attrs.frozen
+class Cell:
+    game: str
+    n: int
+
+
+@attrs.frozen
+class Moved:
+    by: ChatId
+    n: int
+
+
+# --- a player's chat
+
+
+@bot.aside(join() | command("play", "start"))
+async def play(chat: Chat) -> None:
+    await chat.send("Looking for an opponent... /resign gives up.")
+    await chat.to(lobby).signal(Wants(Player(chat.id, chat.sender.name if chat.sender else "Somebody")))
+
+
+@bot.aside(command("resign") | leave())
+async def resign(chat: Chat) -> None:
+    await chat.to(lobby).signal(GivesUp(chat.id))
+    if chat.data[GAME]:
+        await chat.to(game, chat.data[GAME]).signal(GivesUp(chat.id))
+
+
+@bot.aside(pressed(Cell))
+async def move(chat: Chat[Press[Cell]]) -> None:
+    await chat.to(game, chat.event.value.game).signal(Moved(chat.id, chat.event.value.n))
+
+
+# --- the lobby: one room
+
+
+@bot.room(signal(Wants) | signal(GivesUp))
+async def lobby(room: Room[Wants | GivesUp]) -> None:
+    if isinstance(room.event, GivesUp):  # nobody waits: nothing to give up
+        return
+    one = room.event.player
+    with room.move_on_when(signal(GivesUp).where(lambda gone: gone.chat == one.chat)):
+        two = (await room.receive(signal(Wants).where(lambda other: other.player.chat != one.chat))).player
+        name = str(room.uuid())
+        for player in (one, two):
+            await room.to(player.chat).set(GAME, name)
+        await room.to(game, name).signal(Begin((one, two)))
+
+
+# --- a game: a room each, so nobody else's moves come here
+
+
+def board(name: str, cells: list[str]) -> Buttons[Cell]:
+    return Buttons({Cell(name, n): cell or "·" for n, cell in enumerate(cells)}, columns=3)
+
+
+@bot.room(signal(Begin))
+async def game(room: Room[Begin]) -> None:
+    players = room.event.players
+    cells, left, winner = [""] * 9, [SECONDS, SECONDS], -1
+    screens: list[Sent] = []
+    for player, other in (players, players[::-1]):
+        screens.append(
+            await room.to(player.chat).send(f"Against {other.name}", buttons=board(room.key, cells))
+        )
+    for n in range(9):
+        turn = n % 2
+        mover = players[turn].chat
+        for player, screen in zip(players, screens, strict=True):
+            text = f"{'XO'[turn]} to move, {left[turn]:.0f} s"
+            await room.to(player.chat).edit(screen, text, buttons=board(room.key, cells))
+        began = room.now()
+        with room.move_on_after(left[turn]) as flag:
+            while True:
+                match await room.receive(signal(Moved) | signal(GivesUp)):
+                    case Moved(by=by, n=place) if by == mover and not cells[place]:
+                        cells[place] = "XO"[turn]
+                        break
+                    case GivesUp(chat=who):
+                        winner = 1 if who == players[0].chat else 0
+                        break
+                    case _:
+                        pass  # out of turn, or taken
+        left[turn] -= (room.now() - began).total_seconds()
+        if flag.cancelled_caught:
+            winner = 1 - turn
+        elif any(cells[a] and cells[a] == cells[b] == cells[c] for a, b, c in LINES):
+            winner = turn
+        if winner >= 0:
+            break
+    for n, player in enumerate(players):
+        wins = await room.to(player.chat).update(WINS, lambda wins, won: wins + won, n == winner)
+        await room.to(player.chat).send(
+            f"{'You won' if n == winner else 'No luck'}. Wins so far: {wins}. /play again?"
+        )
