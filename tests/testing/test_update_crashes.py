@@ -142,7 +142,7 @@ async def test_two_hundred_chats_update_one_value_and_the_process_is_killed(
     @bot.conversation
     async def counts(chat: Chat) -> None:
         for _ in range(3):
-            await chat.sleep(chance.random())
+            await chat.sleep(chat.random().random())
             await chat.shared.update(TOTAL, add, 1)
         await chat.send("Done.")
 
@@ -178,3 +178,40 @@ async def test_outside_of_conversations_it_is_updated_as_well(autojump_clock: ob
         await world.crashes()
         assert await bot.shared.update(TOTAL, add, 1) == 6
         assert [chat_id async for chat_id, _ in bot.each(VISITS)] == [ali.chat_id]
+
+
+@pytest.mark.parametrize("seed", sample(range(9)))
+async def test_nothing_from_elsewhere_comes_between_what_a_chat_reads_and_writes(
+    autojump_clock: object, seed: int
+) -> None:
+    """Each counts what it keeps itself, while others count there as well; and the process is killed."""
+    bot, chance = Bot(), random.Random(seed)
+
+    @bot.conversation
+    async def counts(chat: Chat) -> None:
+        for _ in range(20):
+            await chat.sleep(chat.random().random() / 10)
+            before = chat.data[VISITS]
+            chat.data[WORD] = f"{before} visits"
+            chat.data[VISITS] = before + 1
+        await chat.send("Done.")
+
+    @bot.aside(command("help"))
+    async def helps(chat: Chat) -> None:
+        for _ in range(20):
+            await chat.sleep(chat.random().random() / 10)
+            await chat.to(chat.random().choice(ids)).update(VISITS, add, 100)
+
+    async with drive(bot, attempts=100, replay_check=False) as world:
+        people = [world.user(f"Person {number}") for number in range(5)]
+        ids = [person.chat_id for person in people]
+        for person in people:
+            await person.joins()
+            await person.says("/help")
+        for _ in range(6):
+            await world.waits(seconds=chance.uniform(0.02, 0.3))
+            await world.crashes()
+        await world.waits(minutes=2)
+        kept = [await bot.to(chat_id).get(VISITS) for chat_id in ids]
+    assert [value % 100 for value in kept] == [20] * 5
+    assert sum(kept) == 5 * 20 + 5 * 20 * 100

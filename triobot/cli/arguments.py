@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ..rooms import LARGEST_PLACE
+
 
 def add_actions(
     parser: argparse.ArgumentParser, described: Mapping[str, str]
@@ -34,7 +36,7 @@ def whole(what: str, least: int, most: int = 10**18 - 1) -> Callable[[str], int]
     """Make a reader of whole numbers in these bounds; `what` says for people which those are."""
 
     def read(text: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
+        if not re.fullmatch(r"-?[0-9]{1,19}", text) or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"must be {what}")
         return int(text)
 
@@ -60,6 +62,7 @@ port: Final = whole("a number from 0 to 65535", 0, 65535)
 """Reads a TCP port; 0 takes a free one."""
 positive: Final = whole("a number from 1", 1)
 chat: Final = whole("a chat's number, which has up to 18 digits, such as 1234", -(10**18) + 1)
+place: Final = whole("the number of a chat or a room, such as 1234", -LARGEST_PLACE, LARGEST_PLACE)
 
 
 def mode(text: str) -> int:

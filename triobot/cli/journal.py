@@ -16,7 +16,7 @@ from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, summary, worded
 from ..rooms import told as named
 from ..wire.ids import ChatId
-from .arguments import add_json, chat, positive
+from .arguments import add_json, place, positive
 from .consulting import add_bot_options, consult, instant, moment, settings_of
 from .journal_check import check
 from .loading import load_bot
@@ -56,7 +56,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "which", metavar="NUMBER", nargs="?", help="which one; for check MODULE:BOT; not for list"
     )
-    parser.add_argument("--chat", metavar="CHAT", type=chat, help="list, retry, end: of this chat only")
+    parser.add_argument("--chat", metavar="CHAT", type=place, help="list, retry, end: of this chat only")
     parser.add_argument("--route", metavar="NAME", help="retry, end: those of this route only")
     parser.add_argument("--reason", metavar="TEXT", help="retry, end: those whose reason holds this")
     parser.add_argument("--say", metavar="TEXT", default="", help="end: what their users hear")

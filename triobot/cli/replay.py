@@ -26,6 +26,7 @@ from ..engine.records import FIRED, INTENDED, KNOWN, OUTCOMES, TURNS
 from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..operator.requests import ListJournals, ShowJournal, Told
+from ..rooms import told as named
 from ..settings import Settings
 from ..wire.ids import ChatId
 from .arguments import add_json
@@ -95,11 +96,11 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
         found = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is None] or crashed[-1:]
         if len(found) != 1:
             what = f"{len(found)}: say which with --conversation, of {found}" if found else "no conversation"
-            raise ConfigError(f"chat {which} has {what}")
+            raise ConfigError(f"{named(ChatId(int(which)))} has {what}")
         number = found[0]
         if others := [one for one in crashed if one != number]:
             names = ", ".join(map(str, others))
-            print(f"note: kept of chat {which}, since they crashed: {names}", file=sys.stderr)
+            print(f"note: kept of {named(ChatId(int(which)))}, since they crashed: {names}", file=sys.stderr)
     return consult(settings, ShowJournal(ConversationId(number)))
 
 

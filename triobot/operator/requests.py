@@ -44,9 +44,6 @@ def _from(least: int) -> Validator:
     return validate
 
 
-_is_chat: Final = _from(-(10**18))
-
-
 def _is_place(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     """Refuse, as a validator, what is no chat's id, nor that of another place."""
     check_integer(attribute.name, value, least=-LARGEST_PLACE, most=LARGEST_PLACE)
@@ -81,7 +78,7 @@ class ListJournals:
         crashed: with `chat_id`: those that crashed and are kept, too.
     """
 
-    chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_chat))
+    chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_place))
     after: int = attrs.field(default=0, validator=_from(0))
     limit: int = attrs.field(default=100, validator=_from(1))
     crashed: bool = attrs.field(default=False, validator=is_a(bool))
@@ -138,7 +135,7 @@ class SettleParked:
     """
 
     conversation: ConversationId | None = attrs.field(default=None, validator=is_optional(_from(1)))
-    chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_chat))
+    chat_id: ChatId | None = attrs.field(default=None, validator=is_optional(_is_place))
     route: str | None = attrs.field(default=None, validator=is_optional_text)
     because: str | None = attrs.field(default=None, validator=is_optional_text)
     end: bool = attrs.field(default=False, validator=is_a(bool))
