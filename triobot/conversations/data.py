@@ -23,6 +23,7 @@ from typing import (
     Generic,
     Literal,
     NewType,
+    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -385,12 +386,16 @@ def of_authors(stored: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in stored.items() if not key.startswith(OURS)}
 
 
-def _flushes_nothing(writer: object) -> None:
-    pass
+class Writers(Protocol):
+    """The conversations of a place, which put what it keeps."""
 
+    def flush_others(self, writer: object) -> None:
+        """Have the writers of all but this one hand over what they have put."""
+        ...
 
-def _none_early() -> EarlyEvent | None:
-    return None
+    def early(self) -> EarlyEvent | None:
+        """Return the event with which something that was put may yet be taken back."""
+        ...
 
 
 @final
@@ -399,14 +404,14 @@ class Kept:
 
     Attributes:
         values: None until they are read.
-        flush: has the writers of the place's conversations, but for this one, hand over what they have put.
-        early: returns the event with which something that was put here may yet be taken back.
+        writers: who puts something there; None if nothing goes on there.
     """
+
+    __slots__ = ("__weakref__", "_chat_id", "_keeping", "_put_early", "_texts", "values", "writers")
 
     def __init__(self, keeping: Keeping, chat_id: ChatId, texts: Speech) -> None:
         self.values: dict[str, str] | None = None
-        self.flush: Callable[[object], None] = _flushes_nothing
-        self.early: Callable[[], EarlyEvent | None] = _none_early
+        self.writers: Writers | None = None
         self._keeping = keeping
         self._chat_id = chat_id
         self._texts = texts
@@ -427,7 +432,8 @@ class Kept:
     def put(self, key: str, value: str | None, writer: object = None) -> None:
         """Keep this, or with None nothing, under a key; conversations see it in their next turn."""
         # What others have put and not handed to the commit queue comes before it.
-        self.flush(writer)
+        if self.writers is not None:
+            self.writers.flush_others(writer)
         if self.values is None:
             self._put_early[key] = value
         elif value is None:
@@ -498,7 +504,7 @@ class Keeping:
         await trio.lowlevel.checkpoint()
         while True:
             kept = self.kept(place)
-            if (early := kept.early()) is not None:
+            if kept.writers is not None and (early := kept.writers.early()) is not None:
                 await early.known.wait()  # nothing may be built on what is taken back
             elif kept.values is None:
                 await kept.load()

@@ -148,7 +148,7 @@ class ChatLife:
         self._sender: SenderId | None = None
         self.places: Final = Places(table)
         self.kept: Final = shared.keeping.kept(chat_id)
-        self.kept.flush, self.kept.early = self.places.flush_others, self.places.early
+        self.kept.writers = self.places
         self._too_late: TooLate | None = None
         self._opened = 0
         self.mailbox: Sequence[Delivery] = ()
