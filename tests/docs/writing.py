@@ -1,4 +1,4 @@
-"""What is written from the code: the template of the runtime's words.
+"""What is written from the code: the reference's signatures, and the template of the runtime's words.
 
     python -m tests.docs.writing        write it anew
 
@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from tests.docs import signatures
 from triobot import Texts
 
 ROOT: Final = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def _messages() -> Iterator[str]:
 
 def written() -> dict[Path, str]:
     """Return what has to be in each file."""
-    return {TEMPLATE: template()}
+    return {TEMPLATE: template(), signatures.PAGE: signatures.page()}
 
 
 if __name__ == "__main__":
