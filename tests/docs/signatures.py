@@ -157,7 +157,7 @@ def _assigned(node: ast.AnnAssign) -> str:
     if len(kind) + len(value) + 7 <= _WIDEST:
         return f"{kind} = {value}"
     if _text(node.annotation) == "TypeAlias":
-        members = "\n    | ".join(value.split(" | "))
+        members = value if len(value) + 4 <= _WIDEST else "\n    | ".join(value.split(" | "))
         return f"{kind} = (\n    {members}\n)"
     return f"{kind} = ..."
 
@@ -208,9 +208,16 @@ def page() -> str:
 def _section(subject: str, sections: set[str]) -> Iterator[str]:
     if subject in FACES:
         face = ROOT / FACES[subject]
+        last = 0
         for name in names_in(face):
             if name not in sections:
-                yield from signatures(face, name)
+                lines = list(signatures(face, name))
+                is_class = len(lines) > 1 and lines[0].startswith("class ")
+                # Classes with members stand apart.
+                if last and (is_class or last > 1):
+                    yield ""
+                yield from lines
+                last = len(lines) if is_class else 1
         return
     for file in FACES.values():
         if subject in names_in(ROOT / file):
