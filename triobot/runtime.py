@@ -244,9 +244,9 @@ class Intake:
 
     async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
         """Answer an operator's question about jobs."""
-        if (work := self.work) is None:
+        jobs = None if self.work is None else self.work.dispatcher.jobs
+        if jobs is None:
             return await _about_jobs(self.store, self.clock, asked)
-        jobs = work.dispatcher.jobs
         if asked.run is not None:
             await jobs.run_now(asked.run)
         if asked.forget is not None:

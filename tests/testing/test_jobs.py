@@ -18,7 +18,7 @@ from triobot import Bot, Chat, Key, Room, Tick
 from triobot.conversations.jobs import SETTING
 from triobot.conversations.routes.router import table_of
 from triobot.errors import ConfigError
-from triobot.filters import text
+from triobot.filters import signal, text
 from triobot.testing import drive
 
 MINUTE = timedelta(minutes=1)
@@ -322,6 +322,31 @@ async def test_hooks_are_around_jobs_too(autojump_clock: object) -> None:
     async with drive(bot, replay_check=False) as world:
         await world.waits(hours=1.5)
     assert told[:3] == ["<hourly", "run", ">"]
+
+
+async def test_a_job_asks_a_person_through_a_conversation(autojump_clock: object) -> None:
+    bot, heard = Bot(), list[int]()
+
+    @bot.aside
+    async def ask(chat: Chat) -> None:
+        await chat.shared.signal(await chat.ask("How many?", int))
+
+    @bot.every(timedelta(hours=1))
+    async def hourly(job: Room[Tick]) -> None:
+        await job.to(chat_id).start(ask)
+        with job.move_on_after(600):
+            heard.append(await job.receive(signal(int)))
+
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        chat_id = sara.chat_id
+        await world.waits(hours=1)
+        await sara.sees("How many?")
+        await world.crashes()
+        await sara.says("7")
+        await world.waits(seconds=5)
+    assert heard == [7]
 
 
 async def test_a_job_goes_on_as_itself(autojump_clock: object) -> None:

@@ -52,7 +52,7 @@ from .doors.calls import Halt, Order, as_event, asked_of, room_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .habits import habits
 from .inspection.portrait import Portrait, portray
-from .jobs import JobClock
+from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
 from .revival import reviving
@@ -111,7 +111,7 @@ class Dispatcher:
         self._catching_up = CatchingUp(services, table, self.work, self.known, self.until_not_too_busy)
         self._scope = trio.CancelScope(shield=True)
         self.elsewhere: Final = Elsewhere(services, table, self.offer, self._runs, self._is_behind)
-        self.jobs: Final = JobClock(services, self.elsewhere, table.jobs, self.commits.wait_written)
+        self.jobs: JobClock | None = None
         self.keeping: Final = Keeping(services.store, self.commits, services.texts, self._changes)
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
@@ -200,7 +200,10 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        nursery.start_soon(self._or_cut, self.jobs.keep_time)
+                        if self._table.jobs or await self._services.store.setting(SETTING):
+                            wait_written, routes = self.commits.wait_written, self._table.jobs
+                            self.jobs = JobClock(self._services, self.elsewhere, routes, wait_written)
+                            nursery.start_soon(self._or_cut, self.jobs.keep_time)
                         task_status.started()
                         await self._or_cut(self._dispatch)
             finally:
@@ -418,7 +421,7 @@ class Dispatcher:
     def gone(self, conversation: Conversation) -> None:
         """Wait for a conversation no more: its task ends, or never will."""
         self._running.discard(conversation)
-        if conversation.route.job is not None:
+        if conversation.route.job is not None and self.jobs is not None:
             self.jobs.look_again()
         self._timers.wake_at(conversation, None)
         if self._fewer_running:
