@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -63,10 +64,10 @@ from .rooms import SHARED, is_chat, person_place
 from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
-from .settings import Settings, read_environment
+from .settings import PREFIX, Settings, check_prefix, read_environment
 from .watchdog import watched_loop
-from .webhook.answers import TrafficCounters
-from .webhook.endpoint import Endpoint
+from .webhook.answers import Readiness, TrafficCounters
+from .webhook.endpoint import Endpoint, SharedEndpoint
 from .webhook.limits import Limits
 from .webhook.serving import serve
 from .wire.content import Media
@@ -162,6 +163,8 @@ class Bot(Router):
 
     Args:
         token: the service's token; else ``TRIOBOT_TOKEN``.
+        env: what the names of its variables begin with in place of ``TRIOBOT_``, such as ``SHOP_``: for
+            several bots in one process, each with a token and a store of its own.
         base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
         store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
         settings: all settings at once; then nothing is read from the environment.
@@ -185,6 +188,7 @@ class Bot(Router):
         *,
         base_url: str | None = None,
         store: str | None = None,
+        env: str = PREFIX,
         settings: Settings | None = None,
         texts: Speech | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -197,6 +201,7 @@ class Bot(Router):
             raise ConfigError("Bot(texts=) takes a Texts, or a function of what a chat keeps that gives one")
         if not isinstance(cast("object", settings), Settings | None):
             raise ConfigError("Bot(settings=) takes a Settings")
+        self._env = check_prefix(env)
         self._token = token
         self._base_url = base_url
         self._store = store
@@ -318,7 +323,7 @@ class Bot(Router):
         token = None if self._token is None else Secret(self._token)
         given = {"token": token, "base_url": self._base_url, "store": self._store}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return attrs.evolve(read_environment(os.environ), **changes)
+        return attrs.evolve(read_environment(os.environ, self._env), **changes)
 
     # --- running
 
@@ -329,40 +334,7 @@ class Bot(Router):
             ConfigError: a setting or a declaration is wrong; nothing was started.
             StoreError: the store can't be used.
         """
-        if (module := _importing.get()) is not None:
-            raise ConfigError(
-                f"{module} runs its bot while it is being imported; put bot.run() under "
-                'if __name__ == "__main__":'
-            )
-        settings = settings or self.settings()
-        limits = _serving_limits(settings)
-        # The process is ours. Many systems let it open 1,024 files until it asks for more.
-        allow_descriptors(limits.connections + limits.spare_descriptors)
-        try:
-            trio.run(self._run_until_signal, settings)
-        except BaseExceptionGroup as group:
-            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
-            if group.split(TriobotError)[1] is not None:
-                raise
-            reason = _first(group)
-            raise reason from reason.__cause__
-
-    async def _run_until_signal(self, settings: Settings) -> None:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async with trio.open_nursery() as nursery:
-
-                async def watch() -> None:
-                    async for number in signals:
-                        if self._stop.is_set():
-                            nursery.cancel_scope.cancel()
-                            return
-                        log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
-                        self.stop()
-
-                nursery.start_soon(watch)
-                with rarely_collected():
-                    await self.serve(settings=settings)
-                nursery.cancel_scope.cancel()
+        run_together([(self, settings or self.settings())])
 
     async def serve(
         self,
@@ -378,36 +350,8 @@ class Bot(Router):
 
         Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
         """
-        settings = settings or self.settings()
-        self._stop = trio.Event()
-        tls = None
-        if settings.tls_certificate is not None:
-            tls = RenewedCertificate(settings.tls_certificate, settings.tls_key)
-        closing = trio.Event()
-        async with (
-            open_intake(settings, clock or self._clock, self._hook) as intake,
-            trio.open_nursery() as listener,
-        ):
-            limits, traffic = _serving_limits(settings), TrafficCounters()
-            endpoint = Endpoint(
-                intake.inbox, intake.secrets, limits=limits, readiness=intake.readiness, traffic=traffic
-            )
-            bound: list[str] = await listener.start(
-                partial(
-                    serve,
-                    endpoint,
-                    [_bind(settings)],
-                    shutdown=closing,
-                    limits=limits,
-                    tls=tls,
-                    traffic=traffic,
-                )
-            )
-            async with self._working(intake, provided):
-                log.info("listening on %s", ", ".join(bound))
-                task_status.started(bound)
-                await self._stop.wait()
-            closing.set()
+        bots = [(self, settings or self.settings())]
+        await serve_together(bots, *provided, clock=clock, task_status=task_status)
 
     def stop(self) -> None:
         """Make `serve` come to rest and return; safe to call more than once."""
@@ -618,6 +562,144 @@ class Bot(Router):
         return self._work
 
 
+def run_together(bots: Sequence[tuple[Bot, Settings]]) -> None:
+    """Run bots in one process until SIGINT or SIGTERM; a second signal stops at once.
+
+    Raises:
+        ConfigError: a setting or a declaration is wrong; nothing was started.
+        StoreError: a store can't be used; nothing was started.
+    """
+    if (module := _importing.get()) is not None:
+        raise ConfigError(
+            f"{module} runs its bot while it is being imported; put bot.run() under "
+            'if __name__ == "__main__":'
+        )
+    limits = _serving_limits(bots[0][1], len(bots))
+    # The process is ours. Many systems let it open 1,024 files until it asks for more.
+    allow_descriptors(limits.connections + limits.spare_descriptors)
+    try:
+        trio.run(_run_until_signal, bots)
+    except BaseExceptionGroup as group:
+        # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+        if group.split(TriobotError)[1] is not None:
+            raise
+        reason = _first(group)
+        raise reason from reason.__cause__
+
+
+async def _run_until_signal(bots: Sequence[tuple[Bot, Settings]]) -> None:
+    stopping = False
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                nonlocal stopping
+                async for number in signals:
+                    if stopping:
+                        nursery.cancel_scope.cancel()
+                        return
+                    stopping = True
+                    log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
+                    for bot, _ in bots:
+                        bot.stop()
+
+            nursery.start_soon(watch)
+            with rarely_collected():
+                await serve_together(bots)
+            nursery.cancel_scope.cancel()
+
+
+async def serve_together(
+    bots: Sequence[tuple[Bot, Settings]],
+    *provided: Provided,
+    clock: WallClock | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
+
+    Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
+    can't start, none runs.
+
+    Raises:
+        ConfigError: two of them have something in common that each must have for itself.
+    """
+    if len(bots) > 1:
+        _check_apart(bots)
+    first, stop, closing = bots[0][1], trio.Event(), trio.Event()
+    for bot, _ in bots:
+        bot._stop = stop  # pyright: ignore[reportPrivateUsage]
+    tls = None
+    if first.tls_certificate is not None:
+        tls = RenewedCertificate(first.tls_certificate, first.tls_key)
+    async with AsyncExitStack() as opened:
+        intakes = [
+            await opened.enter_async_context(
+                open_intake(settings, clock or bot._clock, bot._hook)  # pyright: ignore[reportPrivateUsage]
+            )
+            for bot, settings in bots
+        ]
+        listener = await opened.enter_async_context(trio.open_nursery())
+        limits, traffic = _serving_limits(first, len(bots)), TrafficCounters()
+        ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
+        endpoints = [
+            Endpoint(intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic)
+            for intake in intakes
+        ]
+        bound: list[str] = await listener.start(
+            partial(
+                serve,
+                endpoints[0] if len(endpoints) == 1 else SharedEndpoint(endpoints),
+                [_bind(first)],
+                shutdown=closing,
+                limits=limits,
+                tls=tls,
+                traffic=traffic,
+            )
+        )
+        # Not before the bots have come to rest: until then events are accepted.
+        opened.callback(closing.set)
+        for (bot, _), intake in zip(bots, intakes, strict=True):
+            await opened.enter_async_context(
+                bot._working(intake, provided)  # pyright: ignore[reportPrivateUsage]
+            )
+        log.info("listening on %s", ", ".join(bound))
+        task_status.started(bound)
+        await stop.wait()
+
+
+def _check_apart(bots: Sequence[tuple[Bot, Settings]]) -> None:
+    """Refuse bots that have something in common.
+
+    Raises:
+        ConfigError: they have.
+    """
+    if len({id(bot) for bot, _ in bots}) < len(bots):
+        raise ConfigError("the same bot is named twice; each runs once")
+    own: dict[str, Callable[[Settings], object]] = {
+        "TOKEN": lambda one: one.checked_token.reveal(),
+        "STORE": lambda one: None if one.store == "memory:" else one.store,
+        "WEBHOOK_SECRET": lambda one: one.webhook_secret and one.webhook_secret.reveal(),
+    }
+    for name, read in own.items():
+        seen: dict[object, Settings] = {}
+        for _, settings in bots:
+            value = read(settings)
+            if value is not None and (other := seen.setdefault(value, settings)) is not settings:
+                raise ConfigError(
+                    f"two bots have the same {name.lower().replace('_', ' ')}, and each needs its own: give "
+                    f"each an env= of its own, such as Bot(env='SHOP_'), and set {other.env}{name} and "
+                    f"{settings.env}{name}"
+                )
+    if len({_bind(settings) for _, settings in bots}) > 1:
+        raise ConfigError("several bots share one listener: give all of them the same place, or none")
+
+
+def _all_ready(intakes: Sequence[Intake]) -> Readiness:
+    """Return whether all are ready, or else what the first that is not says."""
+    said = [intake.readiness() for intake in intakes]
+    return next((one for one in said if not one.ready), said[0])
+
+
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
     """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
     hosts = settings.charge_hosts or own_hosts(settings.base_url)
@@ -638,10 +720,11 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
         bot._around = before  # pyright: ignore[reportPrivateUsage]
 
 
-def _serving_limits(settings: Settings) -> Limits:
+def _serving_limits(settings: Settings, bots: int) -> Limits:
     """Return the limits of our own listener, which leaves descriptors for the requests to the platform."""
     limits = settings.limits
-    return attrs.evolve(limits, spare_descriptors=limits.spare_descriptors + OutboxRules().connections)
+    spare = limits.spare_descriptors + bots * OutboxRules().connections
+    return attrs.evolve(limits, spare_descriptors=spare)
 
 
 def _bind(settings: Settings) -> Bind:

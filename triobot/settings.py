@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -15,6 +16,8 @@ from .secrets import Secret
 from .webhook.limits import LIMITS, Limits
 
 DEFAULT_BASE_URL: Final = "https://api.gap.im"
+PREFIX: Final = "TRIOBOT_"
+"""What the variables' names begin with, unless a bot says otherwise."""
 
 log: Final = logging.getLogger("triobot")
 
@@ -63,6 +66,7 @@ class Settings:
         log_tracebacks: log the traceback of an error of the bot's own code (``TRIOBOT_LOG_TRACEBACKS=1``).
             *Sensitive*: the error's text may hold what people wrote.
         allow_insecure: let the token travel over http:// to another machine.
+        env: what the variables' names begin with, for what is said of them.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
     """
@@ -91,6 +95,7 @@ class Settings:
     allow_insecure: bool = False
     development: bool = False
     log_tracebacks: bool = False
+    env: str = PREFIX
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -121,18 +126,18 @@ class Settings:
         """
         if self.token is None or not self.token.reveal():
             raise ConfigError(
-                "no token: set TRIOBOT_TOKEN (or TRIOBOT_TOKEN_FILE) to the token from the developer portal; "
-                "to try a bot without one, `triobot talk MODULE:BOT`"
+                f"no token: set {self.env}TOKEN (or {self.env}TOKEN_FILE) to the token from the developer "
+                "portal; to try a bot without one, `triobot talk MODULE:BOT`"
             )
         return self.token
 
 
-def _whole(variable: str, what: str, digits: int) -> Callable[[str], int]:
-    """Make a reader of a whole number; the error names its variable."""
+def _whole(what: str, digits: int) -> Callable[[str], int]:
+    """Make a reader of a whole number."""
 
     def read(text: str) -> int:
         if not re.fullmatch(f"[0-9]{{1,{digits}}}", text):
-            raise ConfigError(f"{variable} must be {what}")
+            raise ValueError(what)
         return int(text)
 
     return read
@@ -140,7 +145,7 @@ def _whole(variable: str, what: str, digits: int) -> Callable[[str], int]:
 
 def _mode(text: str) -> int:
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
-        raise ConfigError("TRIOBOT_UNIX_MODE must be a mode in octal, such as 660")
+        raise ValueError("a mode in octal, such as 660")
     return int(text[-3:], 8)
 
 
@@ -154,7 +159,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "webhook_secret": Secret,
     "store": str,
     "host": str,
-    "port": _whole("TRIOBOT_PORT", "a number", 9),
+    "port": _whole("a number", 9),
     "unix": str,
     "unix_mode": _mode,
     "unix_group": str,
@@ -165,32 +170,59 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "media_hosts": _listed,
     "development": lambda text: text != "0",
     "log_tracebacks": lambda text: text != "0",
-    "retention_days": _whole("TRIOBOT_RETENTION_DAYS", "a number of days", 5),
-    "backlog_seconds": _whole("TRIOBOT_BACKLOG_SECONDS", "a number of seconds", 7),
+    "retention_days": _whole("a number of days", 5),
+    "backlog_seconds": _whole("a number of seconds", 7),
 }
-"""By setting, what reads its variable; the other settings have none."""
+"""By setting, what reads its variable, or raises what it must be; the other settings have none."""
 
-_VARIABLES: Final = tuple(f"TRIOBOT_{name.upper()}" for name in (*_READERS, *LIMITS))
+_KNOWN: Final = tuple(name.upper() for name in (*_READERS, *LIMITS))
 
 
-def read_environment(environ: Mapping[str, str]) -> Settings:
+def check_prefix(env: object) -> str:
+    """Refuse what the names of variables can't begin with.
+
+    Raises:
+        ConfigError: it is no such text.
+    """
+    if not isinstance(env, str) or not re.fullmatch(r"[A-Z][A-Z0-9_]*_", env, re.ASCII):
+        raise ConfigError("Bot(env=) is what the variables begin with: capitals and a _, such as SHOP_")
+    return env
+
+
+def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settings:
     """Read the settings from variables.
+
+    Args:
+        prefix: what their names begin with. With another one than the usual the store is a file of that
+            name, so that two bots in one folder don't meet in one store.
 
     Raises:
         ConfigError: a value can't be read, or a file named by ``..._FILE`` can't; secrets are not shown.
     """
     for name in sorted(environ):
-        if name.startswith("TRIOBOT_") and name.removesuffix("_FILE") not in _VARIABLES:
-            log.warning("nothing reads the variable %s; the known ones are %s", name, ", ".join(_VARIABLES))
-    limits = Limits.read(dict(_given(environ, LIMITS)))
-    read: dict[str, Any] = {name: _READERS[name](text) for name, text in _given(environ, _READERS)}
+        own = name[len(prefix) :].removesuffix("_FILE")
+        if not name.startswith(prefix) or own in _KNOWN:
+            continue
+        # What begins with a prefix of the author's choice may be the author's own.
+        if prefix == PREFIX or get_close_matches(own, _KNOWN, n=1, cutoff=0.8):
+            known = ", ".join(f"{prefix}{one}" for one in _KNOWN)
+            log.warning("nothing reads the variable %s; the known ones are %s", name, known)
+    limits = Limits.read(dict(_given(environ, LIMITS, prefix)))
+    read: dict[str, Any] = {"env": prefix}
+    if prefix != PREFIX:
+        read["store"] = f"sqlite:{prefix.rstrip('_').lower()}.db"
+    for name, text in _given(environ, _READERS, prefix):
+        try:
+            read[name] = _READERS[name](text)
+        except ValueError as error:
+            raise ConfigError(f"{prefix}{name.upper()} must be {error}") from None
     return Settings(limits=limits, **read)
 
 
-def _given(environ: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _given(environ: Mapping[str, str], names: Iterable[str], prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of these names that a variable, or the file that it names, gives."""
     for setting in names:
-        name = f"TRIOBOT_{setting.upper()}"
+        name = f"{prefix}{setting.upper()}"
         value, place = environ.get(name), environ.get(f"{name}_FILE")
         if value and place:
             raise ConfigError(f"{name} and {name}_FILE are both set; set one of them")

@@ -180,3 +180,24 @@ def test_only_a_terminal_is_shown_the_address(hello: Path) -> None:
     assert shown == ["register:\n", f"  https://bot.example.com/{SECRET}\n"]
     assert "listening on" in logged
     assert SECRET not in logged
+
+
+def test_several_bots_need_a_token_each(
+    triobot: Command, hello: Path, token: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reads its own variables; a store is no option then."""
+    desk = tmp_path / "desk.py"
+    desk.write_text(hello.read_text().replace("Bot()", "Bot(env='DESK_')"))
+    ended = triobot("run", "hello:bot", "desk:bot")
+    assert ended.code == 1
+    assert "no token: set DESK_TOKEN" in ended.err
+
+    monkeypatch.setenv("DESK_TOKEN", "a-token-of-tests")
+    ended = triobot("run", "hello:bot", "desk:bot")
+    assert ended.code == 1
+    assert "two bots have the same token" in ended.err
+    assert "a-token-of-tests" not in ended.err
+
+    ended = triobot("run", "hello:bot", "desk:bot", "--store", "memory:")
+    assert ended.code == 1
+    assert "leave --store out" in ended.err

@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 import trio
 
+from ..bot import Bot, run_together
 from ..errors import ConfigError
 from ..http.binding import inherited_binds
 from ..settings import Settings
@@ -24,6 +25,8 @@ from .webhook_url import current_secret
 DETAILS: Final = """\
 The bot is named by module or by file; without ":name" it is the variable `bot`.
 Settings come from the options here, then from the bot's own arguments, then from the TRIOBOT_* variables.
+Several bots run in one process behind one listener: each has a store, a token and a path of its own, so each
+reads its own variables, Bot(env="SHOP_") those that begin with SHOP_. If one of them can't start, none runs.
 The token is never an option, because other users of the machine could read it: set TRIOBOT_TOKEN, or
 TRIOBOT_TOKEN_FILE to a file that holds it.
 
@@ -34,6 +37,7 @@ examples:
   triobot run pizza:bot
   triobot run examples/echo.py:bot --port 9000 --store sqlite:/var/lib/echo.db
   triobot run pizza:bot --fd 3
+  triobot run shop:bot desk:bot
 """
 
 # The options that are settings as they are.
@@ -45,7 +49,9 @@ _SETTINGS: Final = (
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
+    parser.add_argument(
+        "bots", metavar="MODULE:BOT", nargs="+", help="the bot, such as pizza:bot or path/pizza.py:bot"
+    )
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")
     descriptor = whole("the number of an inherited socket, such as 3", 0, 65535)
@@ -79,15 +85,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Run the bot until a signal."""
     set_up_logging(debug=arguments.debug, access=arguments.access_log)
-    bot = load_bot(arguments.bot)
-    settings = _with_arguments(bot.settings(), arguments)
-    if sys.stdout.isatty():
-        settings = _show_address(settings)
-    bot.run(settings)
-
-
-def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    targets: list[str] = arguments.bots
+    if len(targets) > 1 and arguments.store:
+        raise ConfigError("each of several bots has a store of its own: leave --store out")
     fd: int | None = arguments.fd if arguments.fd is not None else inherited_socket(os.environ, os.getpid())
+    bots: list[tuple[Bot, Settings]] = []
+    for target in targets:
+        bot = load_bot(target)
+        settings = _with_arguments(bot.settings(), arguments, fd)
+        bots.append((bot, _show_address(settings) if sys.stdout.isatty() else settings))
+    run_together(bots)
+
+
+def _with_arguments(settings: Settings, arguments: argparse.Namespace, fd: int | None) -> Settings:
     if fd is not None and (arguments.host, arguments.port, arguments.unix) != (None, None, None):
         raise ConfigError(
             "a socket was handed over, so that --host, --port and --unix mean nothing; leave them out"
@@ -135,7 +145,7 @@ def _show_address(settings: Settings) -> Settings:
     secret, settings = trio.run(current_secret, settings)
     base = settings.public_url
     if base is None:
-        print("register (with your public address, or set TRIOBOT_PUBLIC_URL):")
+        print(f"register (with your public address, or set {settings.env}PUBLIC_URL):")
         base = "https://YOUR-HOST"
     else:
         print("register:")

@@ -10,7 +10,7 @@ belong on a port that strangers reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never, final
 
@@ -141,6 +141,10 @@ class Endpoint:
             and self._secrets.matches_bytes(request.target[len(own) :])
         )
 
+    def accepts(self, request: Incoming) -> bool:
+        """Return whether the request names this webhook's secret."""
+        return self._secrets.matches(path_of(request)[len(self._prefix) :].removeprefix("/"))
+
     async def _respond(
         self, exchange: RequestExchange, path: str, method: str, framing: RequestFraming
     ) -> None:
@@ -269,3 +273,19 @@ def hide_path(scope: HTTPScope | WebsocketScope) -> None:
 def _local_path(scope: HTTPScope | WebsocketScope) -> str:
     path, root = scope["path"], scope["root_path"]
     return path[len(root) :] if root and path.startswith(root + "/") else path
+
+
+@final
+class SharedEndpoint:
+    """The webhooks of several bots behind one listener: each has a path of its own, its secret."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._endpoints = endpoints
+
+    async def handle(self, talk: Talk) -> None:
+        """Answer one request: by the webhook whose secret it names, else by the first.
+
+        Cancellation: as `Endpoint.handle`.
+        """
+        named = (one for one in self._endpoints if one.accepts(talk.request))
+        await next(named, self._endpoints[0]).handle(talk)

@@ -12,7 +12,7 @@ import trio
 from ..http.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
 from .answers import TrafficCounters
-from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
+from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint, SharedEndpoint
 from .limits import Limits
 
 ACCESS: Final = logging.getLogger("triobot.webhook.access")
@@ -21,7 +21,7 @@ _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PAT
 
 
 async def serve(
-    endpoint: Endpoint,
+    endpoint: Endpoint | SharedEndpoint,
     binds: Sequence[Bind],
     *,
     shutdown: trio.Event,
@@ -35,7 +35,7 @@ async def serve(
     A stop refuses no request that has arrived; see `triobot.http.listener.serve_listeners`.
 
     Args:
-        endpoint: the webhook.
+        endpoint: the webhook, or those of several bots.
         binds: where to listen; on all of them or on none.
         shutdown: set it to stop.
         limits: of connections and time; the defaults if None.
