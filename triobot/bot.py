@@ -42,7 +42,7 @@ from .conversations.chat import Room
 from .conversations.data import Keeping, Key, Speech
 from .conversations.doors.broadcasts import Broadcast
 from .conversations.doors.calls import RoomName
-from .conversations.doors.refs import RoomRef, room_ref
+from .conversations.doors.refs import RoomRef, person_ref, room_ref
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.rerun import dry_services
@@ -60,7 +60,7 @@ from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
-from .rooms import SHARED, is_chat, person_place
+from .rooms import SHARED, is_chat
 from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
@@ -71,7 +71,7 @@ from .webhook.endpoint import Endpoint, SharedEndpoint
 from .webhook.limits import Limits
 from .webhook.serving import serve
 from .wire.content import Media
-from .wire.ids import ChatId, SenderId, as_recipient, as_sender_id
+from .wire.ids import ChatId, SenderId, as_recipient
 from .wire.operations import Operation, Upload
 
 if TYPE_CHECKING:
@@ -487,7 +487,7 @@ class Bot(Router):
         Raises: as `to`.
         """
         refuse_conversations("bot.person()", "chat.person()")
-        return RoomRef(OutsideDoor(self._running()), person_place(as_sender_id(sender_id)))
+        return person_ref(OutsideDoor(self._running()), sender_id)
 
     @property
     def shared(self) -> RoomRef:

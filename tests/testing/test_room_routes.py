@@ -287,3 +287,44 @@ async def test_a_hook_is_around_rooms_as_well(autojump_clock: object) -> None:
         await trio.sleep(1)
         assert await bot.to(counter, "k").get(SUM) == 5
     assert seen == ["Room k of counter"]
+
+
+async def test_a_room_drains_what_came_before_it_listens(autojump_clock: object) -> None:
+    bot = Bot()
+
+    @bot.room(signal(Count))
+    async def counter(room: Room[Count]) -> None:
+        await room.sleep(10)
+        early = room.drain()
+        await room.sleep(10)
+        room.data[SUM] = sum(one.n for one in early if isinstance(one, Count))
+        room.data[SUM] += (await room.receive(signal(Count))).n * 100
+
+    async with drive(bot) as world:
+        for n in (1, 2, 3):
+            await bot.to(counter).signal(Count(n))
+        await world.waits(seconds=15)
+        await world.crashes()
+        await bot.to(counter).signal(Count(4))
+        await world.waits(seconds=15)
+        assert await bot.to(counter).get(SUM) == 405
+        assert bot.statistics().store.inbox == 0
+
+
+async def test_what_is_told_where_nothing_listens_is_dropped_or_refused(autojump_clock: object) -> None:
+    bot = Bot()
+
+    @bot.aside(join())
+    async def says(chat: Chat) -> None:
+        await chat.shared.signal(Count(1))
+        with pytest.raises(LocalProtocolError, match="sender_id: must be a person's id"):
+            chat.person(cast("Any", "x"))
+        await chat.send("Told.")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("Told.")
+        await world.waits(seconds=1)
+        assert bot.statistics().counts["signal_dropped"] == 1
+        assert bot.statistics().store.inbox == 0

@@ -20,11 +20,11 @@ from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
 from ..errors import LocalProtocolError
 from ..resources import Resource, find
-from ..rooms import SHARED, is_chat, person_place
+from ..rooms import SHARED, is_chat
 from ..seams import OnUnknown
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
-from ..wire.ids import ChatId, Recipient, SenderId, as_chat_id, as_recipient, as_sender_id
+from ..wire.ids import ChatId, Recipient, SenderId, as_chat_id, as_recipient
 from ..wire.operations import DeleteMessage, EditMessage, SendMessage
 from ..wire.results import Sent
 from .blocks import (
@@ -43,8 +43,8 @@ from .charges.charging import Late
 from .charges.paid import Currency, Paid
 from .conversation import Conversation
 from .doors.broadcasts import Broadcast, RecordedAnnouncing
-from .doors.calls import room_of
-from .doors.refs import ChatData, RecordedDoor, RoomRef, room_ref
+from .doors.calls import Signal, room_of
+from .doors.refs import ChatData, RecordedDoor, RoomRef, person_ref, room_ref
 from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
@@ -135,9 +135,10 @@ class Room(Generic[E_co]):
         """Wait for the next event that the filter takes; by default the rest is dropped."""
         return await asking.receive(self._conversation, taken, otherwise)
 
-    def drain(self) -> Sequence[Event]:
-        """Take what is queued now, without waiting: what was typed before it was asked for."""
-        return self._conversation.drain()
+    def drain(self) -> Sequence[object]:
+        """Take what is queued now, without waiting: what came before it was asked for, signals as values."""
+        drained: list[object] = list(self._conversation.drain())
+        return [one.value if isinstance(one, Signal) else one for one in drained]
 
     # --- act
 
@@ -199,7 +200,7 @@ class Room(Generic[E_co]):
             ...     warnings = await chat.person(who.id).update(WARNINGS, lambda old: old + 1)
             ...     await chat.send(f"That is warning {warnings}.")
         """
-        return RoomRef(RecordedDoor(self._conversation), person_place(as_sender_id(sender_id)))
+        return person_ref(RecordedDoor(self._conversation), sender_id)
 
     @property
     def shared(self) -> RoomRef:
@@ -376,6 +377,10 @@ class Chat(Room[E_co]):
     def interrupted(self) -> str | None:
         """Return the name of the conversation that this interrupt ended, or None."""
         return self._conversation.interrupted
+
+    def drain(self) -> Sequence[Event]:
+        """Take what is queued now, without waiting: what was typed before it was asked for. Signals stay."""
+        return self._conversation.drain()
 
     # --- say
 

@@ -715,7 +715,9 @@ class ChatLife:
             return set()
         self._show(conversation)
         mine = [queued for queued in self.mailbox if self._is_for(queued, conversation)]
-        brought = [q for q in mine if not is_signal(q.event) and not self.places.kept_for(q)]
+        # In a chat signals wait for whoever takes them.
+        drains = not is_chat(self.chat_id)
+        brought = [q for q in mine if (drains or not is_signal(q.event)) and not self.places.kept_for(q)]
         self.mailbox = [queued for queued in self.mailbox if queued not in brought]
         for queued in brought:
             conversation.bring(queued)

@@ -17,10 +17,10 @@ from typing_extensions import TypeVarTuple
 
 from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, UnrecordableError
-from ...rooms import hears, room_place
+from ...rooms import hears, person_place, room_place
 from ...seams import OnUnknown
 from ...values import encode_value
-from ...wire.ids import ChatId, Recipient
+from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..advice import copied
@@ -307,6 +307,18 @@ class RoomRef:
         if not hears(place):
             raise LocalProtocolError("person", "keeps data, and hears nothing: tell a chat or a room")
         await self._door.signal(place, value, key, self._room)
+
+
+def person_ref(door: Door, sender_id: SenderId) -> RoomRef:
+    """Return what is kept of a person.
+
+    Raises:
+        LocalProtocolError: this is no person's id.
+    """
+    try:
+        return RoomRef(door, person_place(as_sender_id(sender_id)))
+    except LocalProtocolError:
+        raise LocalProtocolError("sender_id", "must be a person's id, such as chat.sender.id") from None
 
 
 def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int, who: str) -> RoomRef:
