@@ -328,3 +328,37 @@ async def test_what_is_told_where_nothing_listens_is_dropped_or_refused(autojump
         await world.waits(seconds=1)
         assert bot.statistics().counts["signal_dropped"] == 1
         assert bot.statistics().store.inbox == 0
+
+
+async def test_a_parked_room_that_an_operator_ends_says_nothing_and_begins_anew(
+    autojump_clock: object,
+) -> None:
+    bot, changed = Bot(), False
+
+    @bot.room(signal(Count))
+    async def counter(room: Room[Count]) -> None:
+        for _ in range(2):
+            if changed:
+                await room.sleep(1)
+            room.data[SUM] += (await room.receive(signal(Count))).n
+
+    async with drive(bot, replay_check=False) as world:
+        for n in (0, 1):
+            await bot.to(counter).signal(Count(n))
+        await world.waits(seconds=1)
+        changed = True
+        await world.restarts()
+        for n in (3, 4, 5):
+            await bot.to(counter).signal(Count(n))
+        await world.waits(seconds=1)
+        world.takes_alarm("conversation_parked")
+        assert bot._work is not None
+        intake = world._process._intake
+        assert intake is not None
+        [row] = await intake.store.parked(after=0, limit=9)
+        await bot._work.dispatcher.elsewhere.order(row, end=True, say="Please start again.")
+        await world.waits(seconds=5)
+        assert await bot.to(counter).get(SUM) == 1 + 4 + 5
+        statistics = bot.statistics()
+        assert (statistics.store.parked, statistics.store.inbox, statistics.store.conversations) == (0, 0, 0)
+        assert statistics.counts.get("tidying_failed", 0) == 0

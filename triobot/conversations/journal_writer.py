@@ -45,6 +45,7 @@ from ..journals import (
     PutStanding,
     TakeInHand,
 )
+from ..rooms import told
 from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
 from .revival.stored import tell
@@ -254,12 +255,12 @@ class JournalWriter(Host):
     def reworded(self, id: Id, kind: str) -> None:
         self._there.work.count("reworded")
         log.warning(
-            "%s: conversation %s of chat %s: %s %s has other arguments than when it was recorded; "
+            "%s: conversation %s of %s: %s %s has other arguments than when it was recorded; "
             "what was recorded counts. Either its words were changed since, or they depend on something that "
             "differs between two runs, such as the order of a set",
             line_in(None),
             self._there.route.name,
-            self._there.life.chat_id,
+            told(self._there.life.chat_id),
             kind,
             id,
         )
@@ -270,10 +271,10 @@ class JournalWriter(Host):
     def swallowed(self, id: Id) -> None:
         self._there.work.count("swallowed_cancellation")
         log.error(
-            "conversation %s of chat %s catches every cancellation (BaseException) near operation %s, "
+            "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
             "and can't be put to rest: it is given up at %s",
             self._there.route.name,
-            self._there.life.chat_id,
+            told(self._there.life.chat_id),
             id,
             calling_line(),
         )

@@ -575,7 +575,8 @@ class ChatLife:
                 self._drop_typed(there, delivery.seq)
                 there.end(Ending.STOPPED)
             # The row stays until it has been said.
-            self.shared.tidying.say(self.chat_id, order.say, delivery.seq)
+            said = order.say if is_chat(self.chat_id) else ""
+            self.shared.tidying.say(self.chat_id, said, delivery.seq)
             return
         self.work.commits.consumed([delivery.seq])
         if there is not None and there.stuck and delivery.at > self.born:
