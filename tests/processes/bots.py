@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 
-from triobot import Bot, Chat
-from triobot.filters import message, text
+import attrs
+
+from triobot import Bot, Chat, Key, Room
+from triobot.filters import message, signal, text
 
 bot = Bot()
 """Repeats each text, one after the other, in a conversation that never ends by itself."""
@@ -73,3 +75,42 @@ async def wait_thrice(chat: Chat) -> None:
         await tell(f"middle {middle.cancelled_caught}")
         await chat.receive(text("never"))
     await tell(f"outer {outer.cancelled_caught}")
+
+
+tallies = Bot()
+"""Each chat counts in the bot's own room and in one of four others, several times, and says so."""
+
+ROUNDS, ROOMS = 5, 4
+COUNTED = Key("counted", int, default=0)
+
+
+@attrs.frozen
+class One:
+    """Something to be counted."""
+
+
+def count(old: int, more: int) -> int:
+    return old + more
+
+
+@tallies.room(signal(One), name="tally")
+async def tally(room: Room[One]) -> None:
+    room.data[COUNTED] += 1
+    for _ in range(9):
+        await room.receive(signal(One))
+        room.data[COUNTED] += 1
+
+
+@tallies.aside(text("total"))
+async def total(chat: Chat) -> None:
+    rooms = [await chat.to(tally, number).get(COUNTED) for number in range(ROOMS)]
+    await chat.send(f"total {await chat.shared.get(COUNTED)} {sum(rooms)}")
+
+
+@tallies.conversation(text("count"))
+async def counts(chat: Chat) -> None:
+    for _ in range(ROUNDS):
+        await chat.shared.update(COUNTED, count, 1)
+        await chat.to(tally, chat.id % ROOMS).signal(One())
+        await chat.sleep(0.2)
+    await chat.send("counted")
