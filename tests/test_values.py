@@ -488,3 +488,21 @@ def test_a_recorded_value_stays_readable() -> None:
 
     assert decode_value(text) == value
     assert encode_value(value) == text
+
+
+def test_of_a_class_that_is_defined_once_more_the_newer_one_is_meant() -> None:
+    """Also where both are known only by what is declared to hold them, as after a reload."""
+
+    def define() -> type:
+        @attrs.frozen
+        class Again:
+            number: int
+
+        return Again
+
+    older, newer = define(), define()
+    expect(dict[str, older])
+    expect(dict[str, newer])
+    text = encode_value({"a": newer(1)})
+    forget_met()
+    assert decode_value(text) == {"a": newer(1)}

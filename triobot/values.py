@@ -24,6 +24,7 @@ import math
 import sys
 import uuid
 import zoneinfo
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
@@ -45,7 +46,7 @@ _PLAIN_INTEGER: Final = 2**53
 
 _names: Final[dict[type, str]] = {}
 _classes: Final[dict[str, type]] = {}
-_expected: Final[list[object]] = []
+_expected: Final = deque[object]()
 _explored: Final[set[type]] = set()
 # What was found out about a class: attrs' own answer is looked up anew each time.
 _fields: Final[dict[type, tuple[str, ...]]] = {}
@@ -249,7 +250,8 @@ def _module(name: str) -> object:
 
 def _explore() -> None:
     while _expected:
-        annotation = _expected.pop()
+        # In the order of declaration: of a class that is defined once more the newer one is meant.
+        annotation = _expected.popleft()
         cls = get_origin(annotation) or annotation
         _expected.extend(get_args(annotation))
         if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
