@@ -11,7 +11,6 @@ import ctypes
 import math
 from collections.abc import Awaitable, Callable, Sequence, Set
 from enum import Enum
-from functools import partial
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import attrs
@@ -151,6 +150,7 @@ class Operation:
         torn: a scope that isn't ours cancelled it.
         given: what it goes on with: a record, ``(value,)``, an error or a signal.
         children: those that a join waits for.
+        run: the one in which it rests.
     """
 
     id: Id
@@ -173,6 +173,14 @@ class Operation:
     torn: bool = False
     given: Any = None
     children: Set[Branch] = frozenset()
+    run: Core | None = None
+
+    def abort(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
+        """Refuse Trio's cancellation while it rests: that comes in a turn of its own."""
+        run = self.run
+        if run is not None and not (run.dying or run.over):  # what dies is woken by hand
+            run.strike(self, raise_cancel)
+        return Abort.FAILED
 
 
 def is_cut(around: Sequence[trio.CancelScope]) -> bool:
@@ -479,7 +487,8 @@ class Core:
             if self.dying and op.nature is not Nature.JOIN:
                 return GONE
             op.asleep = True
-            await wait_task_rescheduled(partial(_abort, self, op))
+            op.run = self
+            await wait_task_rescheduled(op.abort)
         given, op.given = op.given, None
         return given
 
@@ -553,13 +562,6 @@ class Part:
         run.prefix, self._prefix = self._prefix, run.prefix
         run.rank, self._rank = self._rank, run.rank
         self._count = run.recount(self._count)
-
-
-def _abort(run: Core, op: Operation, raise_cancel: Callable[[], NoReturn]) -> Abort:
-    """Refuse Trio's cancellation of a resting operation: it comes in a turn of its own."""
-    if not (run.dying or run.over):  # what dies is woken by hand
-        run.strike(op, raise_cancel)
-    return Abort.FAILED
 
 
 def unfelt() -> NoReturn:
