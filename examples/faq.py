@@ -59,7 +59,7 @@ async def walk(chat: Chat, *, pick: bool = False) -> str:
                 path.append(name)
 
 
-@admin.interrupt(command("edit"))
+@admin.conversation(command("edit"))
 async def edit(chat: Chat) -> None:
     name = await walk(chat, pick=True)
     match await chat.choose(
@@ -90,3 +90,7 @@ bot.include(admin)
 @bot.conversation(join() | command("start", "help"))
 async def help(chat: Chat) -> None:
     await walk(chat)
+
+
+if __name__ == "__main__":
+    bot.run()

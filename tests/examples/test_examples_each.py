@@ -20,6 +20,7 @@ PUBLIC = (
     "test_examples_waiting.py",
     "test_newsletter.py",
     "test_assistant.py",
+    "test_faq.py",
     Path(__file__).name,
 )
 SURFACE = {"triobot", "triobot.filters", "triobot.errors", "triobot.testing"}
