@@ -32,7 +32,7 @@ _COMMANDS: Final = {
     "broadcast": "look at broadcasts, or stop one",
     "jobs": "look at jobs, run one now, or forget one",
     "store": "look after a bot's store",
-    "forget": "delete everything of a chat",
+    "forget": "delete everything of a chat, a person or a room",
 }
 """What each does; the module has the command's name."""
 
