@@ -27,7 +27,7 @@ from .binding import Tls
 from .forwarded import Proxies
 from .links import ByteLink, PlainLink, TlsLink, detached
 from .request import KnownHeads
-from .server_connection import Handler, Noted, ServerConnection, ServingLimits
+from .server_connection import Handler, OnAnswer, ServerConnection, ServingLimits
 
 _log: Final = logging.getLogger("triobot.http")
 
@@ -56,7 +56,7 @@ async def serve_listeners(
     shutdown: trio.Event,
     limits: ServingLimits,
     tls: Tls | None = None,
-    noted: Noted | None = None,
+    on_answer: OnAnswer | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTP/1.1 until `shutdown` is set, then answer the requests in hand, and return.
@@ -72,12 +72,12 @@ async def serve_listeners(
         shutdown: set it to stop.
         limits: of connections and time; fewer connections where the process may not open as many files.
         tls: the server's TLS context, or a function called for it at each connection; None: plain.
-        noted: called after each answer.
+        on_answer: called after each answer.
 
     Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    server = _Server(handler, within_descriptors(limits, soft), tls, noted)
+    server = _Server(handler, within_descriptors(limits, soft), tls, on_answer)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             for listener in listeners:
@@ -96,12 +96,14 @@ async def serve_listeners(
 class _Server:
     """The connections of one listening process."""
 
-    def __init__(self, handler: Handler, limits: ServingLimits, tls: Tls | None, noted: Noted | None) -> None:
+    def __init__(
+        self, handler: Handler, limits: ServingLimits, tls: Tls | None, on_answer: OnAnswer | None
+    ) -> None:
         self.stopping = False
         self._handler = handler
         self._limits = limits
         self._tls = tls
-        self._noted = noted
+        self._on_answer = on_answer
         self._most = limits.connections
         self._scarce_until = -math.inf
         self._shared = lru_cache(1024)(Proxies(limits.shared_addresses).trusts)
@@ -209,7 +211,7 @@ class _Server:
                 secured=self._tls is not None,
                 stopping=lambda: self.stopping,
                 turnstile=self._turnstile,
-                noted=self._noted,
+                on_answer=self._on_answer,
                 known=self._known,
             )
         except BaseException:

@@ -292,7 +292,7 @@ PRIVATE: Final = (
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
-Noted: TypeAlias = Callable[[str, bytes, int, float], None]
+OnAnswer: TypeAlias = Callable[[str, bytes, int, float], None]
 """Called after each answer: method, target, status (0: none was written), seconds; must not raise."""
 
 
@@ -376,7 +376,7 @@ class ServerConnection:
         secured: bool,
         stopping: Callable[[], bool],
         turnstile: trio.CapacityLimiter,
-        noted: Noted | None,
+        on_answer: OnAnswer | None,
         known: KnownHeads,
     ) -> None:
         self.sender = sender
@@ -391,7 +391,7 @@ class ServerConnection:
         self._link = link
         self._handler = handler
         self._limits = limits
-        self._noted = noted
+        self._on_answer = on_answer
         self._in_hand: Talk | None = None
         self._reader = RequestReader(head_bytes=limits.header_bytes, known=known)
         self._talk = partial(
@@ -524,9 +524,9 @@ class ServerConnection:
         finally:
             self._in_hand = None
             ended = self._time()
-            if self._noted is not None:
+            if self._on_answer is not None:
                 status = talk.status if talk.finished else 0
-                self._noted(request.method, request.target, status, ended - began)
+                self._on_answer(request.method, request.target, status, ended - began)
         if not talk.finished:
             return False
         if talk.closing:
@@ -541,8 +541,8 @@ class ServerConnection:
         request = Incoming(
             "?", b"*", "1.1", [], None, expects=False, keep_alive=False, upgrade=False, pieces=[]
         )
-        if self._noted is not None:
-            self._noted("?", b"*", error.status, 0.0)
+        if self._on_answer is not None:
+            self._on_answer("?", b"*", error.status, 0.0)
         await self._talk(request).answer(error.status, _TEXT, f"{error.rule}\n".encode(), close=True)
         await self._linger(complete=False)
 

@@ -53,7 +53,7 @@ async def serve(
     listeners = await open_listeners(binds, backlog=limits.backlog)
     addresses = [address_of(listener, secured=tls is not None) for listener in listeners]
 
-    def note(method: str, target: bytes, status: int, seconds: float) -> None:
+    def log_answer(method: str, target: bytes, status: int, seconds: float) -> None:
         if method == "?" and traffic is not None:
             traffic.bad_framing += 1
         if ACCESS.isEnabledFor(logging.INFO):
@@ -69,7 +69,7 @@ async def serve(
                 shutdown=shutdown,
                 limits=limits.serving,
                 tls=tls,
-                noted=note,
+                on_answer=log_answer,
             )
         )
         task_status.started(addresses)
