@@ -70,13 +70,14 @@ def beside(bot: Bot, ran: Ran, *commands: Callable[[], Ended]) -> Sequence[Ended
 
 def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
     ran = Ran()
-    listed, as_json, begins, second, nobody, declared = beside(
+    listed, as_json, begins, second, listed_runs, nobody, declared = beside(
         working(ran),
         ran,
         lambda: command("jobs"),
         lambda: command("jobs", "list", "--json"),
         lambda: command("jobs", "run", "weekly"),
         lambda: command("jobs", "run", "weekly"),
+        lambda: command("journal", "list"),
         lambda: command("jobs", "run", "nightly"),
         lambda: command("jobs", "forget", "weekly"),
     )
@@ -91,6 +92,7 @@ def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
     assert second.code == 1 and "has not ended" in second.err
     assert nobody.code == 1 and "known are weekly, yearly" in nobody.err
     assert declared.code == 1 and "take it away there first" in declared.err
+    assert "the bot's own room  job weekly  " in listed_runs.out
     assert [str(tick.due.tzinfo) for tick in ran.ticks] == ["Asia/Tehran"]
 
     # Without a bot.

@@ -366,6 +366,33 @@ async def test_a_job_goes_on_as_itself(autojump_clock: object) -> None:
     assert told[0] == told[1] < told[2] == told[3]
 
 
+async def test_what_went_on_as_itself_outlives_a_crash(autojump_clock: object) -> None:
+    """It is one run still: the job begins no other beside it."""
+    bot, again, ended = Bot(), Key("again", bool, default=False), list[datetime]()
+
+    async def note(due: datetime) -> None:
+        await trio.lowlevel.checkpoint()
+        ended.append(due)
+
+    @bot.every(timedelta(hours=1), name="hourly")
+    async def hourly(job: Room[Tick]) -> None:
+        if not job.data[again]:
+            job.data[again] = True
+            await job.continue_as(hourly)
+        await job.sleep(50 * 60)
+        job.data[again] = False
+        await job.step(note, job.event.due)
+
+    async with drive(bot) as world:
+        await world.waits(hours=1.2)
+        await world.crashes()
+        await world.waits(hours=1)
+        await world.crashes()
+        await world.waits(hours=0.8)
+    assert len(ended) == 2
+    assert ended[1] - ended[0] == timedelta(hours=1)
+
+
 def test_code_does_not_start_a_job() -> None:
     bot = Bot()
 

@@ -39,7 +39,7 @@ from ..errors import (
     TriobotError,
     UnreadableRecordError,
 )
-from ..journals import EndConversation
+from ..journals import EndConversation, RunKind
 from ..money import Captured, PaymentGoods
 from ..rooms import is_chat
 from ..seams import OnUnknown, Urgency, Write
@@ -596,6 +596,11 @@ class Conversation:
         self.next_first = first
         self.successor = (Start(route, value, call), Delivery(self.seq, self.event, self.at))
         self.run.continue_as(route.name)
+
+    @property
+    def kind(self) -> RunKind:
+        """Return as what it is stored: by its place, but for a job's run."""
+        return "aside" if self.beside and self.route.job is None else self.route.kind.value
 
     @property
     def goes_on(self) -> bool:

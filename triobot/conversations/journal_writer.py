@@ -393,7 +393,7 @@ class JournalWriter(Host):
             there.route.name,
             str(there.route.version),
             time_of(first),
-            "aside" if there.beside else there.route.kind.value,
+            there.kind,
             there.owner,
             there.key,
         )
@@ -445,7 +445,7 @@ class JournalWriter(Host):
             route.name,
             str(route.version),
             self.now(),
-            "aside" if there.beside else route.kind.value,
+            "aside" if there.beside and route.job is None else route.kind.value,
         )
 
     # --- what others write for it

@@ -149,7 +149,7 @@ class Watched:
             lease=self._lease,
             chat_id=there.life.chat_id,
             route=there.route.name,
-            kind="aside" if there.beside else there.route.kind.value,
+            kind=there.kind,
             version=str(there.route.version),
             sender_id=there.owner,
             key=there.key,

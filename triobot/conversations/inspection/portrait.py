@@ -61,7 +61,7 @@ def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:
     return {
         "id": conversation.seq,
         "route": conversation.route.name,
-        "kind": "aside" if conversation.beside else conversation.route.kind.value,
+        "kind": conversation.kind,
         "owner": conversation.owner,
         "durable": conversation.route.durable,
         "state": _state(conversation, begun=bool(tasks), replaying=replaying),

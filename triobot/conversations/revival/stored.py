@@ -372,7 +372,7 @@ def opening_of(stored: Stored, route: Route) -> Revived | None:
     row = stored.row
     if row.run > 1:  # it goes on in the place of another function
         place = Place.LIVE if row.sender_id is None else Place.SENDER
-        place = Place.BESIDE if row.kind == "aside" else place
+        place = Place.BESIDE if row.kind in ("aside", "job") else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
     start = Start(route, told.value, call if isinstance(call, Call) else None)
     return start, Delivery(stored.row.id, told.event, told.at), told.interrupted
