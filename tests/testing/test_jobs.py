@@ -160,7 +160,7 @@ async def test_a_kill_at_any_act_begins_no_run_twice(
         await job.sleep(60)
         job.data[RUNS] += 1
 
-    killer = Killer(monkeypatch, at)
+    killer = Killer(monkeypatch, at, told=True)
     async with drive(bot, replay_check=False) as world:
         async with trio.open_nursery() as nursery:
             killer.world, killer.nursery = world, nursery
