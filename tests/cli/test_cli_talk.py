@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -89,3 +93,81 @@ def test_an_error_of_the_bot_s_own_is_shown_with_its_lines_and_its_cause(tmp_pat
     )
     assert not any(line.startswith("File") and "triobot" in line for line in shown)
     assert "of triobot and of libraries left out)" in shown[-1]
+
+
+TOWN = """
+from triobot import Bot, Chat, Message
+from triobot.filters import join, text
+bot = Bot()
+bot.ignore(join())
+
+@bot.conversation(text())
+async def hello(chat: Chat[Message[str]]) -> None:
+    who = chat.sender.name if chat.sender else "nobody"
+    size = await chat.choose(f"Hello, {who}. Size?", {"s": "Small one", "l": "Large one"})
+    await chat.send(f"{who} takes {size}.")
+"""
+
+
+@pytest.mark.processes
+def test_several_people_talk_in_chats_of_their_own_and_in_groups(tmp_path: Path) -> None:
+    (tmp_path / "town.py").write_text(TOWN)
+    typed = ["hi", "!as Ali", "hi", "Small one", "!as You", "Large one", "!group team Ali Mina"]
+    typed += ["hello all", "!as Mina", "!in team", "Large one", "!in nowhere", "!group team Ali"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "triobot", "talk", "town.py:bot"],
+        cwd=tmp_path,
+        env=child_environment(),
+        input="\n".join(typed) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = [line.strip() for line in ran.stdout.splitlines()]
+    for expected in (
+        "bot : [Ali] Ali takes s.",
+        "bot : [You] You takes l.",
+        "Ali : [team] hello all",
+        "bot : [team] Ali takes l.",
+        "! there is no group nowhere; !group nowhere ALI MINA makes one",
+        "! !group takes a new name, and the people in it: !group team Ali Mina",
+    ):
+        assert expected in lines
+
+
+@pytest.mark.processes
+def test_a_label_is_completed_while_the_bot_speaks(tmp_path: Path) -> None:
+    """In a terminal, which is left as it was."""
+    pytest.importorskip("readline")
+    (tmp_path / "town.py").write_text(TOWN)
+    ours, its = pty.openpty()
+    before = termios.tcgetattr(its)
+    seen = b""
+
+    def until(expected: bytes) -> None:
+        nonlocal seen
+        while expected not in seen:
+            ready, _, _ = select.select([ours], [], [], PATIENCE)
+            assert ready, seen
+            seen += os.read(ours, 4096)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "triobot", "talk", "town.py:bot"],
+        cwd=tmp_path,
+        env=child_environment(TERM="xterm"),
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    ) as talk:
+        until(b"You> ")
+        os.write(ours, b"hi\n")
+        until(b"[ Large one ]")
+        os.write(ours, b"La\t\n")
+        until(b"You takes l.")
+        os.write(ours, b"!qu\t\n")
+        assert talk.wait(PATIENCE) == 0, seen
+    assert termios.tcgetattr(its) == before
+    os.close(ours)
+    os.close(its)

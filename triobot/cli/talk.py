@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import logging
 import shlex
-import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, final
 
 import trio
 
 from ..bot import Bot
-from ..emulator.person import AppError, Person, connect
+from ..emulator.person import App, AppError, Person, connect, labels_on
 from ..errors import ConfigError
 from ..wire.content import File, Image
+from ..wire.ids import ChatId
+from .line_editor import open_editor
 from .loading import load_bot
 from .terminal import harmless, set_up_logging, until_signal
 from .transcript import Transcript, open_stage
@@ -27,7 +29,10 @@ _KEYS: Final = """\
   !pay [CODE]     pay; with a code such as 1000 the payment fails that way
   !contact        share your number       !location   share where you are
   !file PATH      send a file             !image PATH send a picture
-  !leave, !join   leave, come back        !quit       end (so does the end of the input)"""
+  !leave, !join   leave, come back        !quit       end (so does the end of the input)
+  !as NAME        be somebody else        !group NAME ALI MINA   make a group, and go there
+  !in NAME        go to a group           !in         go back to the private chat
+Tab completes labels and names."""
 
 DETAILS: Final = f"""\
 Starts the emulated platform and the bot on it, with a store in memory, and lets you talk to it as its user.
@@ -42,6 +47,11 @@ examples:
 """
 
 _WALLET: Final = 10_000_000
+_YOU: Final = "You"
+_VERBS: Final = (
+    *("!as", "!contact", "!file", "!group", "!image", "!in", "!join", "!leave", "!location", "!pay"),
+    *("!quit", "!submit"),
+)
 # What is typed ahead, as in a pipe, must not overtake the bot's answers by more than a person would.
 _UNHURRIED: Final = 0.3
 
@@ -59,36 +69,119 @@ def run(arguments: argparse.Namespace) -> None:
         raise KeyboardInterrupt
 
 
+@final
+class _Company:
+    """The people that the one at the keyboard can be, and where.
+
+    Attributes:
+        names, places: what people and chats are called, by their ids.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._people: dict[str, Person] = {}
+        self._groups: dict[str, ChatId] = {}
+        self._who = ""
+        self._where = ""
+        self.names: dict[int, str] = {}
+        self.places: dict[int, str] = {}
+
+    @property
+    def prompt(self) -> str:
+        """Return who is to speak, and where."""
+        return f"{self._who} in {self._where}> " if self._where else f"{self._who}> "
+
+    @property
+    def present(self) -> Person:
+        """Return who acts now, where that is."""
+        person = self._people[self._who]
+        return person.at(self._groups[self._where]) if self._where else person
+
+    async def be(self, name: str) -> None:
+        """Be somebody, who comes if nobody knows them yet; in the private chat."""
+        await self._known(name)
+        self._who, self._where = name, ""
+
+    async def gather(self, name: str, members: Sequence[str]) -> None:
+        """Make a group of these people, and go there.
+
+        Raises:
+            ConfigError: there is nobody to be in it, or a group of this name.
+        """
+        if not members or name in self._groups:
+            raise ConfigError("!group takes a new name, and the people in it: !group team Ali Mina")
+        people = [await self._known(member) for member in members]
+        self._groups[name] = group = await self._app.group(name, *people)
+        self.places[group] = name
+        self._who = self._who if self._who in members else members[0]
+        self._where = name
+
+    def go(self, name: str) -> None:
+        """Go to a group, or with no name to the private chat.
+
+        Raises:
+            ConfigError: there is no such group.
+        """
+        if name and name not in self._groups:
+            raise ConfigError(f"there is no group {name}; !group {name} ALI MINA makes one")
+        self._where = name
+
+    async def words(self) -> Sequence[str]:
+        """Return what a line may be completed to."""
+        buttons, keys = labels_on(await self.present.screen())
+        commands = [f"!as {name}" for name in self._people] + [f"!in {name}" for name in self._groups]
+        return [*buttons, *keys, *_VERBS, *commands]
+
+    async def _known(self, name: str) -> Person:
+        if (person := self._people.get(name)) is None:
+            person = await self._app.user(name, irr=_WALLET)
+            self._people[name], self.names[person.id] = person, name
+            self.places[person.chat_id] = name
+            await person.joins()
+        return person
+
+
 async def _talk(bot: Bot) -> None:
     async with open_stage(bot, store="memory:") as stage:
         platform = stage.platform
-        transcript = Transcript(platform, "you", partial(print, flush=True))
         print(f"{_KEYS}\n")
         async with (
             trio.open_nursery() as nursery,
             connect(platform.control_url, platform.control_token) as app,
         ):
-            nursery.start_soon(transcript.follow)
-            person = await app.user("You", irr=_WALLET)
-            await person.joins()
-            await trio.sleep(_UNHURRIED)
-            while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
-                if line.strip() == "!quit":
-                    break
-                try:
-                    await _act(person, line.strip())
-                except (AppError, ConfigError) as error:
-                    print(f"  ! {harmless(str(error))}")
+            company = _Company(app)
+            async with open_editor(company.words) as editor:
+                transcript = Transcript(
+                    platform, _YOU, editor.show, names=company.names, places=company.places
+                )
+                nursery.start_soon(transcript.follow)
+                await company.be(_YOU)
                 await trio.sleep(_UNHURRIED)
-            nursery.cancel_scope.cancel()
+                while (line := await editor.read(company.prompt)) is not None:
+                    if line.strip() == "!quit":
+                        break
+                    try:
+                        await _act(company, line.strip())
+                    except (AppError, ConfigError) as error:
+                        editor.show(f"  ! {harmless(str(error))}")
+                    await trio.sleep(_UNHURRIED)
+                nursery.cancel_scope.cancel()
 
 
-async def _act(person: Person, line: str) -> None:
+async def _act(company: _Company, line: str) -> None:
     """Do what one line says."""
     verb, _, rest = line.partition(" ")
+    person = company.present
     match verb:
         case "":
             pass
+        case "!as" if rest:
+            await company.be(rest)
+        case "!group":
+            name, *members = rest.split() or [""]
+            await company.gather(name, members)
+        case "!in":
+            company.go(rest)
         case "!submit":
             await person.submits(_values(rest), within=0)
         case "!pay":

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, final
@@ -21,6 +21,7 @@ from ..secrets import Secret
 from ..settings import Settings
 from ..wire.content import Contact, Content, Location, Media
 from ..wire.forms import Checkbox, Form, Submit
+from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard, PayButton
 from .terminal import harmless
 
@@ -35,12 +36,24 @@ class Transcript:
         platform: what is watched.
         person: the name of the user who talks to the bot.
         write: takes one line.
+        names: of other people, where there are several.
+        places: what the chats are called, as soon as there are several.
     """
 
-    def __init__(self, platform: Emulator, person: str, write: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        platform: Emulator,
+        person: str,
+        write: Callable[[str], None],
+        *,
+        names: Mapping[int, str] | None = None,
+        places: Mapping[int, str] | None = None,
+    ) -> None:
         self._exchange = platform.exchange
         self._person = person
         self._write = write
+        self._names: Mapping[int, str] = {} if names is None else names
+        self._places: Mapping[int, str] = {} if places is None else places
         self._colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self._seen = 0
 
@@ -55,8 +68,8 @@ class Transcript:
         for change in self._exchange.world.changes(self._seen):
             self._seen = change.seq
             match change.what:
-                case Shown(entry=entry):
-                    self._show(entry)
+                case Shown(chat_id=chat_id, entry=entry):
+                    self._show(chat_id, entry)
                 case PressAnswered(reply=reply) if reply.text:
                     self._line("", f"({harmless(reply.text)})", dim=True)
                 case MoneyMoved(what=what, amount=amount) if what != "topped_up":
@@ -76,10 +89,11 @@ class Transcript:
         self.catch_up()
         self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
 
-    def _show(self, entry: ChatMessage) -> None:
-        bot = entry.author is None
+    def _show(self, chat_id: ChatId, entry: ChatMessage) -> None:
+        who = "bot" if entry.author is None else self._names.get(entry.author, self._person)
+        place = f"[{self._places[chat_id]}] " if len(self._places) > 1 and chat_id in self._places else ""
         for number, line in enumerate(_told(entry.content).split("\n")):
-            self._line(("bot" if bot else self._person) if number == 0 else "", harmless(line))
+            self._line(who if number == 0 else "", harmless(f"{place}{line}" if number == 0 else line))
         if entry.inline_keyboard is not None:
             for row in _rows(entry.inline_keyboard):
                 self._line("", harmless(row))

@@ -325,7 +325,7 @@ class Person:
             left = deadline - trio.current_time()
             patience = max(0, min(LONGEST_WAIT, math.ceil(left))) if position else 0
             screen = await self._look(position, patience)
-            shown = _labels(screen)
+            shown = labels_on(screen)
             if (wanted in shown) if wanted else shown == ([], []):
                 return
             position = cast("int", screen["seq"])
@@ -414,7 +414,7 @@ class Person:
         await self._app.post(f"users/{self.id}/{name}", {"chat": self.chat_id, **given})
 
 
-def _labels(screen: JsonObject) -> tuple[list[str], list[str]]:
+def labels_on(screen: JsonObject) -> tuple[list[str], list[str]]:
     """Return the labels of the newest message that has buttons, and of the keys below the chat."""
     shown = [Seen.of(message) for message in cast("list[JsonObject]", screen["messages"])]
     buttons = next((seen.buttons for seen in reversed(shown) if seen.buttons), ())
