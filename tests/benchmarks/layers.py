@@ -1,0 +1,121 @@
+"""Where the CPU of an event goes: ``python -m tests.benchmarks.layers [echo|ask] [--connections N]``.
+
+The bot is this process, the platform and its users are its child. A timer of this process's CPU time looks,
+each millisecond, at what the loop's thread does, and counts it for the package whose code that is. C, calls
+of the system included, counts for the code that calls it, and so do attrs' methods; what the store's thread
+takes is told by itself. It is a sample: good for shares, and for nothing below a hundredth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import trio
+
+from tests.bars.calls import asking, echoing
+from triobot import Bot, Settings
+from triobot.secrets import Secret
+
+from .load import SECRET, TOKEN, Load, gap_event
+
+BOTS: Final = {"echo": echoing, "ask": asking}
+_EVERY: Final = 0.001
+_ROUNDS: Final = 4
+
+_seen: Counter[str] = Counter()
+
+
+def layer_of(frame: FrameType | None) -> str:
+    """Return whose code runs: a package or a module of ours, a module of Trio's, or ``rest``."""
+    while frame is not None:
+        _, _, ours = frame.f_code.co_filename.rpartition("/triobot/")
+        _, _, trios = frame.f_code.co_filename.rpartition("/trio/")
+        if ours != frame.f_code.co_filename:
+            parts = ours.removesuffix(".py").split("/")
+            return "/".join(parts[: 1 if parts[0] != "http" else 2])
+        if trios != frame.f_code.co_filename:
+            return "trio, waiting for sockets" if "io_epoll" in trios else "trio, tasks and scopes"
+        frame = frame.f_back
+    return "rest"
+
+
+def _look(_: int, frame: FrameType | None) -> None:
+    _seen[layer_of(frame)] += 1
+
+
+def _begin_load(connections: int, events: int) -> tuple[int, int, socket.socket, str]:
+    """Start the child; return where to have it go on, where it tells what it has done, and its address."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+    port, (told, tell), (heard, hear) = listening.getsockname()[1], os.pipe(), os.pipe()
+    if not os.fork():
+        listening.close()
+        os.close(hear)  # else the end of the bot would not be heard
+        load, first = Load(), 1
+        os.write(tell, load.url.encode())
+        each = max(1, events // (4 * connections))
+        while os.read(heard, 1):
+            load.converse(port, gap_event, connections=connections, each=each, first=first)
+            first += each
+            os.write(tell, b"%d" % (4 * connections * each))
+        os._exit(0)
+    return hear, told, listening, os.read(told, 100).decode()
+
+
+async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float]:
+    """Return the microseconds of CPU of an event, in the loop's thread and in the others."""
+    go, told, listening, url = _begin_load(connections, events)
+    took: list[tuple[float, float]] = []
+    signal.signal(signal.SIGPROF, _look)
+    with tempfile.TemporaryDirectory() as folder, listening:
+        settings = Settings(
+            token=Secret(TOKEN),
+            base_url=url,
+            webhook_secret=Secret(SECRET),
+            store=f"sqlite:{Path(folder) / 'bot.db'}",
+            development=False,
+            fd=os.dup(listening.fileno()),
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(bot.serve, settings=settings))
+            for number in range(_ROUNDS + 1):
+                if number == 1:  # the first one warms up
+                    signal.setitimer(signal.ITIMER_PROF, _EVERY, _EVERY)
+                whole, own = time.process_time(), time.thread_time()
+                os.write(go, b"g")
+                done = int(await trio.to_thread.run_sync(os.read, told, 100))
+                own = time.thread_time() - own
+                took.append((own / done * 1e6, (time.process_time() - whole) / done * 1e6 - own / done * 1e6))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            os.close(go)
+            bot.stop()
+    return min(took[1:])
+
+
+def main() -> None:
+    """Read the arguments, measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("bot", choices=list(BOTS), nargs="?", default="echo")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--events", type=int, default=4096)
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    own, others = trio.run(measure, BOTS[given.bot], given.connections, given.events)
+    print(f"{given.bot}, {given.connections} connections: {own + others:.0f} us of CPU an event")
+    for layer, times in _seen.most_common():
+        print(f"{times / _seen.total() * own:7.0f} {times / _seen.total():6.1%}  {layer}")
+    print(f"{others:7.0f}         the store's thread")
+
+
+if __name__ == "__main__":
+    main()
