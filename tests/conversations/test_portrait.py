@@ -11,8 +11,8 @@ import trio.testing
 from town import CHAT, open_town
 from trio.testing import MockClock
 
-from triobot.conversations.chat import Chat
-from triobot.conversations.routes.filters import command, text
+from triobot.conversations.chat import Chat, Room
+from triobot.conversations.routes.filters import command, signal, text
 from triobot.conversations.routes.router import Router
 from triobot.outbox import LaneReport, open_outbox
 from triobot.wire.ids import ChatId
@@ -151,3 +151,22 @@ async def test_a_lane_tells_what_waits_in_it() -> None:
         assert outbox.lane(ChatId(6)).queued == 0
         nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint()
+
+
+async def test_a_room_is_called_by_its_name_and_key(autojump_clock: MockClock) -> None:
+    bot = Router()
+
+    @bot.room(signal(str), name="diary")
+    async def diary(room: Room[str]) -> None:
+        await room.sleep(60)
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        await chat.to(diary, "2026-01-28").signal("begin")
+
+    async with open_town(bot) as town:
+        await town.says("go")
+        await trio.sleep(1)
+
+        [seen] = town.dispatcher.portraits(10)
+        assert (seen["place"], only([seen])["route"]) == ("diary 2026-01-28", "diary")

@@ -15,8 +15,10 @@ import trio
 from ...engine.core import Where
 from ...engine.snapshot import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
+from ...rooms import is_chat, told
 from ...wire.events import Event, Message
 from ..conversation import Conversation
+from ..doors.calls import room_of
 from ..life import ChatLife
 from ..running.lines import frames_of, positions
 
@@ -27,8 +29,9 @@ _PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "pa
 
 
 def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
-    """Look at a chat in memory.
+    """Look at a chat in memory, or at a room.
 
+    ``place``: what a room is called, None for a chat; a room's number is more than a page can hold.
     ``behind``: more of it waits in the inbox; ``loading``: it is being brought back from the store;
     ``mailbox``: the events that wait in memory: number in the inbox, when it came, and its kind.
 
@@ -38,6 +41,7 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
     running = (*life.places.live.values(), *life.places.asides)
     return {
         "chat_id": life.chat_id,
+        "place": None if is_chat(life.chat_id) else _room(life),
         "group": life.group,
         "behind": life.behind,
         "loading": life.loading,
@@ -46,6 +50,13 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
         ],
         "conversations": [_conversation(conversation, when(conversation)) for conversation in running],
     }
+
+
+def _room(life: ChatLife) -> str:
+    """Return a room's name and key, as the signals that are there say them."""
+    events = [there.event for there in life.places.all()] + [queued.event for queued in life.mailbox]
+    names = (room_of(event) for event in events)
+    return next((" ".join(filter(None, name)) for name in names if name), told(life.chat_id))
 
 
 def _conversation(conversation: Conversation, wake_at: int | None) -> Portrait:

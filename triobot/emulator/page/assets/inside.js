@@ -61,8 +61,8 @@ export function insidePanel() {
       h(
         "div.inside-title",
         {},
-        h("b", { dir: "auto" }, nameOf(chat.chat_id)),
-        h("span.faint.digits", { dir: "ltr" }, String(chat.chat_id)),
+        h("b", { dir: "auto" }, chat.place ?? nameOf(chat.chat_id)),
+        !chat.place && h("span.faint.digits", { dir: "ltr" }, String(chat.chat_id)),
         h("span.spring"),
         chat.loading && h("span.tag.replays", {}, t("loading")),
         chat.behind && h("span.tag.replays", {}, t("behind")),
