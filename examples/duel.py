@@ -1,8 +1,11 @@
 """Tic-tac-toe for two private chats with a chess clock: a lobby matches them, each game is a room."""
 
+from contextlib import suppress
+
 import attrs
 
 from triobot import Bot, Buttons, Chat, ChatId, Key, Press, Room, Sent
+from triobot.errors import ForbiddenError
 from triobot.filters import command, join, leave, pressed, signal
 
 bot = Bot()
@@ -89,21 +92,29 @@ def board(name: str, cells: list[str]) -> Buttons[Cell]:
     return Buttons({Cell(name, n): cell or "·" for n, cell in enumerate(cells)}, columns=3)
 
 
+async def show(room: Room, player: Player, screen: Sent | None, text: str, cells: list[str]) -> Sent | None:
+    """Show the board to a player; who has left sees none, and that they left ends the game."""
+    buttons = board(room.key, cells)
+    with suppress(ForbiddenError):
+        if screen is None:
+            return await room.to(player.chat).send(text, buttons=buttons)
+        await room.to(player.chat).edit(screen, text, buttons=buttons)
+    return screen
+
+
 @bot.room(signal(Begin))
 async def game(room: Room[Begin]) -> None:
     players = room.event.players
     cells, left, winner = [""] * 9, [SECONDS, SECONDS], -1
-    screens: list[Sent] = []
+    screens: list[Sent | None] = []
     for player, other in (players, players[::-1]):
-        screens.append(
-            await room.to(player.chat).send(f"Against {other.name}", buttons=board(room.key, cells))
-        )
+        screens.append(await show(room, player, None, f"Against {other.name}", cells))
     for n in range(9):
         turn = n % 2
         mover = players[turn].chat
         for player, screen in zip(players, screens, strict=True):
-            text = f"{'XO'[turn]} to move, {left[turn]:.0f} s"
-            await room.to(player.chat).edit(screen, text, buttons=board(room.key, cells))
+            if screen is not None:
+                await show(room, player, screen, f"{'XO'[turn]} to move, {left[turn]:.0f} s", cells)
         began = room.now()
         with room.move_on_after(left[turn]) as flag:
             while True:
@@ -125,6 +136,6 @@ async def game(room: Room[Begin]) -> None:
             break
     for n, player in enumerate(players):
         wins = await room.to(player.chat).update(WINS, lambda wins, won: wins + won, n == winner)
-        await room.to(player.chat).send(
-            f"{'You won' if n == winner else 'No luck'}. Wins so far: {wins}. /play again?"
-        )
+        with suppress(ForbiddenError):
+            result = "You won" if n == winner else "No luck"
+            await room.to(player.chat).send(f"{result}. Wins so far: {wins}. /play again?")

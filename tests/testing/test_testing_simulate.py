@@ -6,11 +6,12 @@ import itertools
 import time
 from functools import partial
 
+import attrs
 import pytest
 import trio
 
-from triobot import Bot, Buttons, Chat, Router
-from triobot.filters import command, pressed, text
+from triobot import Bot, Buttons, Chat, Room, Router
+from triobot.filters import command, pressed, signal, text
 from triobot.testing import Plan, SimulationResult, run, simulate
 from triobot.testing.simulating import PROMISES, words_of
 
@@ -164,3 +165,23 @@ def test_a_press_that_nobody_answers_is_found() -> None:
         patch.setattr(answers, lambda *_: None)
         found = simulated(bot, Plan(chats=3, hours=6, crashes=0)).broken
     assert any("presses in chat" in one and "were never answered" in one for one in found)
+
+
+@attrs.frozen
+class Knock:
+    """What a room is told."""
+
+
+async def test_what_a_running_room_has_not_asked_for_is_not_forgotten(autojump_clock: object) -> None:
+    bot = Bot()
+
+    @bot.room(signal(Knock))
+    async def deaf(room: Room[Knock]) -> None:
+        await room.sleep(30 * 24 * 3600)
+
+    @bot.aside(text())
+    async def knocks(chat: Chat) -> None:
+        await chat.to(deaf).signal(Knock())
+
+    result = await simulate(bot, Plan(seed=1, chats=5, hours=1))
+    assert result.broken == []
