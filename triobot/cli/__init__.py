@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast, final
 
 from .. import __version__
 
-_COMMANDS: Final = {
+COMMANDS: Final = {
     "new": "make a bot's folder, with all that it takes",
     "run": "run a bot",
     "dev": "work on a bot: its users are in your browser",
@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "jobs": "look at jobs, run one now, or forget one",
     "store": "look after a bot's store",
     "forget": "delete everything of a chat, a person or a room",
+    "completion": "have your shell complete all of this",
 }
 """What each does; the module has the command's name."""
 
@@ -105,7 +106,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         title="commands", metavar="COMMAND", required=True, parser_class=CommandParser
     )
     asked = argv[0] if argv else "--help"
-    for name, summary in _COMMANDS.items():
+    for name, summary in COMMANDS.items():
         its = commands.add_parser(name, help=summary, formatter_class=plain, allow_abbrev=False)
         if name == asked:
             command = cast("CommandModule", import_module(f".{name.replace('-', '_')}", __name__))
@@ -115,7 +116,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             )
             its.set_defaults(run=command.run)
             command.declare(its)
-    if asked not in _COMMANDS and not asked.startswith("-"):
+    if asked not in COMMANDS and not asked.startswith("-"):
         parser.error(_unknown(asked))
     return parser.parse_args([asked, *argv[1:]])
 
@@ -123,7 +124,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, _COMMANDS, n=1)
+    near = get_close_matches(name, COMMANDS, n=1)
     rest = f"did you mean {near[0]!r}?" if near else "`triobot --help` names them all"
     return f"there is no command {name!r}; {rest}"
 

@@ -1,0 +1,92 @@
+"""``triobot completion``: shells complete commands, actions and options."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_rig import Command
+
+from triobot.cli import COMMANDS
+
+ASK = """
+source "$1"; shift
+COMP_WORDS=(triobot "$@"); COMP_CWORD=$#
+_triobot
+echo "${COMPREPLY[*]}"
+"""
+
+
+def completed(script: Path, *words: str) -> set[str]:
+    """What bash offers behind these words; the last of them is being typed."""
+    ran = subprocess.run(
+        ["bash", "-c", ASK, "bash", str(script), *words], capture_output=True, text=True, check=True
+    )
+    assert ran.stderr == ""
+    return set(ran.stdout.split())
+
+
+@pytest.mark.processes
+def test_bash_completes_what_may_come_next(triobot: Command, tmp_path: Path) -> None:
+    script = tmp_path / "triobot.bash"
+    script.write_text(triobot("completion", "bash").out)
+
+    assert completed(script, "") >= {*COMMANDS, "--help"}
+    assert completed(script, "st") == {"status", "store"}
+    assert completed(script, "store", "") >= {"backup", "restore", "check", "rebind", "--bot"}
+    assert completed(script, "store", "--bot", "pizza:bot", "ba") == {"backup"}
+    assert completed(script, "payments", "list", "--s") == {"--state", "--store"}
+    assert completed(script, "run", "pizza:bot", "--tls") == {"--tls-certificate", "--tls-key"}
+    assert completed(script, "journal", "ch") == {"check"}
+    assert completed(script, "run", "pizza") == set()  # a file's name, which bash knows itself
+    assert completed(script, "completion", "") >= {"bash", "zsh", "fish"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_all_commands(triobot: Command, tmp_path: Path, shell: str) -> None:
+    """And a script that it can read."""
+    ended = triobot("completion", shell)
+    assert (ended.code, ended.err) == (0, "")
+    assert all(name in ended.out for name in COMMANDS)
+    assert "{redeliver" not in ended.out
+    script = tmp_path / "script"
+    script.write_text(ended.out)
+    if shutil.which(shell) is not None:
+        read = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False)
+        assert (read.returncode, read.stderr) == (0, "")
+
+
+ZSH = """
+compdef() { : }; _files() { : }
+_describe() { print -l -- "${(@P)2}" }
+source "$1"; shift
+words=(triobot "$@"); CURRENT=${#words}
+_triobot
+"""
+
+
+@pytest.mark.processes
+def test_zsh_and_fish_find_the_same(triobot: Command, tmp_path: Path) -> None:
+    """With what each calls to show it."""
+    if shutil.which("zsh") is None or shutil.which("fish") is None:
+        pytest.skip("needs zsh and fish")
+    scripts = {shell: tmp_path / shell for shell in ("zsh", "fish")}
+    for shell, script in scripts.items():
+        script.write_text(triobot("completion", shell).out)
+    typed = ["store", "--bot", "pizza:bot", ""]
+    zsh = subprocess.run(
+        ["zsh", "-f", "-c", ZSH, "zsh", str(scripts["zsh"]), *typed],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    offered = {line.partition(":")[0] for line in zsh.stdout.splitlines()}
+    assert {"backup", "restore", "--bot"} <= offered
+    assert "run" not in offered
+    ask = f"source {scripts['fish']}; complete -C 'triobot {' '.join(typed)}'"
+    fish = subprocess.run(["fish", "--no-config", "-c", ask], capture_output=True, text=True, check=True)
+    offered = {line.partition("\t")[0] for line in fish.stdout.splitlines()}
+    assert {"backup", "restore"} <= offered
+    assert "run" not in offered
