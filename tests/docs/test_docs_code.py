@@ -1,7 +1,8 @@
 """The code in docs/ is code: it is formatted, fits its types, and does what it says.
 
 A page's first block is what all others of the page follow. Each of them is imported as a module of its own;
-its bot's declarations are read, and its tests are run.
+its bot's declarations are read, and its tests are run. Blocks are told apart by their first line: `python` is
+ours; `py` and `ts` are how other libraries do it, which is shown and not run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
 # Attributes of instances, files, and what grammY has.
 OTHERS: Final = {"alarms", "py", "hears", "catch"}
 
+# Other libraries' code: the line before it says whose it is.
+PEERS: Final = "aiogram|python-telegram-bot|grammY"
+THEIRS: Final = re.compile(rf"(?ms)^(?:{PEERS})(?:, [^\n]*)?:\n\n```(?:py|ts)\n(.*?)^```\n")
+
 
 def blocks(page: Path) -> list[str]:
     """A page's modules."""
@@ -39,6 +44,11 @@ MODULES: Final = {
     for page in PAGES
     for number, block in enumerate(blocks(page), 1)
 }
+
+
+def lines(code: str) -> int:
+    """Return how many lines of a block are code."""
+    return sum(not line.strip().startswith(("#", "//")) for line in code.splitlines() if line.strip())
 
 
 @pytest.fixture
@@ -74,7 +84,7 @@ def test_the_code_runs(folder: Path, name: str) -> None:
     module = imported(folder, name)
     if "from triobot.engine import" not in MODULES[name]:  # which knows no bots
         assert isinstance(module.bot, Bot)
-    if "@bot." in MODULES[name] and "@bot.on_alarm" not in MODULES[name]:
+    if re.search(r"@\w+\.(?:conversation|interrupt|aside|room|every)\b", MODULES[name]):
         table_of(module.bot)
     for test in [test for name, test in vars(module).items() if name.startswith("test_")]:
         run(test)
@@ -122,7 +132,7 @@ def test_what_pages_name_of_the_tests_and_the_package_exists() -> None:
 def test_what_is_named_in_passing_exists() -> None:
     """Such as `chat.send` in a sentence or a table."""
     for page in (*PAGES, ROOT / "README.md"):
-        text = page.read_text(encoding="utf-8")
+        text = THEIRS.sub("", page.read_text(encoding="utf-8"))
         for name, cls in (("chat", Chat), ("bot", Bot), ("world", DrivenWorld)):
             named = set(re.findall(rf"(?<![\w/.\"']){name}\.([a-z_]+)", text))
             assert {one for one in named if not hasattr(cls, one)} <= OTHERS, page.name
@@ -130,6 +140,36 @@ def test_what_is_named_in_passing_exists() -> None:
 
 def test_there_is_code() -> None:
     assert len(MODULES) > 15
+
+
+def test_what_is_not_run_is_not_ours() -> None:
+    """So none of our code hides in a block that is only shown."""
+    ran = {"python"}
+    shown = {"", "sh", "ini", "nginx", "text", "pyi"}  # `pyi` is written from the code
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        theirs = THEIRS.findall(text)
+        fences = re.findall(r"(?m)^ *```(.*)$", THEIRS.sub("", text))
+        assert set(fences) <= ran | shown, page.name
+        assert len(fences) % 2 == 0, page.name
+        assert page.name == "coming-from.md" or not theirs, page.name
+        assert not [code for code in theirs if re.search(r"triobot|@bot\.|\b[Cc]hat\.(ask|send)\b", code)]
+
+
+def test_each_feature_has_the_code_of_both_sides() -> None:
+    """Ours, behind theirs, is as short or shorter, or a sentence says why it is longer."""
+    page = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    sections = re.split(r"(?m)^## ", page)[1:]
+    nothing_of_ours, no_peer = "What you need not write", "Several chats"
+    for section in sections:
+        title = section.partition("\n")[0]
+        pieces = THEIRS.split(section)
+        assert len(pieces) > 1 or title == no_peer, title
+        for theirs, behind in zip(pieces[1::2], pieces[2::2], strict=True):
+            ours = re.search(r"(?ms)^```python\n(.*?)^```\n", behind)
+            assert ours is not None or title == nothing_of_ours, title
+            if ours is not None and "Ours is longer" not in behind:
+                assert lines(ours[1]) <= lines(theirs), title
 
 
 def test_what_a_package_says_of_its_modules_exists() -> None:
