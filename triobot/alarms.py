@@ -67,14 +67,14 @@ class AlarmBell:
 
     def ring(self, alarm: Alarm) -> None:
         """Raise an alarm; never waits, never raises."""
-        if not self.noted(alarm):
+        if not self.pass_on(alarm):
             return
         if len(self._queue) < _WAITING:
             self._queue.append(alarm)
         else:
             log.warning("the store is behind: this alarm is in the log only")
 
-    def noted(self, alarm: Alarm) -> bool:
+    def pass_on(self, alarm: Alarm) -> bool:
         """Pass on an alarm whose row is stored already; False if that was done within the hour."""
         now = trio.current_time()
         what = (alarm.kind, alarm.key)

@@ -500,7 +500,7 @@ async def open_work(
             intake.clock,
             deliver=deliver,
             ring=bell.ring,
-            noted=bell.noted,
+            on_alarm=bell.pass_on,
             epoch=intake.store.opening().epoch,
             recall=lambda chat_id: dispatcher.recall(chat_id),
         )

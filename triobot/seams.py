@@ -387,14 +387,14 @@ class Outbox(Protocol):
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
         doubted: Callable[[], None] | None = None,
-        noted: trio.Event | None = None,
+        recorded: trio.Event | None = None,
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
         The place in the lane is taken by the call itself, before its first checkpoint. Media that has no
         descriptor yet is uploaded first, within the lane. `doubted` is told, at once, when it is sent again
-        although it may have arrived. `noted` is set by the caller, once what came of it is durable: until
-        then nothing else with a `noted` leaves in the lane, so that a kill leaves one of them in doubt.
+        although it may have arrived. `recorded` is set by the caller, once what came of it is durable: until
+        then nothing else with a `recorded` leaves in the lane, so that a kill leaves one of them in doubt.
 
         Raises: as `Platform.perform`; failures that a repeat may mend are repeated here first.
 

@@ -70,13 +70,13 @@ async def test_what_goes_wrong_again_after_it_was_seen_is_news(
         nursery.start_soon(bell.keep_telling, store, Clock())
         for _ in range(2):
             await store.commit(RaiseAlarm("adopted", "a", "text", Clock().now()))
-            bell.noted(alarm("a"))
+            bell.pass_on(alarm("a"))
             await trio.sleep(60)
             await store.commit(AcknowledgeAlarms((), None, Clock().now()))
             await trio.sleep(600)
         assert heard == ["text", "text"]
         await store.commit(RaiseAlarm("adopted", "a", "text", Clock().now()))
-        bell.noted(alarm("a"))
+        bell.pass_on(alarm("a"))
         await trio.sleep(HOUR + 600)
         assert heard[2:] == [
             "text",

@@ -140,7 +140,7 @@ class FakeOutbox:
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
         doubted: Callable[[], None] | None = None,
-        noted: trio.Event | None = None,
+        recorded: trio.Event | None = None,
     ) -> object:
         self.called.append(operation)
         key = operation if isinstance(operation, PAYMENTS) else operation.chat_id

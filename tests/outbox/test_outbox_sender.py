@@ -81,7 +81,7 @@ async def test_a_chat_gets_what_was_queued_in_order_one_at_a_time(autojump_clock
     assert (outbox.statistics().done, outbox.statistics().lanes) == (15, 0)
 
 
-async def test_what_is_noted_leaves_behind_the_note_of_the_one_before_it(autojump_clock: Any) -> None:
+async def test_what_is_recorded_leaves_behind_the_record_of_the_one_before_it(autojump_clock: Any) -> None:
     """A kill in between would leave both in doubt. Other chats, and what nobody notes, wait for no note."""
     platform = ScriptedPlatform()
     notes = {text: trio.Event() for text in ("one", "two", "three")}
@@ -89,7 +89,7 @@ async def test_what_is_noted_leaves_behind_the_note_of_the_one_before_it(autojum
 
         async def tell(chat: int, text: str, scope: trio.CancelScope | None = None) -> None:
             with scope or trio.CancelScope():
-                await outbox.perform(SendMessage(chat, text), noted=notes.get(text))
+                await outbox.perform(SendMessage(chat, text), recorded=notes.get(text))
 
         given_up = trio.CancelScope()
         nursery.start_soon(tell, 1, "one")
@@ -107,12 +107,12 @@ async def test_what_is_noted_leaves_behind_the_note_of_the_one_before_it(autojum
         notes["one"].set()
         await trio.sleep(1)
         assert platform.texts(1) == ["one", "three"]
-        await outbox.perform(SendMessage(1, "not noted"))
+        await outbox.perform(SendMessage(1, "not recorded"))
         del notes["three"]
         gc.collect()
         for chat in range(1000):
-            await outbox.perform(SendMessage(chat, "noted"), noted=trio.Event())
-        assert len(outbox._sender._unnoted) < 200, "chats at rest cost next to nothing"
+            await outbox.perform(SendMessage(chat, "recorded"), recorded=trio.Event())
+        assert len(outbox._sender._unrecorded) < 200, "chats at rest cost next to nothing"
     assert outbox.statistics().lanes == 0
 
 

@@ -102,7 +102,7 @@ class Till:
             Timepiece(self.clock),
             deliver=self._deliver,
             ring=self.rung.append,
-            noted=self.noted.append,
+            on_alarm=self.noted.append,
             epoch=epoch,
             budget=budget,
         )

@@ -439,17 +439,17 @@ class Conversation:
         """Say what became of the conversation, which owes it since its end."""
         work, chat_id = self.work, self.life.chat_id
         work.working(1)
-        noted = trio.Event()
+        recorded = trio.Event()
         try:
             # At once: it keeps its place before whatever is said next in the chat.
-            await self.services.outbox.perform(SendMessage(chat_id, words), noted=noted)
+            await self.services.outbox.perform(SendMessage(chat_id, words), recorded=recorded)
         except TriobotError as error:
             log.warning("the apology to chat %s was not sent: %s", chat_id, type(error).__name__)
             if isinstance(error, NotDeliveredError) and work.stopping:
                 return  # the next start says it
         finally:
             work.working(-1)
-            work.commits.when_written(noted.set)
+            work.commits.when_written(recorded.set)
         self.shared.tidying.said(chat_id, self.seq)
 
     def _begun(self, run: object, chat: object) -> Awaitable[None]:
@@ -751,17 +751,17 @@ class Conversation:
         self.enter(OperationKind.SEND)
 
         async def body() -> T:
-            noted = None if repeatable(operation) or not self.route.durable else trio.Event()
+            recorded = None if repeatable(operation) or not self.route.durable else trio.Event()
             try:
                 return await self.services.outbox.perform(
-                    operation, urgency=urgency, on_unknown=on_unknown, noted=noted
+                    operation, urgency=urgency, on_unknown=on_unknown, recorded=recorded
                 )
             except ForbiddenError:
                 self.refused = self.refused or getattr(operation, "chat_id", None) == self.life.chat_id
                 raise
             finally:
-                if noted is not None:
-                    self.work.commits.when_written(noted.set)
+                if recorded is not None:
+                    self.work.commits.when_written(recorded.set)
 
         run = self._run
         assert run is not None

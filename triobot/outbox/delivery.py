@@ -114,7 +114,7 @@ class Call:
         turn: it is its turn: the caller's task is to carry it now.
         error: what it has failed with while its caller was not parked.
         doubted: called when it is sent again although it may have arrived.
-        noted: set once what came of it is durable.
+        recorded: set once what came of it is durable.
         delivery: what it is a part of, once it is queued.
     """
 
@@ -126,7 +126,7 @@ class Call:
     error: Exception | None = None
     wanted: bool = True
     doubted: Callable[[], None] | None = None
-    noted: trio.Event | None = None
+    recorded: trio.Event | None = None
     delivery: Delivery | None = None
 
 

@@ -108,7 +108,7 @@ class LaneOutbox:
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
         doubted: Callable[[], None] | None = None,
-        noted: trio.Event | None = None,
+        recorded: trio.Event | None = None,
     ) -> R:
         """Queue an operation in its recipient's lane, and wait for its result.
 
@@ -123,7 +123,7 @@ class LaneOutbox:
 
         Args:
             doubted: called, and not awaited, when it is sent again although it may have arrived.
-            noted: set by the caller, who must, once what came of it is durable; the next operation of the
+            recorded: set by the caller, who must, once what came of it is durable; the next operation of the
                 lane that has one waits for that in its place.
 
         Raises:
@@ -140,7 +140,7 @@ class LaneOutbox:
         if not self._takes:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
-        call = Call(operation, on_unknown, own=True, doubted=doubted, noted=noted)
+        call = Call(operation, on_unknown, own=True, doubted=doubted, recorded=recorded)
         if self._typing and urgency is not Urgency.BESIDE:
             lane, chat = way_of(operation)
             if lane == ("chat", chat):

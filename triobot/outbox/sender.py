@@ -72,8 +72,8 @@ _DOUBT_TEXT: Final = (
     "have left, or the token is not valid any more. Sending waits until another chat tells which."
 )
 
-# So many lanes are looked through for what has been noted, at least.
-_UNNOTED: Final = 64
+# So many lanes are looked through for what has been recorded, at least.
+_UNRECORDED: Final = 64
 
 R = TypeVar("R")
 
@@ -132,8 +132,8 @@ class LaneSender:
         self._refused: dict[Hashable, dict[Delivery, None]] = {}
         # Of each lane the last. Whoever is to set it holds it until then, and from there on nobody need.
         # Those that are set or gone are left out once there are twice as many as there were without them.
-        self._unnoted: dict[Hashable, ref[trio.Event]] = {}
-        self._most_unnoted = _UNNOTED
+        self._unrecorded: dict[Hashable, ref[trio.Event]] = {}
+        self._most_unrecorded = _UNRECORDED
         self._uploads = Uploads(self._upload, remembered=rules.descriptors)
         self._uploading = trio.CapacityLimiter(rules.uploads)
         self._done = self._failed = self._retries = self._possible_repeats = 0
@@ -154,12 +154,12 @@ class LaneSender:
             self._begin is not None
             and _may_go_at_once(call.operation)
             and self._breaker.untroubled
-            and self._unnoted_before(lane, call.noted) is None
+            and self._unrecorded_before(lane, call.recorded) is None
             and self.lanes.start_at_once(delivery, now)
         ):
             call.turn = True
-            if call.noted is not None:
-                self._remember_unnoted(lane, call.noted)
+            if call.recorded is not None:
+                self._remember_unrecorded(lane, call.recorded)
             return False
         return self._queue(delivery, now) or not self._breaker.untroubled
 
@@ -294,7 +294,7 @@ class LaneSender:
         if self.lanes.held or self._told is not None or not self._breaker.untroubled:
             self._let_breaker_judge(now)
         while (delivery := self._take(now)) is not None:
-            self._heed_unnoted(delivery)
+            self._heed_unrecorded(delivery)
             self._launch(delivery, now)
 
     def _let_breaker_judge(self, now: float) -> None:
@@ -351,28 +351,28 @@ class LaneSender:
             delivery.probe = True
         return delivery
 
-    def _heed_unnoted(self, delivery: Delivery) -> None:
-        """Hold one back until what came of the one before it is durable, if both have a `noted`."""
-        if (noted := delivery.call.noted) is not None:
-            if (earlier := self._unnoted_before(delivery.key, noted)) is not None:
+    def _heed_unrecorded(self, delivery: Delivery) -> None:
+        """Hold one back until what came of the one before it is durable, if both have a `recorded`."""
+        if (recorded := delivery.call.recorded) is not None:
+            if (earlier := self._unrecorded_before(delivery.key, recorded)) is not None:
                 delivery.after = earlier
-            self._remember_unnoted(delivery.key, noted)
+            self._remember_unrecorded(delivery.key, recorded)
 
-    def _unnoted_before(self, lane: Hashable, noted: trio.Event | None) -> trio.Event | None:
-        """Return the `noted` of the one before it in the lane, unless it is set, or its own: tried again."""
-        if noted is None or (known := self._unnoted.get(lane)) is None:
+    def _unrecorded_before(self, lane: Hashable, recorded: trio.Event | None) -> trio.Event | None:
+        """Return that of the one before it in the lane, unless it is set, or its own: tried again."""
+        if recorded is None or (known := self._unrecorded.get(lane)) is None:
             return None
         earlier = known()
-        return None if earlier is None or earlier is noted or earlier.is_set() else earlier
+        return None if earlier is None or earlier is recorded or earlier.is_set() else earlier
 
-    def _remember_unnoted(self, lane: Hashable, noted: trio.Event) -> None:
-        self._unnoted[lane] = ref(noted)
-        if len(self._unnoted) > self._most_unnoted:
-            known = [(lane, one, one()) for lane, one in self._unnoted.items()]
-            self._unnoted = {
+    def _remember_unrecorded(self, lane: Hashable, recorded: trio.Event) -> None:
+        self._unrecorded[lane] = ref(recorded)
+        if len(self._unrecorded) > self._most_unrecorded:
+            known = [(lane, one, one()) for lane, one in self._unrecorded.items()]
+            self._unrecorded = {
                 lane: one for lane, one, event in known if event is not None and not event.is_set()
             }
-            self._most_unnoted = 2 * len(self._unnoted) + _UNNOTED
+            self._most_unrecorded = 2 * len(self._unrecorded) + _UNRECORDED
 
     # --- one attempt
 

@@ -93,7 +93,7 @@ class Cashier:
     Args:
         deliver: starts the aside for what was bought.
         ring: says at once what can't be stored.
-        noted: told of alarms whose rows are stored.
+        on_alarm: told of alarms whose rows are stored.
         epoch: how often the store was restored from a backup.
         recall: brings a chat's conversations back into memory, if they are not there.
     """
@@ -106,7 +106,7 @@ class Cashier:
         *,
         deliver: Deliver,
         ring: Ring,
-        noted: Callable[[Alarm], object] = lambda alarm: None,
+        on_alarm: Callable[[Alarm], object] = lambda alarm: None,
         epoch: int = 0,
         recall: Callable[[ChatId], object] = lambda chat_id: None,
         budget: Budget | None = None,
@@ -116,7 +116,7 @@ class Cashier:
         self._clock = clock
         self._deliver = deliver
         self._ring = ring
-        self._noted = noted
+        self._on_alarm = on_alarm
         self._epoch = epoch
         self._recall = recall
         self._budget = budget or Budget()
@@ -319,7 +319,7 @@ class Cashier:
     async def _alarm(self, alarm: RaiseAlarm) -> None:
         """Store an alarm that belongs to no payment, and tell of it."""
         await self._commit_at_last(alarm)
-        self._noted(Alarm(alarm.kind, alarm.key, alarm.text))
+        self._on_alarm(Alarm(alarm.kind, alarm.key, alarm.text))
 
     async def _open_since(self, before: int) -> str:
         """Describe the open payments made before a moment, for an alarm; empty if there are none."""
@@ -453,7 +453,7 @@ class Cashier:
             # Also if the payment is somebody else's now: whoever waited for it has to hear that.
             self._recall(moved.entry.chat_id)
         for kind in moved.alarms:
-            self._noted(alarm_of(kind, moved.entry))
+            self._on_alarm(alarm_of(kind, moved.entry))
         if moved.entry.id in self._removing and next_step(moved.entry, self._clock.now()) != "remove":
             self._removing[moved.entry.id].cancel()
         self._poke.set()

@@ -447,17 +447,17 @@ class Sending:
         outbox, ticket, operation = self._conversation.services.outbox, self._ticket, self._operation
         match operation:
             case SendMessage():
-                noted = trio.Event()
+                recorded = trio.Event()
                 try:
                     self._message = await outbox.perform(
                         operation,
                         urgency=Urgency.MONEY,
                         on_unknown=OnUnknown.RESEND,
                         doubted=self._doubt,
-                        noted=noted,
+                        recorded=recorded,
                     )
                 finally:
-                    self._conversation.work.commits.when_written(noted.set)
+                    self._conversation.work.commits.when_written(recorded.set)
                 return ticket.sent(message_id=self._message.id, twice=self._twice)
             case EditMessage():
                 await outbox.perform(operation, urgency=Urgency.MONEY)

@@ -65,7 +65,7 @@ class _NoOutbox:
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
         doubted: Callable[[], None] | None = None,
-        noted: trio.Event | None = None,
+        recorded: trio.Event | None = None,
     ) -> R:
         await _untouched("outbox")
 

@@ -119,11 +119,11 @@ class Tidying:
 
         async def tidy() -> None:
             beside = isinstance(operation, EditMessage)
-            noted = None if beside else trio.Event()
+            recorded = None if beside else trio.Event()
             try:
                 if (taken is None or await holds(taken)) and still():
                     urgency = Urgency.BESIDE if beside else Urgency.REPLY
-                    await self._outbox.perform(operation, urgency=urgency, noted=noted)
+                    await self._outbox.perform(operation, urgency=urgency, recorded=recorded)
                 over()
             except (TriobotError, OSError) as error:
                 if not (isinstance(error, NotDeliveredError) and self._work.stopping):
@@ -131,8 +131,8 @@ class Tidying:
                 self._work.count("tidying_failed")
                 log.info("tidying up with %s failed: %s", operation.path, type(error).__name__)
             finally:
-                if noted is not None:
-                    self._work.commits.when_written(noted.set)
+                if recorded is not None:
+                    self._work.commits.when_written(recorded.set)
                 self._chats[chat_id] -= 1
                 if not self._chats[chat_id]:
                     del self._chats[chat_id]
@@ -148,16 +148,16 @@ class Tidying:
         self._saying.add(seq)
 
         async def say() -> None:
-            noted = trio.Event()
+            recorded = trio.Event()
             try:
-                await self._outbox.perform(SendMessage(chat_id, words), noted=noted)
+                await self._outbox.perform(SendMessage(chat_id, words), recorded=recorded)
             except NotDeliveredError:
                 return  # the next start says it
             except (TriobotError, OSError) as error:
                 self._work.count("tidying_failed")
                 log.info("an operator's words to chat %s were not sent: %s", chat_id, type(error).__name__)
             finally:
-                self._work.commits.when_written(noted.set)
+                self._work.commits.when_written(recorded.set)
             self._work.commits.consumed([seq])
             self._saying.discard(seq)
 
