@@ -105,15 +105,18 @@ async def _record(recorder: Recorder, names: Sequence[str], runs: int) -> dict[s
     found: dict[str, list[Way]] = {name: [] for name in names}
     async with _stage(recorder) as stage:
         people = [await stage.person(f"Restarted {number}") for number in range(runs)]
+        before = [await stage.person(f"Before {number}") for number in range(runs)]
         async with stage.running():
-            for person in people if "restart" in names else [await stage.person("Warm")]:
+            for person in (*people, *before) if "restart" in names else before[:1]:
                 await _to_the_last_question(person)
             await recorder.learn_idling()
             for number in range(runs):
                 await _go_ways(stage, await stage.person(f"Slow {number}"), found)
         if "restart" in names:
-            for person in people:
+            for person, first in zip(people, before, strict=True):
                 async with stage.running():
+                    await first.says("yes")
+                    await first.sees("Tea", within=_PATIENCE)
                     recorder.begin()
                     await recorder.wait_quiet()  # what a start does for others is not of this way
                     recorder.begin()
