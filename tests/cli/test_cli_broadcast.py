@@ -65,8 +65,6 @@ def test_an_operator_lists_looks_and_stops(triobot: Command, stored: None) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("status", "--bot", "hello:bot"), "the key of a broadcast"),
-        (("list", "news", "--bot", "hello:bot"), "takes none"),
         (("list", "--bot", "hello:bot", "--store", "memory:"), "only a sqlite: store"),
         (("list", "--bot", "hello:bot", "--store", "sqlite:absent.db"), "there is no store at absent.db"),
         (("status", "k" * 201, "--bot", "hello:bot"), None),

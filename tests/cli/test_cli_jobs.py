@@ -114,10 +114,3 @@ def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
     assert command("jobs", "run", "weekly").code == 1
     assert command("jobs", "forget", "weekly").code == 0
     assert "weekly" not in command("jobs").out
-
-
-@pytest.mark.parametrize("wrong", [("run",), ("forget",), ("list", "weekly")])
-def test_which_job_is_said_where_it_counts(command: Command, wrong: Sequence[str]) -> None:
-    ended = command("jobs", *wrong)
-    assert ended.code == 1
-    assert "the NAME of a job" in ended.err

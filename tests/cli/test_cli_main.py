@@ -41,9 +41,23 @@ def test_help_names_every_command_and_shows_examples(triobot: Command) -> None:
         assert f"\n    {command}" in ended.out
 
 
-@pytest.mark.parametrize("command", ["new", "run", "webhook-url", "emulate", "demo", "store", "jobs"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "new",
+        "run",
+        "webhook-url",
+        "emulate",
+        "demo",
+        "store",
+        "jobs",
+        "jobs run",
+        "broadcast stop",
+        "journal end",
+    ],
+)
 def test_each_command_explains_itself(triobot: Command, command: str) -> None:
-    ended = triobot(command, "--help")
+    ended = triobot(*command.split(), "--help")
 
     assert ended.code == 0
     assert f"triobot {command}" in ended.out
@@ -63,6 +77,18 @@ def test_each_command_explains_itself(triobot: Command, command: str) -> None:
         ("run", "bot:bot", "--stor", "memory:"),
         ("run", "bot:bot", "--token", "secret"),
         ("store", "dance", "bot:bot"),
+        ("jobs", "dance"),
+        ("jobs", "list", "weekly"),
+        ("jobs", "run"),
+        ("jobs", "forget"),
+        ("broadcast",),
+        ("broadcast", "status"),
+        ("broadcast", "list", "news"),
+        ("journal",),
+        ("journal", "show"),
+        ("journal", "show", "first"),
+        ("journal", "list", "--redact"),
+        ("journal", "retry", "3", "--say", "Hi"),
     ],
     ids=" ".join,
 )
@@ -114,6 +140,16 @@ def test_the_command_line_itself_loads_little() -> None:
         ("store rebind --store sqlite:x.db pizza:bot", "store --store sqlite:x.db rebind pizza:bot"),
         ("journal show --bot pizza:bot 41", "journal show 41 --bot pizza:bot"),
         ("broadcast status --bot pizza:bot news", "broadcast status news --bot pizza:bot"),
+        ("broadcast --json stop news", "broadcast stop news --json"),
+        (
+            "journal --store sqlite:x.db check --sample 3 pizza:bot",
+            "journal check pizza:bot --sample 3 --store sqlite:x.db",
+        ),
+        ("journal end --chat 7 --say Bye 41", "journal end 41 --say Bye --chat 7"),
+        ("jobs", "jobs list"),
+        ("jobs --json --bot pizza:bot", "jobs list --bot pizza:bot --json"),
+        ("jobs --bot pizza:bot run weekly", "jobs run weekly --bot pizza:bot"),
+        ("payments --json totals", "payments totals --json"),
         ("payments --bot pizza:bot show 7", "payments show --bot pizza:bot 7"),
         ("payments adopt --coin 1 -2 3", "payments adopt 1 -2 3 --coin"),
     ],

@@ -134,8 +134,8 @@ def test_journals_are_listed_shown_and_exported(command: Command) -> None:
     assert "Valiasr" not in redacted
     assert "receive" in redacted
 
-    for wrong in (("show", "5"), ("show",), ("export",)):
-        ended = command("journal", *wrong)
+    for wrong in ("show", "export"):
+        ended = command("journal", wrong, "5")
         assert ended.code == 1
         assert "triobot: " in ended.err
 
@@ -207,7 +207,6 @@ def test_parked_conversations_are_counted_and_ended(command: Command) -> None:
     assert "no such conversation" in command("journal", "retry", "--route", "pasta").out
     assert "which ones?" in command("journal", "end").err
     assert "isn't parked" in command("journal", "end", "4").err
-    assert "retry says nothing" in command("journal", "retry", "3", "--say", "Hi").err
     done = command("journal", "end", "--reason", "no such", "--say", "Please order again.", "--yes")
     assert "2 conversations are being ended" in done.out
     again = command("journal", "end", "--reason", "no such", "--say", "Please order again.", "--yes")

@@ -223,9 +223,13 @@ def test_reading_takes_no_token(
     for command in (("journal", "list"), ("journal", "show", "1"), ("journal", "export", "1")):
         ended = triobot(*command, "--bot", "tokenless.py:bot")
         assert ended.code == 0, ended.err
-    refused = triobot("journal", "end", "1", "--bot", "tokenless.py:bot")
-    assert refused.code == 1
-    assert "token" in refused.err
+    for command in (("jobs",), ("jobs", "list"), ("broadcast", "list"), ("broadcast", "status", "news")):
+        ended = triobot(*command, "--bot", "tokenless.py:bot")
+        assert ended.code == 0, ended.err
+    for command in (("journal", "end", "1"), ("jobs", "run", "weekly"), ("broadcast", "stop", "news")):
+        refused = triobot(*command, "--bot", "tokenless.py:bot")
+        assert refused.code == 1
+        assert "token" in refused.err
 
 
 def test_it_stops_before_an_operation(triobot: Command, write: Callable[[str], str]) -> None:

@@ -12,14 +12,21 @@ from ..rooms import LARGEST_PLACE
 
 
 def add_actions(
-    parser: argparse.ArgumentParser, described: Mapping[str, str]
+    parser: argparse.ArgumentParser, described: Mapping[str, str], *, unsaid: str | None = None
 ) -> Mapping[str, argparse.ArgumentParser]:
     """Let a command have actions, each with a help of its own; return their parsers.
 
     Args:
         described: what each does, by its name.
+        unsaid: the one that is meant where none is named. It takes no arguments of its own.
     """
-    commands = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    commands = parser.add_subparsers(
+        title="actions",
+        metavar="ACTION" if unsaid is None else "[ACTION]",
+        dest="action",
+        required=unsaid is None,
+    )
+    parser.set_defaults(action=unsaid)
     return {
         name: commands.add_parser(
             name,
@@ -72,6 +79,16 @@ def mode(text: str) -> int:
     return int(text[-3:], 8)
 
 
-def add_json(parser: argparse.ArgumentParser, what: str = "JSON, an object a line, for programs") -> None:
-    """Add the option that has a command print what it knows, as programs read it."""
-    parser.add_argument("--json", action="store_true", help=what)
+def add_json(
+    parser: argparse.ArgumentParser,
+    *actions: argparse.ArgumentParser,
+    what: str = "JSON, an object a line, for programs",
+) -> None:
+    """Add the option that has a command print what it knows, as programs read it.
+
+    Args:
+        actions: the command's, if it may stand before one and behind it.
+    """
+    for one in (parser, *actions):
+        default = False if one is parser else argparse.SUPPRESS
+        one.add_argument("--json", action="store_true", default=default, help=what)

@@ -16,7 +16,7 @@ from ..operator.requests import AboutBroadcasts, Told
 from ..seams import BroadcastStatus
 from ..settings import Settings
 from ..wire.rules import JsonValue
-from .arguments import add_json
+from .arguments import add_actions, add_json
 from .consulting import add_bot_options, ask_bot, settings_of
 from .terminal import progress_line
 
@@ -35,21 +35,25 @@ examples:
   triobot broadcast stop version-2 --bot pizza:bot
 """
 
+_ACTIONS: Final = {
+    "list": "list broadcasts, with how far each is",
+    "status": "say how far a broadcast is; in a terminal, follow it to its end",
+    "stop": "have a broadcast tell nobody more",
+}
 _LOOK_EVERY: Final = 0.5
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("action", choices=["list", "status", "stop"], help="what to do")
-    parser.add_argument("key", metavar="KEY", nargs="?", help="the broadcast, for status and stop")
-    add_json(parser)
-    add_bot_options(parser)
+    actions = add_actions(parser, _ACTIONS)
+    add_bot_options(parser, *actions.values())
+    add_json(parser, *actions.values())
+    for name in ("status", "stop"):
+        actions[name].add_argument("key", metavar="KEY", help="the broadcast's, as the list names it")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Do what was asked."""
-    if (arguments.key is None) != (arguments.action == "list"):
-        raise ConfigError("`status` and `stop` take the key of a broadcast, and `list` takes none")
     trio.run(_run, settings_of(arguments), arguments)
 
 
@@ -68,8 +72,8 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
         return lines[0]
 
     # Only a bot that runs gets on with it: a store at rest needn't be watched.
-    action, key, as_json = arguments.action, arguments.key, arguments.json
-    await converse(ask, action, key, live=lambda: running, as_json=as_json)
+    action, key = arguments.action, None if arguments.action == "list" else arguments.key
+    await converse(ask, action, key, live=lambda: running, as_json=arguments.json)
 
 
 async def converse(

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import trio
@@ -18,14 +18,21 @@ from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, socket_path
-from ..operator.requests import ListJournals, ReadJournals, ReadKept, Request, ShowJournal, Status, Told
+from ..operator.requests import (
+    AboutBroadcasts,
+    AboutJobs,
+    ListJournals,
+    ReadJournals,
+    ReadKept,
+    Request,
+    ShowJournal,
+    Status,
+    Told,
+)
 from ..runtime import api_of
 from ..settings import Settings, read_environment
 from ..store import Stamp, open_store
 from .loading import load_bot
-
-_READS: Final = (ListJournals, ShowJournal, ReadJournals, ReadKept)
-"""Requests that change nothing: whoever may read the file gets an answer, whosever the store is."""
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
 """Carries a question to the running bot, or to the store itself."""
@@ -113,10 +120,23 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     place = socket_path(settings.store)
     if place is not None and await ask(place, request, tell):
         return True
-    stamp = None if isinstance(request, _READS) else stamp_of(settings)
+    stamp = None if _only_reads(request) else stamp_of(settings)
     async with _own_api(settings, stamp) as api:
         await api.answer(request, tell)
     return False
+
+
+def _only_reads(request: Request) -> bool:
+    """Return whether it changes nothing: who may read the file gets an answer, whosever the store is."""
+    match request:
+        case ListJournals() | ShowJournal() | ReadJournals() | ReadKept():
+            return True
+        case AboutJobs():
+            return request == AboutJobs()
+        case AboutBroadcasts(fields):
+            return fields.get("ask") in ("broadcast.list", "broadcast.status")
+        case _:
+            return False
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--room", metavar=("NAME", "KEY"), nargs="+", help="the room of this name; without KEY the only one"
     )
     parser.add_argument("--yes", action="store_true", help="don't ask")
-    add_json(parser, "one JSON object, for programs")
+    add_json(parser, what="one JSON object, for programs")
     add_bot_options(parser)
 
 

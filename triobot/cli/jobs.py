@@ -7,16 +7,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..errors import ConfigError
 from ..operator.requests import AboutJobs, Told
-from .arguments import add_json
+from .arguments import add_actions, add_json
 from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\
 list says of each job that the bot declares, by @bot.every, when it is due next, by which schedule, and when
-it ran last. run begins a run of it now, once, whenever it is due; without a running bot, the next start does
-it. forget deletes what is known of a job that the bot declares no more.
+it ran last; without an action, too. run begins a run of it now, once, whenever it is due; without a running
+bot, the next start does it. forget deletes what is known of a job that the bot declares no more.
 
 examples:
   triobot jobs
@@ -24,21 +23,26 @@ examples:
   triobot jobs forget pizza.weekly
 """
 
+_ACTIONS: Final = {
+    "list": "say when each job is due next, and when it ran last",
+    "run": "begin a run of a job now",
+    "forget": "delete what is known of a job that is gone",
+}
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("action", choices=["list", "run", "forget"], nargs="?", default="list")
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the job, for run and forget")
-    add_json(parser)
-    add_bot_options(parser)
+    actions = add_actions(parser, _ACTIONS, unsaid="list")
+    add_bot_options(parser, *actions.values())
+    add_json(parser, *actions.values())
+    for name in ("run", "forget"):
+        actions[name].add_argument("name", metavar="NAME", help="the job, as the list names it")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """List, run or forget."""
-    action, name = arguments.action, arguments.name
-    if (name is None) != (action == "list"):
-        raise ConfigError("`jobs run` and `jobs forget` take the NAME of a job, and `jobs list` takes none")
-    request = AboutJobs(run=name if action == "run" else None, forget=name if action == "forget" else None)
+    action = arguments.action
+    request = AboutJobs() if action == "list" else AboutJobs(**{action: arguments.name})
     told = consult(settings_of(arguments), request)
     if arguments.json:
         for job in told:
@@ -47,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         for line in _lines(told):
             print(harmless(line))
     else:
-        print(harmless(f"{name} {'begins' if action == 'run' else 'is forgotten'}"))
+        print(harmless(f"{arguments.name} {'begins' if action == 'run' else 'is forgotten'}"))
 
 
 def _lines(told: Sequence[Told]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, summary, worded
 from ..rooms import told as named
 from ..wire.ids import ChatId
-from .arguments import add_json, place, positive
+from .arguments import add_actions, add_json, place, positive
 from .consulting import add_bot_options, consult, instant, moment, settings_of
 from .journal_check import check
 from .loading import load_bot
@@ -49,35 +49,51 @@ examples:
   triobot journal end --route pizza.order --say "Please order again: /order" --yes
 """
 
+_ACTIONS: Final = {
+    "list": "say where each conversation stands",
+    "show": "print what happened in a conversation, as a table",
+    "export": "write what happened in a conversation, as JSON lines",
+    "check": "say what a deploy would park",
+    "retry": "have parked conversations tried once more",
+    "end": "end parked conversations",
+}
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("action", choices=["list", "show", "export", "check", "retry", "end"])
-    parser.add_argument(
-        "which", metavar="NUMBER", nargs="?", help="which one; for check MODULE:BOT; not for list"
+    actions = add_actions(parser, _ACTIONS)
+    add_bot_options(parser, *actions.values())
+    add_json(parser, *actions.values())
+    listing, checking = actions["list"], actions["check"]
+    for name in ("show", "export"):
+        actions[name].add_argument(
+            "number", metavar="NUMBER", type=positive, help="a conversation's, as the list says it"
+        )
+    for name in ("retry", "end"):
+        settling = actions[name]
+        settling.add_argument(
+            "number", metavar="NUMBER", type=positive, nargs="?", help="a conversation's, as the list says it"
+        )
+        settling.add_argument("--route", metavar="NAME", help="those of this route only")
+        settling.add_argument("--reason", metavar="TEXT", help="those whose reason holds this")
+        settling.add_argument("--yes", action="store_true", help="do it, after a count")
+    for action in (listing, actions["retry"], actions["end"]):
+        action.add_argument("--chat", metavar="CHAT", type=place, help="those of this chat only")
+    listing.add_argument("--after", metavar="NUMBER", type=positive, default=0, help="those behind this one")
+    listing.add_argument("--limit", metavar="N", type=positive, default=100, help="so many at most (100)")
+    actions["export"].add_argument("--redact", action="store_true", help="keep the shapes, lose the content")
+    actions["end"].add_argument("--say", metavar="TEXT", default="", help="what their users hear")
+    checking.add_argument(
+        "target", metavar="MODULE:BOT", nargs="?", help="the bot whose code it is, as with --bot"
     )
-    parser.add_argument("--chat", metavar="CHAT", type=place, help="list, retry, end: of this chat only")
-    parser.add_argument("--route", metavar="NAME", help="retry, end: those of this route only")
-    parser.add_argument("--reason", metavar="TEXT", help="retry, end: those whose reason holds this")
-    parser.add_argument("--say", metavar="TEXT", default="", help="end: what their users hear")
-    parser.add_argument("--yes", action="store_true", help="retry, end: do it, after a count")
-    parser.add_argument("--after", metavar="NUMBER", type=positive, default=0, help="list: behind this one")
-    parser.add_argument(
-        "--limit", metavar="N", type=positive, default=100, help="list: so many at most (100)"
+    checking.add_argument("--sample", metavar="N", type=positive, help="N conversations only, of all routes")
+    checking.add_argument(
+        "--processes", metavar="N", type=positive, help="run journals in N processes (one a processor)"
     )
-    parser.add_argument(
-        "--sample", metavar="N", type=positive, help="check: N conversations only, of all routes"
-    )
-    parser.add_argument(
-        "--processes", metavar="N", type=positive, help="check: run journals in N processes (one a processor)"
-    )
-    parser.add_argument("--redact", action="store_true", help="export: keep the shapes, lose the content")
-    add_json(parser)
-    add_bot_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List, show or export."""
+    """Do what was asked."""
     if arguments.action == "check":
         _check(arguments)
         return
@@ -90,21 +106,18 @@ def run(arguments: argparse.Namespace) -> None:
         for told in consult(settings_of(arguments), request):
             print(json.dumps(told) if arguments.json else harmless(_standing(told)))
         return
-    if arguments.which is None:
-        raise ConfigError(
-            f"which one? triobot journal {arguments.action} NUMBER; `triobot journal list` tells"
-        )
-    answer = consult(settings_of(arguments), ShowJournal(ConversationId(_which(arguments))))
-    if arguments.action == "export" or arguments.json:
+    answer = consult(settings_of(arguments), ShowJournal(ConversationId(arguments.number)))
+    export = arguments.action == "export"
+    if export or arguments.json:
         for told in answer:
-            print(json.dumps(redacted(told) if arguments.redact else told))
+            print(json.dumps(redacted(told) if export and arguments.redact else told))
         return
     for line in _shown(answer):
         print(harmless(line))
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    target = arguments.which or arguments.bot
+    target = arguments.target or arguments.bot
     if target is None:
         raise ConfigError("which code? triobot journal check MODULE:BOT")
     arguments.bot = target
@@ -116,11 +129,9 @@ def _check(arguments: argparse.Namespace) -> None:
 def _settle(arguments: argparse.Namespace) -> None:
     """Retry or end what is parked, or count it first."""
     end = arguments.action == "end"
-    number = None if arguments.which is None else _which(arguments)
+    number = arguments.number
     if (number, arguments.chat, arguments.route, arguments.reason) == (None, None, None, None):
         raise ConfigError("which ones? a NUMBER, --chat CHAT, --route NAME or --reason TEXT")
-    if arguments.say and not end:
-        raise ConfigError("--say is what is said when conversations end; retry says nothing")
     try:
         request = SettleParked(
             None if number is None else ConversationId(number),
@@ -128,7 +139,7 @@ def _settle(arguments: argparse.Namespace) -> None:
             arguments.route,
             arguments.reason,
             end=end,
-            say=arguments.say,
+            say=arguments.say if end else "",
             dry=number is None and not arguments.yes,
         )
     except LocalProtocolError as error:
@@ -148,13 +159,6 @@ def _settle(arguments: argparse.Namespace) -> None:
         print(f"{total['parked']} conversations would be {what}; say --yes to do it")
     else:
         print("no such conversation is parked")
-
-
-def _which(arguments: argparse.Namespace) -> int:
-    try:
-        return positive(arguments.which)
-    except argparse.ArgumentTypeError as error:
-        raise ConfigError(f"the conversation's number {error}") from None
 
 
 def _standing(told: Told) -> str:

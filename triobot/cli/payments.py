@@ -77,6 +77,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     actions = add_actions(parser, {**_ON_ALL, **_ON_ONE})
     add_bot_options(parser, *actions.values())
+    add_json(parser, *actions.values())
     for name in _ON_ONE:
         actions[name].add_argument("ref", metavar="REF", help="a payment's number, or an invoice's own")
     for name in ("list", "export"):
@@ -105,8 +106,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     adopt.add_argument("--button", action="store_true", help="the number is a button's")
     actions["acknowledge"].add_argument("--kind", metavar="KIND", help="only alarms of this kind")
     actions["acknowledge"].add_argument("--key", metavar="KEY", help="only the alarm about this")
-    for action in actions.values():
-        add_json(action)
 
 
 def run(arguments: argparse.Namespace) -> None:

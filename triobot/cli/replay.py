@@ -70,7 +70,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pdb", action="store_true", help="open the debugger where it stands")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
-    add_json(parser, "one JSON object, for programs")
+    add_json(parser, what="one JSON object, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -53,7 +53,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faults", type=faults, default=3.0, metavar="N", help="faults under way at most (3)"
     )
-    add_json(parser, "an object for each run, for programs")
+    add_json(parser, what="an object for each run, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:

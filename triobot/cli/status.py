@@ -24,7 +24,7 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     add_bot_options(parser)
-    add_json(parser, "one JSON object, for programs")
+    add_json(parser, what="one JSON object, for programs")
 
 
 def run(arguments: argparse.Namespace) -> None:
