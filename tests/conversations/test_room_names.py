@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import attrs
+import trio
 from doubles import FakeStore
 from town import Town, open_town
 
-from triobot.conversations.chat import Room
+from triobot.conversations.chat import Chat, Room
 from triobot.conversations.routes.filters import nothing, signal
 from triobot.conversations.routes.router import Router
 from triobot.rooms import room_place
@@ -57,3 +58,38 @@ async def test_a_router_may_have_rooms_only_and_its_own_filter_is_not_asked(auto
     async with open_town(router) as town:
         await tell(town, "r", 3)
     assert heard == [3]
+
+
+async def test_a_run_of_a_room_that_the_bot_has_no_more_is_parked(autojump_clock: object) -> None:
+    """Others are served meanwhile; with the code that has the room again, its next signal brings it back."""
+    store, done = FakeStore(), list[int]()
+
+    def bot(*, has_it: bool) -> Router:
+        router = Router()
+
+        @router.conversation
+        async def talk(chat: Chat) -> None:
+            await chat.send("hi")
+
+        if has_it:
+
+            @router.room(signal(Go), name="old")
+            async def sleeps(room: Room[Go]) -> None:
+                await room.sleep(100)
+                done.append(room.event.n)
+
+        return router
+
+    async with open_town(bot(has_it=True), store=store) as town:
+        await tell(town, "old", 1)
+    async with open_town(bot(has_it=False), store=store) as town:
+        await trio.sleep(200)
+        await town.says("hello")
+        assert town.sent() == ["hi"]
+        [row] = await store.conversations(room_place("old", "k"))
+        assert row.parked_because is not None
+    assert done == []
+    async with open_town(bot(has_it=True), store=store) as town:
+        await tell(town, "old", 2)
+        await trio.sleep(300)
+    assert done == [1, 2]

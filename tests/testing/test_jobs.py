@@ -420,3 +420,28 @@ def test_code_does_not_start_a_job() -> None:
 def test_a_declaration_that_makes_no_sense_is_refused(declare: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         declare(Bot())
+
+
+async def test_a_run_whose_job_the_bot_has_no_more_is_parked(autojump_clock: object) -> None:
+    """The others are served, at each start."""
+    first, second = Bot(), Bot()
+
+    @first.every(timedelta(hours=1), name="long")
+    async def long(job: Room[Tick]) -> None:
+        await job.sleep(3 * 3600)
+
+    @first.conversation(name="talk")
+    @second.conversation(name="talk")
+    async def talk(chat: Chat) -> None:
+        await chat.send("hi")
+
+    async with drive(first, replay_check=False) as world:
+        await world.waits(hours=1.5)
+        world._process._bot = second
+        for name in ("Sara", "Omid"):
+            await world.restarts()
+            await world.waits(hours=4)
+            person = world.user(name)
+            await person.joins()
+            await person.sees("hi")
+        world.takes_alarm("conversation_parked")

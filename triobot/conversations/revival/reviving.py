@@ -27,7 +27,7 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
-from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, stored_call, stored_event
+from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting, is_payment
@@ -200,7 +200,9 @@ def _park(
 def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conversation:
     row = journal.row
     route = route or _unknown(row)
-    delivery = Delivery(row.id, Join(life.chat_id, None), row.started_at)
+    # Stands for what it began with, which nothing looks at any more; a room is no chat that anybody joins.
+    begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
+    delivery = Delivery(row.id, begun, row.started_at)
     there = Conversation(
         life.services, life, Start(route, None), delivery, None, row.sender_id, _readable(journal)
     )
