@@ -50,7 +50,7 @@ async def test_a_conversation_s_line_and_its_deadlines(autojump_clock: MockClock
         )
         assert seen["route"].endswith("slow")
         [task] = seen["tasks"]
-        assert (task["path"], task["place"], task["kind"]) == ("", "parked", "receive")
+        assert (task["path"], task["place"], task["kind"]) == ("", "rests", "receive")
         assert [(at["function"].rpartition(".")[2], at["code"]) for at in task["positions"]] == [
             ("slow", "await in_a_hurry(chat)"),
             ("in_a_hurry", 'await chat.ask("Quick?")'),

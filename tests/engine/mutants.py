@@ -36,7 +36,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "        self.holder = None\n        self._arm(op)\n        self.pump(op)",
         "directed",
     ),
-    "parking": (
+    "resting": (
         "machine",
         "about_to and trio.current_effective_deadline() == -math.inf",
         "False",
@@ -50,7 +50,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "forget": (
         "machine",
-        "if op.id in self.parked and tag != CUT and not run.dying:",
+        "if op.id in self.resting and tag != CUT and not run.dying:",
         "if False:",
         "directed",
     ),

@@ -503,7 +503,7 @@ class Dispatcher:
         if not life.may_take(arrival.sender_id):
             return None
         given = self._decide(event, arrival.at, life)
-        if type(given) is not Give or not given.wait.parked or given.wait.question:
+        if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
         writer = life.writer_of(given.wait)
         if writer is None or not writer.may_take:

@@ -350,7 +350,7 @@ class ChatLife:
             if not is_signal(queued.event) and not self._typed_for_parked_aside(queued)
         )
         return sum(1 for _ in counted) < MAILBOX or any(
-            wait.parked for conversation in self.places.all() for wait in conversation.waits
+            wait.resting for conversation in self.places.all() for wait in conversation.waits
         )
 
     def _act(self, decision: Decision, delivery: Delivery) -> None:
@@ -640,20 +640,20 @@ class ChatLife:
 
     # --- the mailbox, seen from a conversation
 
-    def offer_queued(self, conversation: Conversation, wait: Wait, *, parking: bool = False) -> None:
+    def offer_queued(self, conversation: Conversation, wait: Wait, *, resting: bool = False) -> None:
         """Show the queued events to a wait that has just opened; the first that it takes is its answer.
 
         Once the task parks, what doesn't fit goes the way of the wait's `otherwise`.
         """
-        if not parking:
+        if not resting:
             self._opens(conversation, wait)
         if conversation.replaying:
             return  # it took what it took
         if self._shown is not None:
             self._show(conversation)
         if self.mailbox and not _cancelled():
-            self._look_through(conversation, wait, parking=parking)
-        if self.behind and parking:
+            self._look_through(conversation, wait, resting=resting)
+        if self.behind and resting:
             self.calls.room(self)
         elif self.behind:
             self._made_room()
@@ -670,7 +670,7 @@ class ChatLife:
         mine = self.places.live.get(self.places.owner_of(delivery.event)) is conversation
         return mine and not self._typed_for_parked_aside(delivery)
 
-    def _look_through(self, conversation: Conversation, wait: Wait, *, parking: bool) -> None:
+    def _look_through(self, conversation: Conversation, wait: Wait, *, resting: bool) -> None:
         queued, self.mailbox = deque(self.mailbox), ()
         while queued and wait.open:
             delivery = queued.popleft()
@@ -678,7 +678,7 @@ class ChatLife:
             mine = self._is_for(delivery, conversation)
             decision: Decision | None = offer(event, setting, wait) if mine else Queue()
             if decision is None:
-                queues = not parking or self.places.kept_for(delivery)
+                queues = not resting or self.places.kept_for(delivery)
                 decision = Queue() if queues else unfit(event, setting, wait)
             self._act(decision, delivery)
         self.mailbox = [*self.mailbox, *queued]

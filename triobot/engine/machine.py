@@ -57,7 +57,7 @@ class Machine:
         main: the branch of the run's own task.
         tasks: the branches that run, by their tasks; `branches` has those that are yet to be started, too.
         holder: the branch that has the turn.
-        parked: the operations in which branches rest, as they began.
+        resting: the operations in which branches rest, as they began.
         blocks: the open blocks, as they began.
         nurseries: how many are open.
         live: the journal is exhausted, and what was under way has been looked at.
@@ -67,11 +67,11 @@ class Machine:
         "_joins",
         "_known",
         "_lanes",
-        "_parking",
         "_pumping",
         "_queue",
         "_run",
         "_struck",
+        "_to_rest",
         "blocks",
         "branches",
         "holder",
@@ -79,7 +79,7 @@ class Machine:
         "live",
         "main",
         "nurseries",
-        "parked",
+        "resting",
         "tasks",
     )
 
@@ -90,7 +90,7 @@ class Machine:
         self.tasks: dict[Task, Branch] = {}
         self.branches: set[Branch] = set()
         self.holder: Branch | None = None
-        self.parked: dict[Id, Operation] = {}
+        self.resting: dict[Id, Operation] = {}
         self.blocks: dict[Id, Scope] = {}
         self.nurseries = 0
         self.live = False
@@ -100,7 +100,7 @@ class Machine:
         self.interrupts: list[tuple[int, int | None]] = []
         self._lanes: dict[str, list[Operation]] = {}
         self._struck: list[Operation] | None = None
-        self._parking: Operation | None = None
+        self._to_rest: Operation | None = None
         self._pumping = False
 
     def take_over(self, count: int, turn: Id, op: Operation | None, outside: object) -> None:
@@ -125,7 +125,7 @@ class Machine:
             main.place, main.outside = Where.WORKS, outside
             self._join_lane(op)
         op.branch, op.key, op.armed = main, (*main.key, main.count), True
-        self.parked[op.id] = op
+        self.resting[op.id] = op
         self.live = True
 
     def retire(self) -> None:
@@ -164,7 +164,7 @@ class Machine:
 
     def describe(self) -> Snapshot:
         """Describe where the run stands."""
-        run, in_branch = self._run, {op.branch: open_operation(op) for op in self.parked.values()}
+        run, in_branch = self._run, {op.branch: open_operation(op) for op in self.resting.values()}
         return Snapshot(
             run.cursor,
             run.live,
@@ -190,7 +190,7 @@ class Machine:
 
     @property
     def _busy(self) -> bool:
-        return any(op.nature is Nature.EFFECT for op in self.parked.values())
+        return any(op.nature is Nature.EFFECT for op in self.resting.values())
 
     # --- operations
 
@@ -230,7 +230,7 @@ class Machine:
         branch = self.current()
         op = self.operation(await self._enter(branch, id), kind, Nature.WAIT, print, branch)
         op.takes = takes
-        self.park(op)
+        self.rest(op)
         return await self._run.come(op, await self._run.rest(op))
 
     async def sleep(self, id: Id | None, seconds: float | None, at: int | None) -> None:
@@ -238,7 +238,7 @@ class Machine:
         branch = self.current()
         op = self.operation(await self._enter(branch, id), "sleep", Nature.WAIT, "", branch)
         self._run.set_due(op, seconds, at)
-        self.park(op)
+        self.rest(op)
         await self._run.come(op, await self._run.rest(op))
 
     async def effect(self, id: Id | None, kind: str, print: str, lane: str, holds: int, work: Work) -> Any:
@@ -246,7 +246,7 @@ class Machine:
         run, branch = self._run, self.current()
         op = self.operation(await self._enter(branch, id), kind, Nature.EFFECT, print, branch)
         op.lane, op.holds, op.in_doubt = lane, holds, work[3]
-        self.park(op)
+        self.rest(op)
         given = await run.rest(op)
         if given is GO:
             branch.outside = getattr(op.task, "_cancel_status", None)
@@ -264,7 +264,7 @@ class Machine:
 
     def pass_to(self, op: Operation, value: object) -> bool:
         """Let a branch go on with a value after this turn; return False if it doesn't wait any more."""
-        if self.parked.get(op.id) is not op or op.felt is not None or op.over:
+        if self.resting.get(op.id) is not op or op.felt is not None or op.over:
             return False
         # What was passed first stands: if the same turn ends its block, it feels that in its next operation.
         op.over = True
@@ -272,16 +272,16 @@ class Machine:
         return True
 
     def _pass(self, op: Operation, value: object) -> None:
-        if op.id in self.parked:
+        if op.id in self.resting:
             self._give(op, (value,))
 
-    def park(self, op: Operation) -> None:
+    def rest(self, op: Operation) -> None:
         """End the branch's turn in this operation; it may have been given something when this returns."""
         assert self._run.dying or self.holder is op.branch, "an operation began without the turn"
         if op.nature is Nature.JOIN:
             self._joins.append(op)
         else:
-            self.parked[op.id] = op
+            self.resting[op.id] = op
         op.branch.place = Where.RESTS
         self.holder = None
         self.pump(op)
@@ -297,23 +297,23 @@ class Machine:
         self._known.append((op, tag, node, now))
         self._leave_lane(op)
         self.pump(op)
-        if op.id in self.parked and tag != CUT and not run.dying:
+        if op.id in self.resting and tag != CUT and not run.dying:
             # Others go first. What is known must not be forgotten, for it would be done again.
             run.host.append([KNOWN, now, op.id, op.kind, op.print, tag, node])
 
     # --- turns
 
-    def pump(self, parking: Operation | None = None) -> None:
+    def pump(self, to_rest: Operation | None = None) -> None:
         """Give what comes next, until a branch has the turn or nothing comes.
 
         Args:
-            parking: the current task's operation, which is about to sleep and need not if it is given
+            to_rest: the current task's operation, which is about to sleep and need not if it is given
                 something now.
         """
         if self._pumping:
             return
         run = self._run
-        self._pumping, self._parking = True, parking
+        self._pumping, self._to_rest = True, to_rest
         try:
             while self.holder is None and self.branches and not run.dying and not run.over:
                 if self._queue:
@@ -324,7 +324,7 @@ class Machine:
                 elif not self._take_next():
                     return
         finally:
-            self._pumping, self._parking = False, None
+            self._pumping, self._to_rest = False, None
 
     def _hold(self, branch: Branch, turn: Id) -> None:
         """Begin a branch's turn, and cut it if the journal says that an interrupt did."""
@@ -339,7 +339,7 @@ class Machine:
 
     def _give(self, op: Operation, given: Any) -> None:
         """Begin the turn in which an operation goes on."""
-        self.parked.pop(op.id, None)
+        self.resting.pop(op.id, None)
         # Awake first: what cuts this very turn must not find it asleep.
         self._run.wake(op, given)
         self._hold(op.branch, op.id)
@@ -360,14 +360,14 @@ class Machine:
             run.interrupted = True
             self.cut(run.root)
         else:
-            resting = ", ".join(f"{op.kind} {op.id}" for op in self.parked.values())
+            resting = ", ".join(f"{op.kind} {op.id}" for op in self.resting.values())
             run.get_stuck(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
 
     def _apply_outcome(self, record: Record) -> None:
         run, id, kind = self._run, record[2], record[3]
-        op = self.parked.get(id)
+        op = self.resting.get(id)
         if op is None:
-            now = ", ".join(f"{one.kind} {one.id}" for one in self.parked.values())
+            now = ", ".join(f"{one.kind} {one.id}" for one in self.resting.values())
             run.get_stuck(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
         elif op.kind != kind:
             run.get_stuck(id, f"a {kind} ended here; now it is a {op.kind}: {ADVICE}", op.task)
@@ -386,7 +386,7 @@ class Machine:
         if not self.live:
             self.live = True
             for began in (run.rows or {}).values():
-                op = self.parked.get(began[2])
+                op = self.resting.get(began[2])
                 if op is None or op.kind != began[3]:
                     now_is = "has not begun now" if op is None else f"is a {op.kind} now"
                     run.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
@@ -394,7 +394,7 @@ class Machine:
         if run.dry:
             run.host.rests(None)
             return False
-        for op in tuple(self.parked.values()):
+        for op in tuple(self.resting.values()):
             if not op.armed:
                 self._arm(op)
         now = run.host.now()
@@ -447,7 +447,7 @@ class Machine:
             ):
                 continue
             found.append((due, 3, (block.depth, block.key), [FIRED, 0, block.id, None, None], None))
-        for op in self.parked.values():
+        for op in self.resting.values():
             if op.due is not None and op.due <= now and op.felt is None and not op.over:
                 found.append((op.due, 4, op.key, [DONE, 0, op.id, op.kind, op.print, None], None))
         return found
@@ -458,7 +458,7 @@ class Machine:
         # must not be cancelled before it is seen.
         if due <= self._run.revived and now < self._run.revived + AGAIN:
             return True
-        return any(now < due + op.holds and block.scope in op.branch.around for op in self.parked.values())
+        return any(now < due + op.holds and block.scope in op.branch.around for op in self.resting.values())
 
     def taker_of(self, value: object) -> tuple[Operation | Scope, object] | None:
         """Return what takes an event, and as what: first blocks, then waits, from the newest on."""
@@ -468,7 +468,7 @@ class Machine:
                 continue
             if (taken := block.takes(value)) is not LEFT:
                 return block, taken
-        for op in reversed(self.parked.values()):
+        for op in reversed(self.resting.values()):
             if op.nature is Nature.WAIT and op.due is None and op.armed and op.felt is None and not op.over:
                 taken = value if op.takes is None else op.takes(value)
                 if taken is not LEFT:
@@ -482,8 +482,8 @@ class Machine:
         return [FIRED, 0, taker.id, row, node if tag == DONE else None]
 
     def _next_due(self, now: int) -> int | None:
-        times = [op.due for op in self.parked.values() if op.due is not None]
-        holds = max((op.holds for op in self.parked.values()), default=0)
+        times = [op.due for op in self.resting.values() if op.due is not None]
+        holds = max((op.holds for op in self.resting.values()), default=0)
         for block in self.blocks.values():
             if block.due is not None and not block.scope.cancel_called:
                 times.append(block.due if block.due > now else block.due + holds)
@@ -574,11 +574,11 @@ class Machine:
             return
         outer, self._struck = self._struck, []
         scope.cancel()
-        parking = self._parking
+        to_rest = self._to_rest
         # Trio finds only what sleeps. A task that is about to: ask whether it is under what was cancelled.
-        about_to = parking is not None and not parking.asleep and parking.given is None
-        if parking is not None and about_to and trio.current_effective_deadline() == -math.inf:
-            self.strike(parking, unfelt)
+        about_to = to_rest is not None and not to_rest.asleep and to_rest.given is None
+        if to_rest is not None and about_to and trio.current_effective_deadline() == -math.inf:
+            self.strike(to_rest, unfelt)
         struck, self._struck = self._struck, outer
         for op in sorted(struck, key=lambda op: op.key):
             self._queue.append(partial(self._give, op, FELT))
@@ -652,7 +652,7 @@ class Machine:
                     scope.shield = False
             if branch.place is Where.WORKS:
                 lower(branch.outside)
-        for op in self.parked.values():
+        for op in self.resting.values():
             if op.branch.place is Where.RESTS:
                 run.wake(op, GONE)
         for join in self._joined():
@@ -875,7 +875,7 @@ class Nursery:
         if not self._children.isdisjoint(machine.branches):
             join = machine.operation(self._id, "join", Nature.JOIN, "", self._branch)
             join.children = self._children  # the set itself: a child may start another one meanwhile
-            machine.park(join)
+            machine.rest(join)
             try:
                 await self._run.come(join, await self._run.rest(join))
             except trio.Cancelled as gone:  # only when it dies

@@ -329,7 +329,7 @@ class Run(Core):
         self.revived += by
         operations = [] if self.operation is None else [self.operation]
         if self.machine is not None:
-            operations = list(self.machine.parked.values())
+            operations = list(self.machine.resting.values())
             for block in self.machine.blocks.values():
                 if block.steady and block.due is not None:
                     block.due += by
@@ -480,7 +480,7 @@ class Run(Core):
                     if record[0] == DONE and type(value) in PLAIN:
                         return value
                     return await self._read(record, raises)
-                op = self.machine.parked[id]
+                op = self.machine.resting[id]
                 self.machine.finish(op, known)
                 return await self.come(op, await self.rest(op), raises)
         assert self.machine is not None
@@ -627,7 +627,7 @@ class Run(Core):
         await refuse(self)
 
     async def _stand(self, op: Operation) -> NoReturn:
-        """Park at the operation where a dry run ends, until it is called off."""
+        """Rest at the operation where a dry run ends, until it is called off."""
         self.operation = op
         self.host.rests(None)
         await self.come(op, await self.rest(op))
@@ -881,7 +881,7 @@ class Run(Core):
     def effects(self) -> Sequence[str]:
         """Return the kinds of the effects that are under way."""
         if self.machine is not None:
-            return [op.kind for op in self.machine.parked.values() if op.nature is Nature.EFFECT]
+            return [op.kind for op in self.machine.resting.values() if op.nature is Nature.EFFECT]
         return [] if self._doing is None else [self._doing[1]]
 
     def is_recorded(self, id: Id) -> bool:

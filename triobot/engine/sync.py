@@ -146,6 +146,6 @@ class Channel(Generic[T]):
 
 
 async def _pause(run: Core, machine: Machine, op: Operation) -> Any:
-    """Park until another branch passes something."""
-    machine.park(op)
+    """Rest until another branch passes something."""
+    machine.rest(op)
     return await run.come(op, await run.rest(op))

@@ -164,7 +164,7 @@ class Till:
         own = self._conversation.check_task()
         self._asked = attrs.evolve(self._asked, owner=f"{self._conversation.id}/{own}")
         await self._open()
-        self._wait.parking = self._listen_again
+        self._wait.when_resting = self._listen_again
 
     async def _open(self) -> None:
         """Have a number; the payment is written down under it in the transaction that records that."""
@@ -234,7 +234,7 @@ class Till:
             return
         finally:
             self._looking_up = False
-        if self._wait.parking is not None:
+        if self._wait.when_resting is not None:
             if self._ticket is None:
                 self._hold(ticket)
             self._tell()
@@ -259,7 +259,7 @@ class Till:
             self._wait.give(Taken(Delivery(0, event, at), ending))
 
     def _forget_news(self) -> None:
-        self._wait.parking = None
+        self._wait.when_resting = None
         if self._ticket is not None:
             self._ticket.listen(None)
         if self._wait.ready.pop(0, None) is not None and not self._conversation.dead:

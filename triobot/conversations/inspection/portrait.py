@@ -25,7 +25,7 @@ from ..running.lines import frames_of, positions
 Portrait: TypeAlias = Mapping[str, object]
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
 
-_PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "parked", Where.WORKS: "works"}
+_PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "rests", Where.WORKS: "works"}
 
 
 def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:
@@ -98,7 +98,7 @@ def _task(branch: OpenBranch, task: trio.lowlevel.Task | None) -> Portrait:
     """Describe a task of a conversation.
 
     ``path``: empty for the coroutine itself; a child's begins with the number of its nursery. ``place``:
-    holds (it has the turn), queued, parked (in an operation, or waiting for its children), works.
+    holds (it has the turn), queued, rests (in an operation, or waiting for its children), works.
     ``operation``, ``kind``, ``due``: the chat operation in which it is, and when that ends by itself.
     ``positions``: where in the author's code it is, outermost first.
     """

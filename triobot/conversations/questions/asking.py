@@ -106,9 +106,9 @@ def look_again(there: Conversation, wait: Wait) -> None:
             there.life.give_back(there, answer.delivery)
 
 
-def _tell_parked(wait: Wait) -> None:
-    if wait.rests and wait.parking is not None:
-        wait.parking()
+def _tell_resting(wait: Wait) -> None:
+    if wait.rests and wait.when_resting is not None:
+        wait.when_resting()
 
 
 @contextmanager
@@ -142,10 +142,10 @@ async def answered(there: Conversation, wait: Wait) -> object:
         if not (run.over or run.dying):
             # On replay, too: others may have gone on while this branch stays beyond the end of the journal.
             wait.rests, wait.around = True, there.around
-            if wait.parking is not None:
-                there.when_live(partial(_tell_parked, wait)) if there.replaying else wait.parking()
+            if wait.when_resting is not None:
+                there.when_live(partial(_tell_resting, wait)) if there.replaying else wait.when_resting()
             if not wait.ready:
-                there.life.offer_queued(there, wait, parking=True)
+                there.life.offer_queued(there, wait, resting=True)
         try:
             taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
         finally:

@@ -13,7 +13,7 @@ code asks for goes where it says: a route that it starts to its place, as soon a
 A leave in a private chat ends whatever runs there before it walks the table, a member's leave that member's
 conversation.
 
-A wait is what a parked conversation would take, and what becomes of the rest. It is open from before its
+A wait is what a conversation at rest would take, and what becomes of the rest. It is open from before its
 question is sent. What it is given lies in the run's mailbox until the task parks; only then does a record
 take it. Until then it can be given back. A watch is what would end an open block.
 
@@ -138,8 +138,8 @@ class Wait:
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         rests: its task waits for nothing else.
         around: the scopes around it then.
-        parking: told each time that it is parked.
-        bring: gives an event to the run, which takes it once the wait is parked.
+        when_resting: called each time that it comes to rest.
+        bring: gives an event to the run, which takes it once the wait rests.
         ready: what it was given and has not taken, by row; a wait takes one event, then is closed until it is
             opened again. A payment's news has row 0.
     """
@@ -154,7 +154,7 @@ class Wait:
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     rests: bool = attrs.field(default=False, init=False)
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
-    parking: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
+    when_resting: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
     bring: Callable[[Delivery], None] = attrs.field(default=lambda _: None, kw_only=True, repr=False)
     ready: dict[int, Answer] = attrs.field(factory=_no_answers, init=False)
 
@@ -169,7 +169,7 @@ class Wait:
         return not self.ready
 
     @property
-    def parked(self) -> bool:
+    def resting(self) -> bool:
         """Whether its task waits for nothing else, and nothing has come, nor cut it short."""
         return self.rests and not self.ready and not is_cut(self.around)
 
@@ -644,7 +644,7 @@ def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
 
 
 def unfit(event: Event, setting: Setting, wait: Wait) -> Decision:
-    """What a parked wait does with an event that it doesn't take: only a person's message is worth a word."""
+    """Decide what becomes of an event that a wait doesn't take: only a message is worth a word."""
     if wait.otherwise is Otherwise.KEEP or is_signal(event):
         return Queue()
     if isinstance(event, Press | Submission):
@@ -704,5 +704,5 @@ def _over(event: Event, waits: Iterable[Wait]) -> Drop | Expire:
 
 def _unasked(event: Event, setting: Setting, waits: Iterable[Wait]) -> Decision:
     """What becomes of an event that the live conversation did not ask for."""
-    parked = next((wait for wait in waits if wait.parked), None)
-    return Queue() if parked is None else unfit(event, setting, parked)
+    resting = next((wait for wait in waits if wait.resting), None)
+    return Queue() if resting is None else unfit(event, setting, resting)
