@@ -140,6 +140,34 @@ def test_journals_are_listed_shown_and_exported(command: Command) -> None:
         assert "triobot: " in ended.err
 
 
+async def keep_what_was_said() -> None:
+    """A conversation whose last record is an answer, and one that crashed with what was said in its error."""
+    answer = """["D",9,4,"receive","",{"tuple":["Valiasr 1",41,6,null]},41]"""
+    ended = """["Z",9,["builtins.ValueError",["Valiasr 1"]]]"""
+    async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
+        lease = store.lease(ChatId(7))
+        assert lease is not None
+        for n, record in ((1, answer), (2, ended)):
+            id = ConversationId(n)
+            await store.commit(
+                BeginConversation(lease, id, ChatId(7), "pizza", "v1", Clock().now()),
+                AppendRecords(lease, id, 0, (record,)),
+            )
+        await store.commit(EndConversation(lease, ConversationId(2), Clock().now(), "E-5"))
+
+
+def test_the_list_of_journals_holds_nothing_that_was_said(command: Command) -> None:
+    trio.run(keep_what_was_said)
+
+    for of_chat in ((), ("--chat", "7")):
+        listed = command("journal", "list", "--json", *of_chat).out
+        assert "Valiasr" not in listed + command("journal", "list", *of_chat).out
+        waits, crashed = (json.loads(line) for line in listed.splitlines())
+        assert waits["last_record"] == {"what": "Done", "at": 9, "kind": "receive", "id": 4}
+        assert crashed["last_record"] == {"what": "Ended", "at": 9}
+    assert "Valiasr" in command("journal", "export", "2").out
+
+
 def test_what_has_just_begun_is_a_conversation_for_operators(command: Command, tmp_path: Path) -> None:
     """While its first send is under way, and when the bot is gone."""
     named = {name: f"from test_cli_operator import {name}" for name in ("starter", "stranger")}

@@ -14,7 +14,7 @@ from triobot.conversations.codec import CODEC
 from triobot.engine import Record, encode_record
 from triobot.engine import records as engine_records
 from triobot.operator import views
-from triobot.operator.views import redacted, redacted_text, summary
+from triobot.operator.views import outlined, redacted, redacted_text
 from triobot.values import encode_value, node_of_value
 
 DONE = (
@@ -61,7 +61,7 @@ def test_an_author_s_class_is_no_record_whatever_it_holds() -> None:
         assert "drain 1" in text
         for word in ("Ali", "ill", "divorce", "41"):
             assert word not in text, word
-        assert summary(json.dumps([1, inside])) == "?"
+        assert outlined(json.dumps([1, inside])) == {"what": "?"}
 
 
 def test_every_record_of_a_journal_is_known() -> None:
@@ -69,16 +69,11 @@ def test_every_record_of_a_journal_is_known() -> None:
     assert {getattr(engine_records, name) for name in names} == set(views._PLACES)
 
 
-def test_a_summary_names_what_happened() -> None:
-    assert summary(DONE) == "Done receive 0/1.3"
-    assert summary(START) == "Start pizza"
-    assert (
-        summary("rubbish")
-        == summary("[1,2]")
-        == summary('["X",2]')
-        == summary('{"class":["shop.Order",{"id":"x"}]}')
-        == "?"
-    )
+def test_an_outline_names_what_happened() -> None:
+    assert outlined(DONE) == {"what": "Done", "at": 1800, "kind": "receive", "id": "0/1.3"}
+    assert outlined(START) == {"what": "Start", "at": 7, "fn": "pizza"}
+    for text in ("rubbish", "[1,2]", '["X",2]', '{"class":["shop.Order",{"id":"x"}]}'):
+        assert outlined(text) == {"what": "?"}
 
 
 def test_a_row_loses_whose_it_is() -> None:
@@ -179,11 +174,9 @@ def test_each_record_is_tried() -> None:
 def test_nothing_that_a_person_typed_survives(record: Record, cut: int) -> None:
     """In no place of no record, whatever the text looks like, and not when the line is damaged either."""
     line = encode_record(record)
-    told: dict[str, object] = {
-        name: line[: len(line) - cut] for name in ("record", "last_record", "intent", "result")
-    }
+    told: dict[str, object] = {name: line[: len(line) - cut] for name in ("record", "intent", "result")}
 
-    said = json.dumps(redacted(told))
+    said = json.dumps([redacted(told), outlined(line[: len(line) - cut])])
 
     assert not re.findall("[QWXZ]{6}|OLIVES|[0-9]{10}", said)
     if not cut:

@@ -13,7 +13,7 @@ import trio
 from ..errors import ConfigError, LocalProtocolError
 from ..journals import ConversationId
 from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
-from ..operator.views import redacted, summary, worded
+from ..operator.views import redacted, worded
 from ..rooms import told as named
 from ..wire.ids import ChatId
 from .arguments import add_actions, add_json, place, positive
@@ -162,12 +162,13 @@ def _settle(arguments: argparse.Namespace) -> None:
 
 
 def _standing(told: Told) -> str:
-    last = told["last_record"]
+    record = cast("Told | None", told["last_record"])
+    last = "-" if record is None else " ".join(str(part) for name, part in record.items() if name != "at")
     state, place = _state(told), named(ChatId(cast("int", told["chat_id"])))
     return (
         f"{told['conversation']}  {place}  {told['kind']} {told['route']}"
         f"  {state}"
-        f"  records {told['position']}  last {summary(last) if isinstance(last, str) else '-'}"
+        f"  records {told['position']}  last {last}"
         f"  begun {instant(told['started_at'])}"
     )
 

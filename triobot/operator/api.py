@@ -29,6 +29,7 @@ from .requests import (
     Status,
     Told,
 )
+from .views import outlined
 
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
@@ -225,7 +226,7 @@ class OperatorApi:
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)
         if journal is not None:  # it may have ended meanwhile
-            last = journal.records[-1] if journal.records else None
+            last = outlined(journal.records[-1]) if journal.records else None
             await tell({**row_fields(journal.row), "last_record": last, "effects": len(journal.effects)})
 
 

@@ -51,16 +51,18 @@ _NAME: Final = re.compile(_NAMES)
 _ID: Final = re.compile(rf"({_NAMES}[.])?[0-9]+([./][0-9]+)*")
 # The fields of a row that tell whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
+# What tells one record from another, in this order.
+_OUTLINE: Final = ("kind", "id", "fn", "patch", "why")
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
 
 
 def redacted(fields: Told) -> Told:
-    """Return a line of `ShowJournal`'s or `ListJournals`' answer without content."""
+    """Return a line of `ShowJournal`'s answer without content."""
     return {name: _redacted_field(name, value) for name, value in fields.items()}
 
 
 def _redacted_field(name: str, value: object) -> object:
-    if name in {"record", "last_record", "intent", "result"}:
+    if name in {"record", "intent", "result"}:
         return None if value is None else redacted_text(str(value))
     if name in _ROW_LOSES:
         return _blank(cast("Node", value))
@@ -78,14 +80,15 @@ def redacted_text(text: str) -> str:
     return json.dumps([tag, *kept], separators=(",", ":"))
 
 
-def summary(text: str) -> str:
-    """Describe a record in a few words without content: ``Done receive 3``."""
-    found = read_record(text)
+def outlined(text: str) -> Told:
+    """Return a record's word (``what``), its time (``at``), and which operation it is about; no content."""
+    # Redacted first: so its names and numbers are none that a person typed.
+    found = read_record(redacted_text(text))
     if found is None:
-        return "?"
-    name, fields = found
-    words = [fields[key] for key in ("kind", "id", "fn", "patch", "why") if key in fields]
-    return " ".join([name, *(str(word) for word in words if isinstance(word, str | int))])
+        return {"what": "?"}
+    what, fields = found
+    about = {name: fields[name] for name in _OUTLINE if isinstance(fields.get(name), str | int)}
+    return {"what": what, "at": _moment_of(fields["time"]), **about}
 
 
 def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
@@ -101,6 +104,10 @@ def read_record(text: str) -> tuple[str, dict[str, Node]] | None:
 def _is_time(part: Node) -> bool:
     """Return whether this is a record's time: a number, or three where the clock was set."""
     return isinstance(part, int) or (isinstance(part, list) and [type(one) for one in part] == [int] * 3)
+
+
+def _moment_of(time: Node) -> Node:
+    return time[0] if isinstance(time, list) else time
 
 
 def parsed(text: str) -> Node:
@@ -217,8 +224,7 @@ def record_in_words(text: str) -> dict[str, object]:
     if found is None:
         return {"what": "?"}
     what, fields = found
-    time = fields["time"]
-    shown: dict[str, object] = {"what": what, "at": time[0] if isinstance(time, list) else time}
+    shown: dict[str, object] = {"what": what, "at": _moment_of(fields["time"])}
     for name in ("id", "kind", "event", "why"):
         if isinstance(part := fields.get(name), str | int):
             shown[name] = part if name == "kind" else str(part) if name == "id" else part
