@@ -46,7 +46,7 @@ from .conversations.doors.refs import RoomRef, person_ref, room_ref
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.closed import closed_resources
 from .conversations.inspection.rerun import dry_services
-from .conversations.routes.declarations import check_async
+from .conversations.routes.declarations import check_arguments, check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
 from .conversations.running.failures import tell_nobody
@@ -228,6 +228,7 @@ class Bot(Router):
         """
         if not callable(hook):
             raise ConfigError(f"@on_alarm decorates an async function of an alarm, not {hook!r}")
+        check_arguments(hook, (), "@on_alarm decorates a function of one argument, an Alarm")
         check_async(hook, "@on_alarm decorates")
         self._hook = hook
         return hook
@@ -252,6 +253,7 @@ class Bot(Router):
         """
         if not callable(hook):
             raise ConfigError(f"@on_error decorates an async function of a Failure, not {hook!r}")
+        check_arguments(hook, (), "@on_error decorates a function of one argument, a Failure")
         check_async(hook, "@on_error decorates")
         if self._on_error is not None:
             raise ConfigError("a bot has one @on_error, and this one has it already")
@@ -389,7 +391,12 @@ class Bot(Router):
                 # Not in virtual time, which stands still for good reasons.
                 watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
                 open_resources(self._resources, provided) as resources,
-                open_failures(self._on_error, self._place, told) as failures,
+                open_failures(
+                    self._on_error,
+                    self._place,
+                    told,
+                    tracebacks=develops or intake.settings.log_tracebacks,
+                ) as failures,
                 open_work(
                     intake,
                     table,

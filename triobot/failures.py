@@ -57,12 +57,21 @@ class Failures:
         hook: the author's.
         place: opens a chat to write to.
         at_once: told before that, without waiting; must not raise.
+        tracebacks: log the traceback of the hook's own error, its text included.
     """
 
-    def __init__(self, hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure) -> None:
+    def __init__(
+        self,
+        hook: OnError | None,
+        place: Callable[[ChatId], RoomRef],
+        at_once: OnFailure,
+        *,
+        tracebacks: bool = False,
+    ) -> None:
         self._hook = hook
         self._at_once = at_once
         self._place = place
+        self._tracebacks = tracebacks
         self._send, self._receive = trio.open_memory_channel[tuple[Exception, str, ChatId, str]](_WAITING)
         self._began = trio.Event()
 
@@ -96,9 +105,10 @@ class Failures:
             with trio.move_on_after(HOOK_SECONDS) as limit:
                 await self._hook(failure)
         except Exception as error:
-            # Not its text: that may hold what is in the failure.
+            # Not its text, unless asked for: that may hold what is in the failure.
             line = failing_line(error.__traceback__)
-            log.error("on_error failed: %s at %s", type(error).__name__, line)  # noqa: TRY400
+            shown = error if self._tracebacks else None
+            log.error("on_error failed: %s at %s", type(error).__name__, line, exc_info=shown)  # noqa: TRY400
         else:
             if limit.cancelled_caught:
                 log.error("on_error was cut after %.0f s, on a failure of %s", HOOK_SECONDS, failure.route)
@@ -106,10 +116,14 @@ class Failures:
 
 @asynccontextmanager
 async def open_failures(
-    hook: OnError | None, place: Callable[[ChatId], RoomRef], at_once: OnFailure
+    hook: OnError | None,
+    place: Callable[[ChatId], RoomRef],
+    at_once: OnFailure,
+    *,
+    tracebacks: bool = False,
 ) -> AsyncGenerator[Failures]:
     """Tell the hook of failures while the block runs, and for five seconds more of what is left then."""
-    failures = Failures(hook, place, at_once)
+    failures = Failures(hook, place, at_once, tracebacks=tracebacks)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(failures.keep_telling)
         yield failures

@@ -15,6 +15,7 @@ from triobot import Bot, Chat, Event, Failure, Message, Settings
 from triobot.errors import ConfigError, StepError
 from triobot.failures import HOOK_SECONDS
 from triobot.filters import command, when
+from triobot.testing import drive
 
 PIN = "my PIN is 4321"
 
@@ -192,8 +193,41 @@ async def test_a_traceback_is_in_the_log_where_that_is_wanted(caplog: pytest.Log
     assert f"KeyError: {PIN!r}" in caplog.text
 
 
+async def test_a_developer_sees_the_error_of_the_hook_itself(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bot = Bot()
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        raise KeyError("gone")
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        raise RuntimeError("the tracker is not there")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await world.waits(seconds=1)
+        world.takes_alarm("conversation_crashed")
+    (record,) = [record for record in caplog.records if "on_error failed" in record.message]
+    assert record.exc_info is not None
+    assert "RuntimeError: the tracker is not there" in caplog.text
+
+
 def test_what_is_no_hook_is_refused() -> None:
     bot = Bot()
+
+    async def no_arguments() -> None: ...
+
+    async def two_arguments(chat: object, error: object) -> None: ...
+
+    for hook in (no_arguments, two_arguments):
+        with pytest.raises(ConfigError, match="@on_error decorates a function of one argument, a Failure"):
+            bot.on_error(hook)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="@on_alarm decorates a function of one argument, an Alarm"):
+            bot.on_alarm(hook)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="@on_error decorates"):
         bot.on_error(lambda failure: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match="not 7"):
