@@ -10,6 +10,7 @@ import attrs
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
     "conversation_parked",
+    "filter_failed",
     "job_failed",
     "jobs_missed",
     "signal_unreadable",
@@ -105,6 +106,12 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
         "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
         ends="When no conversation of its route is parked any more.",
+    ),
+    "filter_failed": About(
+        "A filter of the bot's own code raised an error on an event.",
+        "The filter took nothing: another route may have got the event, or none.",
+        "Read the line in the log that names the place, and mend it.",
+        once=True,
     ),
     "job_failed": About(
         "A run of a job ended with an error of its own code.",

@@ -11,10 +11,10 @@ from trio.testing import MockClock
 
 from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
-from triobot import Bot, Chat, Event, Failure, Message, Settings
+from triobot import Bot, Chat, Event, Failure, Key, Message, Settings
 from triobot.errors import ConfigError, StepError
 from triobot.failures import HOOK_SECONDS
-from triobot.filters import command, when
+from triobot.filters import Filter, command, kept, text, when
 from triobot.testing import drive
 
 PIN = "my PIN is 4321"
@@ -191,6 +191,33 @@ async def test_a_traceback_is_in_the_log_where_that_is_wanted(caplog: pytest.Log
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], StepError)
     assert f"KeyError: {PIN!r}" in caplog.text
+
+
+def raises(event: Event) -> bool:
+    raise ValueError("no such size")
+
+
+LEVEL = Key("level", int, default=1)
+
+
+@pytest.mark.parametrize(
+    "broken", [when(raises), text().where(raises), kept(LEVEL, lambda level: level / 0 > 1)]
+)
+async def test_a_filter_that_fails_fails_the_test(broken: Filter[object], autojump_clock: MockClock) -> None:
+    """It is an alarm that the test doesn't take; raised from the error itself."""
+    bot = Bot()
+
+    @bot.conversation(broken)
+    async def order(chat: Chat) -> None:
+        await chat.send("not here")
+
+    with pytest.raises(AssertionError, match=r"filter_failed: .*Error at .*\.py:\d+; it took") as caught:
+        async with drive(bot) as world:
+            ali = world.user("Ali")
+            await ali.joins()
+            await ali.says("hi")
+            await world.waits(seconds=1)
+    assert isinstance(caught.value.__cause__, ValueError | ZeroDivisionError)
 
 
 async def test_a_developer_sees_the_error_of_the_hook_itself(

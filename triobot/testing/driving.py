@@ -206,9 +206,9 @@ async def drive(
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
     The bot runs as in production, but for the network, the time of day and a store in memory. No setting of
-    the environment is read. An alarm that the test doesn't take, such as that of a conversation that failed,
-    fails the test at the end of the block. What fails the test is raised from the first error of the bot's
-    own code, if there was one: pytest shows its lines, and ``--pdb`` opens there.
+    the environment is read. An alarm that the test doesn't take, such as that of a conversation or a filter
+    that failed, fails the test at the end of the block. What fails the test is raised from the first error of
+    the bot's own code, if there was one: pytest shows its lines, and ``--pdb`` opens there.
 
     Args:
         provided: values in place of resources; see `provide`.

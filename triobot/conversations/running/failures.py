@@ -170,10 +170,19 @@ def _words(error: Exception) -> str:
 
 
 def report_filter(
-    chat_id: ChatId, name: str, error: Exception, on_failure: OnFailure, *, tracebacks: bool
+    chat_id: ChatId,
+    name: str,
+    error: Exception,
+    raise_alarm: RaiseAlarm,
+    on_failure: OnFailure,
+    *,
+    tracebacks: bool,
 ) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
-    failed = f"{type(error).__name__} at {failing_line(error.__traceback__)}"
+    line = failing_line(error.__traceback__)
+    failed = f"{type(error).__name__} at {line}"
     shown = error if tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
+    # By the line alone: a filter that a conversation makes may have another name each time.
+    raise_alarm(Alarm("filter_failed", line, f"a filter failed with {failed}; it took nothing"))
     on_failure(error, name, chat_id, "")
