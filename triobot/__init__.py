@@ -18,13 +18,16 @@ else:
     def _load() -> dict[str, object]:
         import triobot.surface  # `from .` would ask for the attribute first, and so come here
 
-        names = globals()
-        names.update({name: value for name, value in vars(triobot.surface).items() if name[0] != "_"})
-        return names
+        surface = {name: value for name, value in vars(triobot.surface).items() if name[0] != "_"}
+        del surface["annotations"]
+        globals().update(surface)
+        return surface
 
     def __getattr__(name: str) -> object:
         from importlib import import_module, util
 
+        if name == "__all__":
+            return sorted(_load())
         if not name.startswith("__"):
             if util.find_spec(f"{__name__}.{name}") is not None:
                 return import_module(f"{__name__}.{name}")

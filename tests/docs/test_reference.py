@@ -16,6 +16,7 @@ import triobot.errors
 import triobot.filters
 import triobot.testing
 import triobot.widgets
+from tests.docs.signatures import names_in
 from triobot import (
     Bot,
     Broadcast,
@@ -34,6 +35,7 @@ from triobot import (
 )
 from triobot.testing import DrivenWorld, Person
 
+FACE: Final = Path(inspect.getfile(triobot)).parent / "surface.py"
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 CLASSES: Final = (
     Bot,
@@ -169,3 +171,13 @@ def test_classes_without_a_row_of_their_own_have_a_section() -> None:
     of_authors = {cls.__name__ for cls in CLASSES} - {"DrivenWorld", "Person"}
 
     assert set(re.findall(r"`(\w+)`", text)) == of_authors
+
+
+def test_a_star_brings_the_authors_surface_and_nothing_else() -> None:
+    """The names are loaded on first use, and completion asks for them first."""
+    brought: dict[str, object] = {}
+    exec("from triobot import *", brought)
+
+    names = sorted(names_in(FACE))
+    assert sorted(set(brought) - {"__builtins__"}) == names
+    assert dir(triobot) == names
