@@ -286,6 +286,46 @@ def test_a_chat_is_not_forgotten_by_accident(command: Command, monkeypatch: pyte
     assert len(command("journal", "list").out.splitlines()) == 1
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_where_nothing_is_kept_it_is_said_and_a_room_is_an_error(command: Command, runs: bool) -> None:
+    async def main() -> None:
+        bot = make_bot(Chats(), store=STORE)
+
+        @bot.room(signal(Begin), name="shop.queue")
+        async def queue(room: Room[Begin]) -> None:
+            await room.sleep(1000)
+
+        def forget() -> None:
+            for what, words in ((("70",), "chat 70"), (("--person", "71"), "person 71")):
+                told = command("forget", *what, "--yes")
+                assert (told.code, told.err) == (0, "")
+                assert told.out == f"nothing was kept of {words}; backups keep what they hold\n"
+                assert json.loads(command("forget", *what, "--yes", "--json").out)["found"] is False
+            for name, key in (("shop.quue", "7"), ("shop.queue", "8")):
+                told = command("forget", "--room", name, key, "--yes")
+                assert (told.code, told.out) == (1, "")
+                assert f"nothing is kept of room {name} {key}, " in told.err
+                assert "oldest name" in told.err
+                as_json = command("forget", "--room", name, key, "--yes", "--json")
+                assert as_json.code == 1
+                assert json.loads(as_json.out)["found"] is False
+            # All that there is of this one is what runs in it, and that ends before the rest is counted.
+            told = command("forget", "--room", "shop.queue", "7", "--yes", "--json")
+            assert (told.code, told.err) == (0, "")
+            assert json.loads(told.out)["found"] is True
+
+        async with bot.running():
+            await bot.to(queue, 7).signal(Begin(1))
+            while bot.statistics().store.conversations < 1:
+                await trio.lowlevel.checkpoint()
+            if runs:
+                await trio.to_thread.run_sync(forget)
+        if not runs:
+            await trio.to_thread.run_sync(forget)
+
+    trio.run(main)
+
+
 @attrs.frozen
 class Begin:
     n: int

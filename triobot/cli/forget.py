@@ -26,6 +26,7 @@ somebody could still press is taken away by a running bot, and watched for 75 mi
 With --person what the bot keeps of a person over all chats goes, and what is said in chats stays;
 forgetting a chat leaves what is kept of its people. With --room goes what a room keeps and what runs in it.
 NAME is the oldest name of its function: its module and name, such as shop.lobby, if it was given no other.
+If nothing is kept of such a room, that is an error; of a chat or a person, it is only said.
 
 examples:
   triobot forget 1234
@@ -60,6 +61,16 @@ def run(arguments: argparse.Namespace) -> None:
     (told,) = consult(settings, Forget(place))
     if arguments.json:
         print(json.dumps({"chat_id": place, **told}))
+    if not told["found"] and arguments.room is not None:
+        # Any name has a room, so nothing else tells of a mistyped one.
+        raise ConfigError(
+            f"nothing is kept of {what}, so nothing was deleted; check KEY, and NAME: it is the oldest name"
+            " of the room's function, its module and name, such as shop.lobby, if it was given no other"
+        )
+    if arguments.json:
+        return
+    if not told["found"]:
+        print(f"nothing was kept of {what}; backups keep what they hold")
         return
     print(
         f"forgotten of {what}: {told['conversations']} conversations with {told['records']} records,"

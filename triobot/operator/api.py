@@ -163,16 +163,25 @@ class OperatorApi:
         return told
 
     async def _forget(self, chat_id: ChatId) -> Told:
-        """Delete everything of a chat or another place, unless money is open in it."""
+        """Delete everything of a chat or another place, unless money is open in it.
+
+        ``found`` tells whether there was anything, be it a conversation that ended for this.
+        """
         payments = self._payments if is_chat(chat_id) else None
         if payments is not None:
             # Before anything is ended: a bot that has the money must give the goods.
             await payments({"ask": "payments.forget", "chat": chat_id, "captured": True})
+        stood = [
+            *await self._store.pending(chat_id, after=0, limit=1),
+            *await self._store.conversations(chat_id),
+        ]
         if self._end is not None:
             await self._end(chat_id)
+        erased: Told = {}
         if payments is not None:
-            await payments({"ask": "payments.forget", "chat": chat_id})
-        return attrs.asdict(await self._store.forget(chat_id))
+            erased = await payments({"ask": "payments.forget", "chat": chat_id})
+        gone = attrs.asdict(await self._store.forget(chat_id))
+        return {**gone, "found": bool(stood) or any([*gone.values(), *erased.values()])}
 
     async def _settle_parked(self, request: SettleParked, tell: Tell) -> None:
         """Count parked conversations by route and reason; end them or try them again, unless `dry`."""
