@@ -33,6 +33,27 @@ def test_what_summer_time_leaves_out_is_at_the_end_of_the_gap() -> None:
     ]
 
 
+def test_several_times_in_a_gap_are_due_once() -> None:
+    cron = Cron("0,30 2 * * *", BERLIN)
+    assert dues(cron, datetime(2026, 3, 28, 12, tzinfo=BERLIN), 2) == [
+        "03-29 03:00 +0200",
+        "03-30 02:00 +0200",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "following"),
+    [
+        ("*/30 2 * * *", "03-30 02:00 +0200"),
+        ("30 * * * *", "03-29 03:30 +0200"),
+        ("30 */2 * * *", "03-29 04:30 +0200"),
+    ],
+)
+def test_a_field_with_an_asterisk_has_nothing_for_a_gap(expression: str, following: str) -> None:
+    cron = Cron(expression, BERLIN)
+    assert dues(cron, datetime(2026, 3, 29, 1, 45, tzinfo=BERLIN), 1) == [following]
+
+
 def test_what_comes_twice_is_due_once() -> None:
     cron = Cron("30 2 * * *", BERLIN)
     assert dues(cron, datetime(2026, 10, 24, 12, tzinfo=BERLIN), 2) == [
