@@ -103,6 +103,14 @@ class Advice(trio.abc.Instrument):
             "chat.event.key",
         )
 
+    def declined(self, line: str, hook: str, route: str) -> None:
+        """Warn of a hook that neither ran what is within it nor did anything else."""
+        self._tell(
+            "declined",
+            line,
+            f"hook {hook} ended without call(): {route} did not run; did it forget await call()?",
+        )
+
     def untaken(
         self, event: Event, filters: Sequence[tuple[str, Collection[str]]], username: str | None
     ) -> None:

@@ -459,7 +459,8 @@ class Conversation:
                 self.value = paid_of(self.value)
         if self.route.hooks:
             ended = None if self.giving is None else self.giving.handled
-            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended).call()
+            declined = None if self.services.advice is None else self.services.advice.declined
+            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended, declined).call()
         return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:

@@ -44,6 +44,7 @@ class Hooked:
         room: what all of them get; `args` are the function's own.
         check: refuses a task that may do nothing of the conversation's.
         ended: told how the function ended, whatever the hooks make of that.
+        declined: told of a hook's line, its name and the route's, when it declined without an operation.
     """
 
     run: Run
@@ -52,6 +53,7 @@ class Hooked:
     args: Sequence[object]
     check: Callable[[], object]
     ended: Callable[[BaseException | None], None] | None
+    declined: Callable[[str, str, str], None] | None = None
 
     async def call(self, depth: int = 0) -> None:
         """Run the hook at this depth around those that are deeper, and around the function."""
@@ -81,6 +83,9 @@ class Hooked:
             if asked and not called:
                 asked[0].close()  # it was not awaited, as we say
                 raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
+            # Leaving the part counts anew in any case.
+            if not asked and self.declined is not None and self.run.recount(0) == 0:
+                self.declined(hook.line, hook.name, self.route.name)
 
     async def _handle(self) -> None:
         error: BaseException | None = None
