@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from itertools import groupby
+from typing import Any
 
 import pytest
 import trio
@@ -12,6 +14,7 @@ from crash_scenes import Killer, write_one_by_one
 
 from tests.samples import sample
 from triobot import Bot, Chat, ChatId, Key
+from triobot.errors import ConfigError, UnrecordableError
 from triobot.filters import command
 from triobot.seams import Write
 from triobot.testing import drive
@@ -215,3 +218,48 @@ async def test_nothing_from_elsewhere_comes_between_what_a_chat_reads_and_writes
         kept = [await bot.to(chat_id).get(VISITS) for chat_id in ids]
     assert [value % 100 for value in kept] == [20] * 5
     assert sum(kept) == 5 * 20 + 5 * 20 * 100
+
+
+async def plus_one_later(old: int) -> int:
+    return old + 1
+
+
+def plus_one_lost(old: int) -> None:
+    old += 1
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (5, ConfigError, r"update\(\) takes a function of the old value, not a value: int"),
+        (plus_one_later, ConfigError, r".* a plain function, .* plus_one_later \(\S+:\d+\) is none"),
+        (
+            lambda old: plus_one_later(old),
+            UnrecordableError,
+            r"what \S*<lambda> \(\S+:\d+\) returned to update\(\) is a coroutine, .* a plain one",
+        ),
+        (
+            plus_one_lost,
+            UnrecordableError,
+            r"what plus_one_lost \(\S+:\d+\) returned to update\(\) is a NoneType, .* forget `return`\?",
+        ),
+    ],
+)
+async def test_what_update_cannot_use_is_the_fault_of_its_function(
+    change: Any, error: type[Exception], words: str, autojump_clock: object
+) -> None:
+    bot, caught = Bot(), list[str]()
+
+    @bot.conversation
+    async def count(chat: Chat) -> None:
+        try:
+            await chat.shared.update(TOTAL, change)
+        except error as wrong:
+            caught.append(str(wrong))
+            await chat.send("wrong")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.sees("wrong")
+    assert re.fullmatch(words, caught[0])

@@ -7,8 +7,10 @@ There are two doors to a place: `Room.to` is a conversation's, where each call i
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from types import CodeType
 from typing import Any, Final, Protocol, TypeVar, final
 
 import attrs
@@ -151,6 +153,32 @@ def recordable(value: object) -> object:
     return value
 
 
+def _told_of(change: Callable[..., object]) -> str:
+    """Return how an error names a function that was given to `update`."""
+    code = getattr(inspect.unwrap(change), "__code__", None)
+    line = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
+    return f"{getattr(change, '__qualname__', type(change).__qualname__)}{line}"
+
+
+def _check_change(change: object) -> None:
+    if not callable(change):
+        raise ConfigError(f"update() takes a function of the old value, not a value: {type(change).__name__}")
+    if inspect.iscoroutinefunction(change):
+        raise ConfigError(f"update() takes a plain function, without async: {_told_of(change)} is none")
+
+
+def _of_change(change: Callable[..., object], value: object, error: UnrecordableError) -> UnrecordableError:
+    """Return the error of what `update` can't store, with the function whose fault that is."""
+    rule = error.rule
+    if inspect.iscoroutine(value):
+        value.close()  # it is not awaited, as we say
+        rule += "; the function must be a plain one"
+    elif value is None:
+        rule += "; did the function forget `return`?"
+    path = error.path.removeprefix("value")
+    return UnrecordableError(error.kind, f"what {_told_of(change)} returned to update(){path}", rule)
+
+
 class Door(Protocol):
     """How a reference gets to its place."""
 
@@ -264,6 +292,7 @@ class RoomRef:
         Raises:
             KeyError: the slot is empty, and the key has no default.
             UnrecordableError: what it returns can't be recorded, or is of another class.
+            ConfigError: `change` is no plain function.
             UnreadableRecordError, LocalProtocolError: as `get`.
             StepError: `change` raised an error that no record can hold; builtin ones come back as themselves.
 
@@ -277,10 +306,15 @@ class RoomRef:
             ...     await chat.send("It is yours." if taken[9] == chat.id else "Somebody was faster.")
         """
         check_key(key)
+        _check_change(change)
         place = self._place
 
         def changed(text: str | None) -> str:
-            return key.dump(change(key.load_of(place, text), *args))
+            value = change(key.load_of(place, text), *args)
+            try:
+                return key.dump(value)
+            except UnrecordableError as error:
+                raise _of_change(change, value, error) from None
 
         return key.load(await self._door.update(place, key.name, changed))
 
