@@ -362,3 +362,18 @@ async def test_a_parked_room_that_an_operator_ends_says_nothing_and_begins_anew(
         statistics = bot.statistics()
         assert (statistics.store.parked, statistics.store.inbox, statistics.store.conversations) == (0, 0, 0)
         assert statistics.counts.get("tidying_failed", 0) == 0
+
+
+def test_what_is_no_filter_is_told_what_would_be_one() -> None:
+    bot = cast("Any", Bot())
+
+    class Go: ...
+
+    async def function(room: object) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"@room takes a filter such as signal\(Order\), not a function"):
+        bot.room(function)
+    with pytest.raises(ConfigError, match=r"@room takes a filter such as signal\(Go\), not a type Go"):
+        bot.room(Go)
+    with pytest.raises(ConfigError, match=r"@interrupt takes a filter such as signal\(Go\)"):
+        bot.interrupt(Go)

@@ -269,7 +269,10 @@ def check_filter(taken: object, who: str) -> None:
         refuse_uncalled(taken, who)
         name = getattr(taken, "__name__", "")
         what = f"{type(taken).__name__} {name}".rstrip()
-        raise ConfigError(f"{who} takes a filter such as command('name'), not a {what}")
+        such = "command('name')"
+        if who == "@room" or isinstance(taken, type):
+            such = f"signal({name if isinstance(taken, type) else 'Order'})"
+        raise ConfigError(f"{who} takes a filter such as {such}, not a {what}")
 
 
 def refuse_uncalled(taken: object, who: str) -> None:
