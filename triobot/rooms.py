@@ -52,8 +52,15 @@ def hears(place: ChatId) -> bool:
     return place > -MOST_CHATS
 
 
-def told(place: ChatId) -> str:
-    """Return what a place is called in errors, logs and tables."""
+def told(place: ChatId, room: tuple[str, str] | None = None) -> str:
+    """Return what a place is called in errors, logs and tables.
+
+    Args:
+        room: its name and key, where they are known.
+    """
+    if room is not None:
+        # In a log a line is a line, whatever is in a key.
+        return " ".join(["room", *(part if part.isprintable() else ascii(part) for part in room if part)])
     if is_chat(place):
         return f"chat {place}"
     if place == SHARED:

@@ -351,7 +351,8 @@ def test_a_person_and_a_room_are_forgotten_whether_or_not_the_bot_runs(command: 
             )
             listed = await trio.to_thread.run_sync(lambda: command("journal", "list"))
             assert len(listed.out.splitlines()) == 2
-            assert "room shop.queue" in listed.out
+            assert "  room shop.queue 7  room shop.queue  " in listed.out
+            assert "  room shop.queue 8  room shop.queue  " in listed.out
             told = await trio.to_thread.run_sync(
                 lambda: command("forget", "--room", "shop.queue", "7", "--yes")
             )

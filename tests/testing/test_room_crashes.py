@@ -98,3 +98,23 @@ async def test_whenever_the_process_is_killed_a_room_hears_all_once_and_in_order
         statistics = bot.statistics()
         assert (statistics.store.inbox, statistics.store.conversations) == (0, 0)
     assert killer.count >= 60
+
+
+async def test_a_room_that_fails_has_its_name_and_key_in_the_log(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    bot = Bot()
+
+    @bot.room(signal(Stop), name="shop.lobby")
+    async def lobby(room: Room[Stop]) -> None:
+        raise LookupError
+
+    async with drive(bot) as world:
+        for key in ("2026-03-01", "two\nlines"):
+            await bot.to(lobby, key).signal(Stop())
+        await world.waits(minutes=1)
+        world.takes_alarm("conversation_crashed")
+
+    said = [record.getMessage() for record in caplog.records if "failed:" in record.getMessage()]
+    places = sorted(line.partition(" of ")[2].partition(" failed")[0] for line in said)
+    assert places == ["room shop.lobby 'two\\nlines'", "room shop.lobby 2026-03-01"]

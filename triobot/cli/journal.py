@@ -164,7 +164,9 @@ def _settle(arguments: argparse.Namespace) -> None:
 def _standing(told: Told) -> str:
     record = cast("Told | None", told["last_record"])
     last = "-" if record is None else " ".join(str(part) for name, part in record.items() if name != "at")
-    state, place = _state(told), named(ChatId(cast("int", told["chat_id"])))
+    room = cast("list[str]", told.get("room") or [])
+    state = _state(told)
+    place = named(ChatId(cast("int", told["chat_id"])), (room[0], room[1]) if room else None)
     return (
         f"{told['conversation']}  {place}  {told['kind']} {told['route']}"
         f"  {state}"

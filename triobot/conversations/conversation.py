@@ -41,7 +41,7 @@ from ..errors import (
 )
 from ..journals import EndConversation, RunKind
 from ..money import Captured, PaymentGoods
-from ..rooms import is_chat
+from ..rooms import is_chat, told
 from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
@@ -248,6 +248,11 @@ class Conversation:
         self._busy = True
         self._over = self.lives = False
 
+    @property
+    def told_place(self) -> str:
+        """Return what its chat or room is called in errors and logs."""
+        return told(self.life.chat_id, room_of(self.event))
+
     # --- life and death
 
     async def live(self, chat: object) -> None:
@@ -429,6 +434,7 @@ class Conversation:
                 str(self.seq),
                 self.services.raise_alarm,
                 self.services.on_failure,
+                place=self.told_place,
                 tracebacks=self.services.tracebacks,
                 gives=None if self.giving is None else self.giving.becomes,
                 job=self.route.job is not None,

@@ -45,7 +45,6 @@ from ..journals import (
     PutStanding,
     TakeInHand,
 )
-from ..rooms import told
 from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
 from .revival.stored import tell
@@ -260,7 +259,7 @@ class JournalWriter(Host):
             "differs between two runs, such as the order of a set",
             line_in(None),
             self._there.route.name,
-            told(self._there.life.chat_id),
+            self._there.told_place,
             kind,
             id,
         )
@@ -274,7 +273,7 @@ class JournalWriter(Host):
             "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
             "and can't be put to rest: it is given up at %s",
             self._there.route.name,
-            told(self._there.life.chat_id),
+            self._there.told_place,
             id,
             calling_line(),
         )

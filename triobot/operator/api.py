@@ -29,7 +29,7 @@ from .requests import (
     Status,
     Told,
 )
-from .views import outlined
+from .views import outlined, room_in
 
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
@@ -235,8 +235,10 @@ class OperatorApi:
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)
         if journal is not None:  # it may have ended meanwhile
-            last = outlined(journal.records[-1]) if journal.records else None
-            await tell({**row_fields(journal.row), "last_record": last, "effects": len(journal.effects)})
+            records = journal.records
+            told: dict[str, object] = {"room": room_in(records[0])} if records else {}
+            told["last_record"] = outlined(records[-1]) if records else None
+            await tell({**row_fields(journal.row), **told, "effects": len(journal.effects)})
 
 
 def _fits(row: ConversationRow, request: SettleParked) -> bool:

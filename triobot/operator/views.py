@@ -51,6 +51,7 @@ _NAME: Final = re.compile(_NAMES)
 _ID: Final = re.compile(rf"({_NAMES}[.])?[0-9]+([./][0-9]+)*")
 # The fields of a row that tell whose it is.
 _ROW_LOSES: Final = frozenset({"chat_id", "sender_id", "key"})
+_SIGNAL: Final = "triobot.conversations.doors.calls.Signal"
 # What tells one record from another, in this order.
 _OUTLINE: Final = ("kind", "id", "fn", "patch", "why")
 _CLASSES: Final = frozenset({"class", "enum", "flag"})
@@ -89,6 +90,15 @@ def outlined(text: str) -> Told:
     what, fields = found
     about = {name: fields[name] for name in _OUTLINE if isinstance(fields.get(name), str | int)}
     return {"what": what, "at": _moment_of(fields["time"]), **about}
+
+
+def room_in(text: str) -> list[Node] | None:
+    """Return the name and the key of the room whose signal this first record of a conversation holds."""
+    match parsed(text):
+        case ["S", _, _, [{"class": [str(of), {"room": {"tuple": [str(name), str(key)]}}]}, *_], *_]:
+            return [name, key] if of == _SIGNAL else None
+        case _:
+            return None
 
 
 def read_record(text: str) -> tuple[str, dict[str, Node]] | None:

@@ -223,7 +223,7 @@ def park(there: Conversation, because: str, *, error: str | None = None) -> None
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
     life, stored = there.life, there.stored
     life.work.count("parked")
-    log.error("conversation %s of %s is parked: %s", there.route.name, told(life.chat_id), because)
+    log.error("conversation %s of %s is parked: %s", there.route.name, there.told_place, because)
     todo = "deploy code that can go on with it, or end it"
     if there.writer is not None and there.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"

@@ -111,6 +111,7 @@ def report(
     raise_alarm: RaiseAlarm,
     on_failure: OnFailure,
     *,
+    place: str,
     tracebacks: bool,
     gives: PaymentGoods | None = None,
     job: bool = False,
@@ -118,10 +119,11 @@ def report(
     """Log the crash of a conversation, and tell an operator and the bot's author.
 
     Args:
+        place: what its chat or room is called.
         gives: what becomes of the payment for which it is the aside.
         job: it is a run of a job.
     """
-    errors, place = list(leaves(failure)), told(chat_id)
+    errors = list(leaves(failure))
     then = "users are told to start again" if is_chat(chat_id) else "the next signal may begin it again"
     if job:
         then = "it is not tried again; the next due time comes as ever"
