@@ -117,6 +117,12 @@ class Market:
         assert isinstance(bills, list)
         return [cast("Mapping[str, object]", bill) for bill in bills]
 
+    async def answered(self, events: int) -> bool:
+        """Whether the platform has read a 200 for so many events."""
+        deliveries = await self.app.get("deliveries")
+        assert isinstance(deliveries, list)
+        return [cast("Mapping[str, object]", one)["status"] for one in deliveries] == [200] * events
+
     async def number(self, person: Person) -> str:
         """Under which the only payment of this person goes."""
         (bill,) = [bill for bill in await self.bills() if bill["chat_id"] == person.chat_id]
