@@ -43,8 +43,8 @@ async def test_who_paid_meanwhile_gets_it_once(tmp_path: Path, stack: Stack) -> 
         await until(lambda: held(market, "payment/verify"))
         await sending.says("hurry")
         await until(lambda: held(market, "sendMessage"))
-        # An event whose answer was not read is posted again: said to be paid twice. Five people have joined and
-        # asked, two of them have paid.
+        # An event whose answer was not read is posted again: said to be paid twice. Five people have
+        # joined and asked, two of them have paid.
         await until(lambda: market.answered(12))
         assert market.process is not None
         await market.process.freeze()
