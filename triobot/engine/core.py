@@ -551,6 +551,11 @@ class Part:
         self._rank = (*run.rank, -1) if name else ()
         self._count = 0
 
+    @property
+    def numbered(self) -> int:
+        """Return how many operations it has numbered, once it is left."""
+        return self._count
+
     def __enter__(self) -> None:
         self._switch()
 
