@@ -41,10 +41,11 @@ from .blocks import (
 from .charges import charging
 from .charges.charging import Late
 from .charges.paid import Currency, Paid
+from .chat_data import ChatData
 from .conversation import Conversation
 from .doors.broadcasts import Broadcast, RecordedAnnouncing
 from .doors.calls import Signal, room_of
-from .doors.refs import ChatData, RecordedDoor, RoomRef, person_ref, room_ref
+from .doors.refs import RecordedDoor, RoomRef, person_ref, room_ref
 from .questions import asking
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
@@ -195,7 +196,7 @@ class Room(Generic[E_co]):
         Raises:
             LocalProtocolError: this is no person's id.
 
-        Example:
+        Examples:
             >>> async def warn(chat: Chat, who: Sender) -> None:
             ...     warnings = await chat.person(who.id).update(WARNINGS, lambda old: old + 1)
             ...     await chat.send(f"That is warning {warnings}.")
@@ -219,7 +220,7 @@ class Room(Generic[E_co]):
         Raises:
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
 
-        Example:
+        Examples:
             >>> async def announce(chat: Chat) -> None:
             ...     news = await chat.ask("What is new?")
             ...     await chat.broadcast(f"news {chat.uuid()}").start(news, SUBSCRIBED)
@@ -249,7 +250,7 @@ class Room(Generic[E_co]):
     def random(self) -> random.Random:
         """Return dice that fall the same way after a restart; each call gives others. Not for secrets.
 
-        Example:
+        Examples:
             >>> async def toss(chat: Chat) -> None:
             ...     await chat.send(chat.random().choice(["Heads", "Tails"]))
         """
@@ -301,7 +302,7 @@ class Room(Generic[E_co]):
         The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
         queued is withdrawn. Verifying a payment is not cut short for some seconds.
 
-        Example:
+        Examples:
             >>> async def ask_twice(chat: Chat) -> None:
             ...     with chat.move_on_when(text("back")) as back:
             ...         await chat.ask("One?")
@@ -483,7 +484,7 @@ class Chat(Room[E_co]):
 
         Raises: as `send`, for the message itself.
 
-        Example:
+        Examples:
             >>> async def convert(chat: Chat) -> None:
             ...     async with chat.live("0 %") as progress:
             ...         for done in range(0, 101, 10):
@@ -591,7 +592,7 @@ class Chat(Room[E_co]):
 
         Raises: as `send`, for the question itself.
 
-        Example:
+        Examples:
             >>> async def pages(chat: Chat) -> None:
             ...     page, shown = 0, await chat.send("One moment.")
             ...     while page >= 0:
@@ -749,7 +750,7 @@ class Chat(Room[E_co]):
             ConfigError: `fn` is no route, or doesn't take these arguments; or a chat nursery is open.
             UnrecordableError: an argument, or `event`, can't be recorded.
 
-        Example:
+        Examples:
             >>> @bot.aside
             ... async def monthly(chat: Chat, months: int = 0) -> None:
             ...     await chat.sleep(30 * 24 * 3600)
@@ -840,7 +841,7 @@ class ChatRef(RoomRef):
 
         Cancellation: *ambiguous*; with a `key` it may simply be repeated.
 
-        Example:
+        Examples:
             >>> @bot.aside
             ... async def remind(chat: Chat, order: int) -> None:
             ...     await chat.sleep(3 * 24 * 3600)

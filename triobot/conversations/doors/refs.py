@@ -25,7 +25,6 @@ from ...values import encode_value
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
-from ..advice import copied
 from ..conversation import Conversation
 from ..data import Key, check_key
 from ..journal_writer import outcome_of
@@ -39,6 +38,44 @@ Args = TypeVarTuple("Args")
 
 LONGEST_ROOM_KEY: Final = 128
 """Characters of a room's key."""
+
+
+class Door(Protocol):
+    """How a reference gets to its place."""
+
+    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
+        """Send something."""
+        ...
+
+    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
+        """Tell the place something."""
+        ...
+
+    async def start(
+        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
+    ) -> bool:
+        """Start a route."""
+        ...
+
+    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
+        """Stop a route."""
+        ...
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """Read what the chat keeps."""
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context to read a kept value in; it says what a failure to read that does."""
+        ...
+
+    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the place, or with None nothing."""
+        ...
+
+    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
+        """Put what this makes of the old value in its place, and return it."""
+        ...
 
 
 @final
@@ -153,70 +190,6 @@ def recordable(value: object) -> object:
     return value
 
 
-def _told_of(change: Callable[..., object]) -> str:
-    """Return how an error names a function that was given to `update`."""
-    code = getattr(inspect.unwrap(change), "__code__", None)
-    line = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
-    return f"{getattr(change, '__qualname__', type(change).__qualname__)}{line}"
-
-
-def _check_change(change: object) -> None:
-    if not callable(change):
-        raise ConfigError(f"update() takes a function of the old value, not a value: {type(change).__name__}")
-    if inspect.iscoroutinefunction(change):
-        raise ConfigError(f"update() takes a plain function, without async: {_told_of(change)} is none")
-
-
-def _of_change(change: Callable[..., object], value: object, error: UnrecordableError) -> UnrecordableError:
-    """Return the error of what `update` can't store, with the function whose fault that is."""
-    rule = error.rule
-    if inspect.iscoroutine(value):
-        value.close()  # it is not awaited, as we say
-        rule += "; the function must be a plain one"
-    elif value is None:
-        rule += "; did the function forget `return`?"
-    path = error.path.removeprefix("value")
-    return UnrecordableError(error.kind, f"what {_told_of(change)} returned to update(){path}", rule)
-
-
-class Door(Protocol):
-    """How a reference gets to its place."""
-
-    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
-        """Send something."""
-        ...
-
-    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
-        """Tell the place something."""
-        ...
-
-    async def start(
-        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
-    ) -> bool:
-        """Start a route."""
-        ...
-
-    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
-        """Stop a route."""
-        ...
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read what the chat keeps."""
-        ...
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return a context to read a kept value in; it says what a failure to read that does."""
-        ...
-
-    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep something for the place, or with None nothing."""
-        ...
-
-    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
-        """Put what this makes of the old value in its place, and return it."""
-        ...
-
-
 @attrs.frozen
 class RoomRef:
     """A place of the bot's, seen from elsewhere: what it keeps, and what it can be told.
@@ -298,7 +271,7 @@ class RoomRef:
 
         Cancellation: *ambiguous*.
 
-        Example:
+        Examples:
             >>> def book(taken: dict[int, ChatId], hour: int, who: ChatId) -> dict[int, ChatId]:
             ...     return taken if hour in taken else {**taken, hour: who}
             >>> async def at_nine(chat: Chat) -> None:
@@ -375,53 +348,27 @@ def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int
     )
 
 
-@final
-class ChatData:
-    """The values of one chat, as one conversation sees them; `Chat.data`.
+def _told_of(change: Callable[..., object]) -> str:
+    """Return how an error names a function that was given to `update`."""
+    code = getattr(inspect.unwrap(change), "__code__", None)
+    line = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
+    return f"{getattr(change, '__qualname__', type(change).__qualname__)}{line}"
 
-    Example:
-        >>> async def greet(chat: Chat) -> None:
-        ...     chat.data[VISITS] = chat.data[VISITS] + 1
-    """
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+def _check_change(change: object) -> None:
+    if not callable(change):
+        raise ConfigError(f"update() takes a function of the old value, not a value: {type(change).__name__}")
+    if inspect.iscoroutinefunction(change):
+        raise ConfigError(f"update() takes a plain function, without async: {_told_of(change)} is none")
 
-    def __getitem__(self, key: Key[T]) -> T:
-        """A fresh copy of the value: changing it changes nothing here.
 
-        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
-        is lost, and other code goes on from here.
-
-        Raises:
-            KeyError: the slot is empty, and the key has no default.
-        """
-        check_key(key)
-        text = self._conversation.kept().get(key.name)
-        with self._conversation.reading():
-            value = key.load(text)
-        if self._conversation.services.advice is not None:
-            copy = copied(key.name, key.dump(value), value)
-            if copy is not None:
-                self._conversation.copies = [*self._conversation.copies, copy]
-        return value
-
-    def __setitem__(self, key: Key[T], value: T) -> None:
-        """Keep a value; it is durable together with the consumption of the event that caused it.
-
-        What others write under the key while this turn lasts comes after it, and stays.
-
-        Raises:
-            UnrecordableError: it can't be recorded; nothing was changed.
-        """
-        check_key(key)
-        self._conversation.keep(key.name, key.dump(value))
-
-    def __delitem__(self, key: Key[T]) -> None:
-        """Empty the slot; an empty one stays so."""
-        check_key(key)
-        self._conversation.keep(key.name, None)
-
-    def __contains__(self, key: Key[T]) -> bool:
-        """Whether the slot holds a value, its default aside."""
-        return key.name in self._conversation.kept()
+def _of_change(change: Callable[..., object], value: object, error: UnrecordableError) -> UnrecordableError:
+    """Return the error of what `update` can't store, with the function whose fault that is."""
+    rule = error.rule
+    if inspect.iscoroutine(value):
+        value.close()  # it is not awaited, as we say
+        rule += "; the function must be a plain one"
+    elif value is None:
+        rule += "; did the function forget `return`?"
+    path = error.path.removeprefix("value")
+    return UnrecordableError(error.kind, f"what {_told_of(change)} returned to update(){path}", rule)

@@ -1,0 +1,63 @@
+"""What a conversation reads and writes of its own place: one value a key, without waiting."""
+
+from __future__ import annotations
+
+from typing import TypeVar, final
+
+from .advice import copied
+from .conversation import Conversation
+from .data import Key, check_key
+
+T = TypeVar("T")
+
+
+@final
+class ChatData:
+    """The values of one chat, as one conversation sees them; `Chat.data`.
+
+    Examples:
+        >>> async def greet(chat: Chat) -> None:
+        ...     chat.data[VISITS] = chat.data[VISITS] + 1
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def __getitem__(self, key: Key[T]) -> T:
+        """A fresh copy of the value: changing it changes nothing here.
+
+        What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
+        is lost, and other code goes on from here.
+
+        Raises:
+            KeyError: the slot is empty, and the key has no default.
+        """
+        check_key(key)
+        text = self._conversation.kept().get(key.name)
+        with self._conversation.reading():
+            value = key.load(text)
+        if self._conversation.services.advice is not None:
+            copy = copied(key.name, key.dump(value), value)
+            if copy is not None:
+                self._conversation.copies = [*self._conversation.copies, copy]
+        return value
+
+    def __setitem__(self, key: Key[T], value: T) -> None:
+        """Keep a value; it is durable together with the consumption of the event that caused it.
+
+        What others write under the key while this turn lasts comes after it, and stays.
+
+        Raises:
+            UnrecordableError: it can't be recorded; nothing was changed.
+        """
+        check_key(key)
+        self._conversation.keep(key.name, key.dump(value))
+
+    def __delitem__(self, key: Key[T]) -> None:
+        """Empty the slot; an empty one stays so."""
+        check_key(key)
+        self._conversation.keep(key.name, None)
+
+    def __contains__(self, key: Key[T]) -> bool:
+        """Whether the slot holds a value, its default aside."""
+        return key.name in self._conversation.kept()
