@@ -73,7 +73,7 @@ class PlatformClient:
     Raises:
         ConfigError: one of these is wrong.
 
-    Example:
+    Examples:
         async with PlatformClient(base_url, token) as platform:
             sent = await platform.perform(SendMessage(chat_id, "hi"))
     """

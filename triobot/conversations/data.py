@@ -111,7 +111,7 @@ class Key(Generic[T]):
         ConfigError: the name can't be stored, or there is no class.
         UnrecordableError: the default can't be.
 
-    Example:
+    Examples:
         >>> LANGUAGE = Key("language", str, default="en")
     """
 

@@ -97,7 +97,7 @@ def paid(kind: type[T]) -> Filter[Paid[T]]:
     The aside gets each payment as soon as it is verified, whether a conversation waits for it or not. It gets
     it until it has come to its normal end with it, each time with the same key.
 
-    Example:
+    Examples:
         >>> @bot.aside(paid(Order))
         ... async def deliver(chat: Chat[Paid[Order]]) -> None:
         ...     await chat.step(kitchen.submit, chat.event.item, chat.event.key)

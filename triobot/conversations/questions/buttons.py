@@ -60,7 +60,7 @@ class Buttons(Generic[K_co]):
     ``a + b`` puts the rows of `b` under those of `a`, and joins the types of the keys. ``len(a)`` counts the
     buttons, links included: without any a keyboard is false.
 
-    Example:
+    Examples:
         >>> size = Buttons({"s": "Small", "l": "Large"}, columns=2)
         >>> more = size + Buttons({0: "Back"}).link("Menu", "https://example.org/menu")
     """
@@ -95,7 +95,7 @@ class Buttons(Generic[K_co]):
         For buttons that `send` put there: they live as long as their message, and anybody in the chat may
         press them any number of times.
 
-        Example:
+        Examples:
             >>> async def vote(chat: Chat) -> None:
             ...     buttons = Buttons({True: "Yes", False: "No"})
             ...     asked = await chat.send("Pizza today?", buttons=buttons)

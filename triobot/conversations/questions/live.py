@@ -64,7 +64,7 @@ class Live:
         Raises:
             LocalProtocolError: the block goes on. Your program's fault.
 
-        Example:
+        Examples:
             >>> async def answer(chat: Chat) -> None:
             ...     async with chat.live("…") as live:
             ...         with chat.move_on_when(text("stop")):

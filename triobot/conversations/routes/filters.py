@@ -131,7 +131,7 @@ class Filter(Generic[E_co]):
         words: texts that it was made to wait for: what one writes to try the bot.
         asks_kept: it looks at what the chat keeps.
 
-    Example:
+    Examples:
         >>> from triobot.filters import command, join, text
         >>> start = command("start") | join()
         >>> shouting = text() & ~text("help")
@@ -158,7 +158,7 @@ class Filter(Generic[E_co]):
         Raises:
             ConfigError: it is no function, or an async one.
 
-        Example:
+        Examples:
             >>> from triobot.filters import text
             >>> long = text().where(lambda message: len(message.content) > 200)
         """
@@ -289,7 +289,7 @@ def refuse_uncalled(taken: object, who: str) -> None:
 def fold(text: str) -> str:
     """Make texts equal that people take for equal: digits, ي and ی, ك and ک, joiners, case, outer blanks.
 
-    Example:
+    Examples:
         >>> int(fold("۱۲"))
         12
     """
@@ -490,7 +490,7 @@ def kept(key: Key[Any], condition: Callable[[Any], bool] | None = None) -> Filte
     Raises:
         ConfigError: this is no key, or the condition is no function, or an async one.
 
-    Example:
+    Examples:
         >>> ADMIN = Key("admin", bool, default=False)
         >>> admin = Router(when=kept(ADMIN))
     """
@@ -542,7 +542,7 @@ def pressed(kind: type[V] | None = None) -> Filter[Press[V]] | Filter[Press[str]
     Raises:
         ConfigError: it is another class.
 
-    Example:
+    Examples:
         >>> @attrs.frozen
         ... class Take:
         ...     order: int
@@ -672,7 +672,7 @@ def flooding(*, per_minute: int) -> Filter[Event]:
     Raises:
         ConfigError: `per_minute` is no whole number of at least 1.
 
-    Example:
+    Examples:
         >>> bot.ignore(flooding(per_minute=30))
     """
     if isinstance(per_minute, bool) or not isinstance(cast("object", per_minute), int) or per_minute < 1:

@@ -58,7 +58,7 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
     Raises:
         ConfigError: the pattern can't be read, its groups aren't the fields, or a field is of another type.
 
-    Example:
+    Examples:
         >>> @attrs.frozen
         ... class Track:
         ...     order: int

@@ -144,7 +144,7 @@ class Router:
         when: a filter that all routes of this router share, besides their own, and its `ignore`, too; also
             those of the routers that it includes.
 
-    Example:
+    Examples:
         >>> admin = Router(when=by(17))
         >>> @admin.aside(command("ban"))
         ... async def ban(chat: Chat[Command]) -> None: ...
@@ -444,7 +444,7 @@ class Router:
         Cancellation: as in a handler: what ends the conversation is felt at the next operation, and code in
             ``finally`` runs at each eviction, too.
 
-        Example:
+        Examples:
             >>> @bot.around
             ... async def timed(room: Room, call: Callable[[], Awaitable[None]]) -> None:
             ...     began = room.now()
