@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
@@ -89,7 +90,12 @@ def declared_keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Declare only the keys that this test's module declares, or imports from another of the tests."""
     module = getattr(request, "module", None)
     if isinstance(module, ModuleType) and request.path.parent.name not in _LOADED_BY_NAME:
-        monkeypatch.setattr(slots, "_declared", set(_keys(module, set())))
+        monkeypatch.setattr(slots, "_declared", set(_keys_of(module)))
+
+
+@cache
+def _keys_of(module: ModuleType) -> frozenset[str]:
+    return frozenset(_keys(module, set()))
 
 
 def _keys(module: ModuleType, seen: set[str]) -> Iterator[str]:
