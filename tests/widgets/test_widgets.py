@@ -285,9 +285,17 @@ async def no_stars(chat: Chat) -> object:
     return await rating(chat, "?", most=0)
 
 
-@pytest.mark.parametrize("asks", [no_day, too_many_wanted, no_rows, no_stars])
+async def no_towns(chat: Chat) -> object:
+    return await pager(chat, "?", {})
+
+
+async def no_card(chat: Chat) -> object:
+    return await menu(chat, Menu[str]("?"))
+
+
+@pytest.mark.parametrize("asks", [no_day, too_many_wanted, no_rows, no_stars, no_towns, no_card])
 async def test_what_makes_no_question_is_refused(asks: Ask, autojump_clock: object) -> None:
-    """Before the user could get stuck in it."""
+    """Before the user could get stuck in it, or has even seen it."""
 
     async def ask(chat: Chat) -> object:
         try:
@@ -298,7 +306,10 @@ async def test_what_makes_no_question_is_refused(asks: Ask, autojump_clock: obje
     async with drive(bot_that(ask)) as world:
         sara = world.user("Sara")
         await sara.joins()
-        await sara.sees(re.compile("Got '(free: takes no day|least: must not|size: must|most: must)"))
+        await sara.sees(
+            re.compile("Got '(free: takes no day|least: must not|size: must|most: must|options: a|root:)")
+        )
+        assert not re.search(r"\?$", await world.transcript(), re.MULTILINE)
 
 
 def test_two_menus_of_one_title_are_refused_where_they_are_declared() -> None:

@@ -94,6 +94,8 @@ async def pager(
     """
     if size < 1:
         raise LocalProtocolError("size", "must be at least 1")
+    if not options:
+        raise LocalProtocolError("options", "a choice needs at least one option")
     keys, first = list(options), 0
     shown = into or await chat.send(question)
     while True:
@@ -216,6 +218,8 @@ async def menu(
         >>> async def order(chat: Chat) -> None:
         ...     await chat.send(f"One {await menu(chat, card)}, please wait.")
     """
+    if not (root.options or root.menus):
+        raise LocalProtocolError("root", "needs options, or menus to open")
     path, shown = [root], into or await chat.send(root.title)
     while True:
         here = path[-1]
