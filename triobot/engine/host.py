@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -20,9 +20,14 @@ class Host:
     An event and what it leads to can be durable at once: `Run.deliver` appends before it returns, so a host
     puts the event's row and what was appended into one transaction. If a transaction fails, what the code has
     seen is ahead of the journal: `Run.evict` every run that had something in it, and revive them.
+
+    Attributes:
+        look: for a dry run: called before each turn of the journal that is given, and where that ends. All
+            branches rest then, and the current task is about to sleep in the operation in which it is.
     """
 
     __slots__ = ()
+    look: Callable[[], None] | None = None
 
     def now(self) -> int:
         """Return the time in wall milliseconds.

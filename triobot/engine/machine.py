@@ -133,7 +133,8 @@ class Machine:
         run, main = self._run, self.holder
         if main is None or len(self.branches) > 1 or len(main.around) > 1 or run.dying or run.interrupted:
             return
-        if not (self.blocks or self.nurseries or self._queue or self._known or self.interrupts):
+        needed = self.blocks or self.nurseries or self._queue or self._known or self.interrupts
+        if not needed and run.host.look is None:
             run.retired(main.count, main.turn)
 
     def current(self, *, inside: bool = False) -> Branch:
@@ -319,6 +320,8 @@ class Machine:
                 if self._queue:
                     self._queue.popleft()()
                 elif run.cursor < run.many:
+                    if run.host.look is not None:
+                        run.host.look()
                     run.cursor += 1
                     self._apply(run.records[run.cursor - 1])
                 elif not self._take_next():
@@ -392,6 +395,8 @@ class Machine:
                     run.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
                     return False
         if run.dry:
+            if run.host.look is not None:
+                run.host.look()
             run.host.rests(None)
             return False
         for op in tuple(self.resting.values()):

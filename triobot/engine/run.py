@@ -206,7 +206,7 @@ class Run(Core):
         continued: Continue | None = None
         try:
             with self.root:
-                if self.mid == 0:
+                if self.mid == 0 or self.host.look is not None:
                     self.promote()
                 if self._early is not None:
                     # It waits for the code to rest: the first line is not cut in mid-air.
