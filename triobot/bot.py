@@ -65,7 +65,7 @@ from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, ope
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import PREFIX, Settings, check_prefix, read_environment
-from .watchdog import watched_loop
+from .watchdog import telling_systemd, watched_loop
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, SharedEndpoint
 from .webhook.limits import Limits
@@ -389,7 +389,7 @@ class Bot(Router):
             # Until it has come to rest: a step that is being done may still use the bot's doors.
             async with (
                 # Not in virtual time, which stands still for good reasons.
-                watched_loop() if around is None else nullcontext(_told_nobody) as tell_ready,
+                watched_loop() if around is None else nullcontext(),
                 open_resources(self._resources, provided) as resources,
                 open_failures(
                     self._on_error,
@@ -410,8 +410,6 @@ class Bot(Router):
                     on_failure=failures.take,
                 ) as self._work,
             ):
-                # Not before: what is started after this one may need what the resources opened.
-                tell_ready()
                 failures.begin()
                 # Inside of all that they may use. They are cancelled first, while what they say still leaves.
                 async with trio.open_nursery() as nursery:
@@ -612,7 +610,10 @@ async def _run_until_signal(bots: Sequence[tuple[Bot, Settings]]) -> None:
 
             nursery.start_soon(watch)
             with rarely_collected():
-                await serve_together(bots)
+                async with telling_systemd() as systemd, trio.open_nursery() as serving:
+                    await serving.start(partial(serve_together, bots, stopping=systemd.tell_stopping))
+                    # Not before: what is started after this one may need what the resources opened.
+                    systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
 
 
@@ -620,12 +621,16 @@ async def serve_together(
     bots: Sequence[tuple[Bot, Settings]],
     *provided: Provided,
     clock: WallClock | None = None,
+    stopping: Callable[[], None] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
 
     Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
     can't start, none runs.
+
+    Args:
+        stopping: called when one is to stop, before any comes to rest.
 
     Raises:
         ConfigError: two of them have something in common that each must have for itself.
@@ -672,6 +677,8 @@ async def serve_together(
         log.info("listening on %s", ", ".join(bound))
         task_status.started(bound)
         await stop.wait()
+        if stopping is not None:
+            stopping()
 
 
 def _check_apart(bots: Sequence[tuple[Bot, Settings]]) -> None:
@@ -711,10 +718,6 @@ def dry_services_of(bot: Bot, settings: Settings) -> Services:
     """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
     hosts = settings.charge_hosts or own_hosts(settings.base_url)
     return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
-
-
-def _told_nobody() -> None:
-    pass
 
 
 @contextmanager

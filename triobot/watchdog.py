@@ -1,8 +1,12 @@
-"""Tells when the loop stands still, and where; and tells a supervisor that it doesn't.
+"""Tells when the loop stands still, and where; and tells systemd that it doesn't.
 
 Code that computes for seconds without an ``await``, or waits the blocking way, stops every chat at once, and
-``/healthz`` with them. Nothing in the loop can say so. A thread can: it names the line, while it lasts. What
-restarts the process is its supervisor, whose probe gets no answer, or systemd, which no longer hears from us.
+``/healthz`` with them. Nothing in the loop can say so. A thread can: it names the line, while it lasts; the
+bots of a process share it. What restarts the process is its supervisor, whose probe gets no answer, or
+systemd, which no longer hears from us.
+
+Whoever runs the process speaks to systemd: `Bot.run` and the command line. A bot in another's program can't
+know when that one is ready, or stops.
 """
 
 from __future__ import annotations
@@ -13,9 +17,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from types import FrameType
 from typing import Final, final
 
@@ -31,43 +34,68 @@ _BEATS: Final = 4
 
 
 @asynccontextmanager
-async def watched_loop(
-    *, still_after: float = STILL_AFTER, environ: Mapping[str, str] = os.environ
-) -> AsyncGenerator[Callable[[], None]]:
-    """Watch the loop while the block runs; what is yielded is called once the bot is up, to tell systemd so.
+async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[None]:
+    """Watch the loop while the block runs; blocks that run at the same time share one watch.
 
     Args:
         still_after: seconds without a sign of life after which the log gets the line; again at each doubling.
-        environ: ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` are systemd's (``Type=notify``, ``WatchdogSec=``).
+            Where the loop is watched already, that watch's own counts.
     """
-    supervisor = Supervisor(environ)
-    watch = _LoopWatch(still_after)
-    thread = threading.Thread(target=watch.look, name="triobot watchdog", daemon=True)
-    thread.start()
+    watch = _watching.get() or _LoopWatch(still_after)
+    if not watch.users:
+        _watching.set(watch)
+        threading.Thread(target=watch.look, name="triobot watchdog", daemon=True).start()
+    watch.users += 1
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_keep_beating, watch, supervisor, still_after / _BEATS)
+            nursery.start_soon(_keep_beating, watch)
             try:
-                yield partial(supervisor.tell, "READY=1")
+                yield
             finally:
-                supervisor.tell("STOPPING=1")
                 nursery.cancel_scope.cancel()
     finally:
-        watch.over.set()
+        watch.users -= 1
+        if not watch.users:
+            _watching.set(None)
+            watch.over.set()
 
 
-async def _keep_beating(watch: _LoopWatch, supervisor: Supervisor, every: float) -> None:
+async def _keep_beating(watch: _LoopWatch) -> None:
     while True:
         watch.beat()
-        supervisor.tell_alive()
-        await trio.sleep(every)
+        await trio.sleep(watch.still_after / _BEATS)
+
+
+@asynccontextmanager
+async def telling_systemd(environ: Mapping[str, str] = os.environ) -> AsyncGenerator[Systemd]:
+    """Speak for the process to systemd while the block runs: the loop moves, and at the end it stops.
+
+    Args:
+        environ: ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` are systemd's (``Type=notify``, ``WatchdogSec=``).
+    """
+    systemd = Systemd(environ)
+    async with trio.open_nursery() as nursery:
+        if systemd.expects_signs is not None:
+            nursery.start_soon(_keep_telling, systemd, systemd.expects_signs)
+        try:
+            yield systemd
+        finally:
+            systemd.tell_stopping()
+            nursery.cancel_scope.cancel()
+
+
+async def _keep_telling(systemd: Systemd, within: float) -> None:
+    while True:
+        systemd.tell("WATCHDOG=1")
+        await trio.sleep(within / _BEATS)
 
 
 @final
 class _LoopWatch:
     def __init__(self, still_after: float) -> None:
+        self.users = 0
         self.over = threading.Event()
-        self._still_after = still_after
+        self.still_after = still_after
         self._thread = threading.get_ident()
         self._beat = time.monotonic()
         self._told = 0.0
@@ -82,9 +110,9 @@ class _LoopWatch:
 
     def look(self) -> None:
         """Look at it from another thread, until it is over."""
-        while not self.over.wait(self._still_after / _BEATS):
+        while not self.over.wait(self.still_after / _BEATS):
             still = time.monotonic() - self._beat
-            if still >= max(self._still_after, 2 * self._told):
+            if still >= max(self.still_after, 2 * self._told):
                 self._told = still
                 frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]
                 log.error("every chat has waited for %.1f s: %s", still, _why(frame))
@@ -101,15 +129,24 @@ def _why(frame: FrameType | None) -> str:
     return f"none of the bot's own code is at work{where}; the machine is too busy, or stood still"
 
 
+_watching: Final = trio.lowlevel.RunVar["_LoopWatch | None"]("watching", default=None)
+
+
 @final
-class Supervisor:
-    """systemd, if it started us with ``Type=notify``; else a stand-in that takes no notice."""
+class Systemd:
+    """systemd, if it started us with ``Type=notify``; else a stand-in that takes no notice.
+
+    Attributes:
+        expects_signs: seconds within which it wants a sign of life; None: it wants none.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + path[1:] if path.startswith("@") else path
-        asked, whom = environ.get("WATCHDOG_USEC"), environ.get("WATCHDOG_PID")
-        self._expects_signs = asked is not None and whom in (None, str(os.getpid()))
+        asked, whom = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID")
+        expected = asked.isdecimal() and int(asked) > 0 and whom in (None, str(os.getpid()))
+        self.expects_signs = int(asked) / 1_000_000 if expected else None
+        self._stopping = False
 
     def tell(self, state: str) -> None:
         """Say something; a supervisor that can't be reached is no reason to stop."""
@@ -122,7 +159,8 @@ class Supervisor:
             except OSError as error:
                 log.debug("systemd was not told %s: %s", state, type(error).__name__)
 
-    def tell_alive(self) -> None:
-        """Say that the loop moves, if that was asked for."""
-        if self._expects_signs:
-            self.tell("WATCHDOG=1")
+    def tell_stopping(self) -> None:
+        """Say that the process stops; once."""
+        if not self._stopping:
+            self._stopping = True
+            self.tell("STOPPING=1")

@@ -1,4 +1,4 @@
-"""A loop that stands still is told of, with the line; and systemd hears that it doesn't."""
+"""A loop that stands still is told of, with the line; and systemd hears that it doesn't, from one voice."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
 
 from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE
-from triobot import Chat
-from triobot.watchdog import _why, watched_loop
+from triobot import Bot, Chat, Settings
+from triobot.bot import _run_until_signal
+from triobot.watchdog import Systemd, _why, telling_systemd, watched_loop
 
 HERE = Path(__file__).name
 
@@ -102,58 +104,130 @@ async def test_a_loop_that_moves_is_not_talked_about(caplog: pytest.LogCaptureFi
     assert caplog.text == ""
 
 
-async def test_systemd_is_told_what_it_asked_for(tmp_path: Path) -> None:
-    place = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(place))
-        systemd.settimeout(PATIENCE)
-        watched = watched_loop(environ={"NOTIFY_SOCKET": str(place), "WATCHDOG_USEC": "30000000"})
-        async with watched as tell_ready:
-            assert await trio.to_thread.run_sync(systemd.recv, 100) == b"WATCHDOG=1"
-            tell_ready()
-            while (told := await trio.to_thread.run_sync(systemd.recv, 100)) == b"WATCHDOG=1":
-                pass
-            assert told == b"READY=1"
-        systemd.setblocking(False)
-        while (last := systemd.recv(100)) == b"WATCHDOG=1":
-            pass
-        assert last == b"STOPPING=1"
+class Heard:
+    """What systemd hears at its socket."""
+
+    def __init__(self, place: Path) -> None:
+        self.all: list[bytes] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(place))
+
+    def said(self) -> list[bytes]:
+        """Everything up to now but signs of life."""
+        with suppress(BlockingIOError):
+            while True:
+                self.all.append(self._socket.recv(100))
+        return [one for one in self.all if one != b"WATCHDOG=1"]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+    """systemd has started this process, and wants a sign of life every half minute."""
+    heard = Heard(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "30000000")
+    yield heard
+    heard.close()
+
+
+async def test_systemd_is_told_what_it_asked_for(systemd: Heard) -> None:
+    async with telling_systemd() as voice:
+        await trio.testing.wait_all_tasks_blocked()
+        assert systemd.said() == []
+        assert systemd.all == [b"WATCHDOG=1"]
+        voice.tell("READY=1")
+        voice.tell_stopping()
+    assert systemd.said() == [b"READY=1", b"STOPPING=1"]
+
+
+@pytest.mark.parametrize(("expected", "every"), [("2000000", 2.0), ("0", None), ("soon", None), ("", None)])
+def test_signs_of_life_are_as_frequent_as_asked(expected: str, every: float | None) -> None:
+    """systemd's own limit is what counts, not a constant of ours."""
+    assert Systemd({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": expected}).expects_signs == every
+    assert Systemd({"WATCHDOG_USEC": expected, "WATCHDOG_PID": "1"}).expects_signs is None
 
 
 async def silent(chat: Chat) -> None:
     """Says nothing."""
 
 
-async def test_a_bot_whose_resource_is_not_open_is_not_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """systemd would start what needs it, and call a start that failed a success."""
-    place = tmp_path / "notify"
-    bot = make_bot(Chats())
+def quiet_bot(number: int, folder: Path) -> tuple[Bot, Settings]:
+    bot = make_bot(Chats(), store=f"sqlite:{folder / str(number)}.db")
     bot.conversation(silent)
-    heard: list[bytes] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(place))
-        systemd.setblocking(False)
-        monkeypatch.setenv("NOTIFY_SOCKET", str(place))
+    secret = f"a-secret-of-its-own-{number:020}"
+    return bot, attrs.evolve(bot.settings(), webhook_secret=secret, token=f"token-{number}")
 
-        def listen() -> list[bytes]:
-            with suppress(BlockingIOError):
-                while True:
-                    heard.append(systemd.recv(100))
-            return heard
 
-        @bot.resource
-        @asynccontextmanager
-        async def pool() -> AsyncGenerator[None]:
-            await trio.testing.wait_all_tasks_blocked()
-            assert b"READY=1" not in listen()
-            yield
+async def test_a_bot_in_another_program_says_nothing_to_systemd(systemd: Heard, tmp_path: Path) -> None:
+    """Its host may not be ready, and goes on when one of its bots has stopped."""
+    bot, _ = quiet_bot(1, tmp_path)
+    async with bot.running():
+        await trio.testing.wait_all_tasks_blocked()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(bot.serve)
+        bot.stop()
+    systemd.said()
+    assert systemd.all == []
 
-        async with bot.running():
-            assert b"READY=1" in listen()
+
+async def test_two_bots_in_one_process_have_one_voice(systemd: Heard, tmp_path: Path) -> None:
+    """It is ready when the last of them serves, and stops before the first of them rests."""
+    bots = [quiet_bot(number, tmp_path) for number in (1, 2)]
+    before: list[list[bytes]] = []
+    threads: list[int] = []
+
+    @bots[1][0].resource
+    @asynccontextmanager
+    async def pool() -> AsyncGenerator[None]:
+        await trio.testing.wait_all_tasks_blocked()
+        before.append(systemd.said())
+        yield
+        before.append(systemd.said())
+
+    @bots[0][0].background
+    async def see() -> None:
+        with trio.fail_after(PATIENCE):
+            while not systemd.said():
+                await trio.sleep(0.01)
+        threads.append(sum(one.name == "triobot watchdog" for one in threading.enumerate()))
+        bots[1][0].stop()
+
+    await _run_until_signal(bots)
+
+    assert before == [[], [b"READY=1", b"STOPPING=1"]]
+    assert systemd.said() == [b"READY=1", b"STOPPING=1"]
+    assert b"WATCHDOG=1" in systemd.all
+    assert threads == [1]
+
+
+async def test_a_loop_is_watched_until_the_last_bot_is_gone() -> None:
+    def watches() -> int:
+        return sum(one.name == "triobot watchdog" for one in threading.enumerate())
+
+    before = watches()
+
+    async def second(over: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        async with watched_loop():
+            task_status.started()
+            await over.wait()
+
+    async with trio.open_nursery() as nursery:
+        async with watched_loop(still_after=0.04):
+            await nursery.start(second, over := trio.Event())
+            assert watches() == before + 1
+        assert watches() == before + 1
+        over.set()
+    with trio.fail_after(PATIENCE):
+        while watches() > before:  # its thread looks up now and then
+            await trio.sleep(0.01)
 
 
 async def test_a_supervisor_that_is_gone_stops_nobody(tmp_path: Path) -> None:
-    async with watched_loop(environ={"NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1"}):
+    async with telling_systemd(
+        {"NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1000000"}
+    ) as voice:
+        voice.tell("READY=1")
         await trio.lowlevel.checkpoint()
