@@ -84,6 +84,7 @@ class About:
         ends: when it ends by itself, if it warns of a state of the bot; empty for all others.
         once: it tells of something that happened and lasts no longer. Neither: it is about a payment, and
             ends with it.
+        stops: while it is open, the bot can't do its work.
     """
 
     happened: str
@@ -91,6 +92,7 @@ class About:
     act: str
     ends: str = ""
     once: bool = False
+    stops: bool = False
 
 
 ABOUT: Final[dict[AlarmKind, About]] = {
@@ -149,12 +151,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Nothing is sent or verified until it is accepted; paid money goes back to users after an hour.",
         "Put the right token into TRIOBOT_TOKEN and start again.",
         ends="When the platform takes a request again; after a start it is asked.",
+        stops=True,
     ),
     "outbox_held": About(
         "Sending is held back, because the platform fails or refuses.",
         "Nothing yet: what is to be sent waits.",
         "Look at the platform; sending goes on by itself.",
         ends="When the platform takes a request again; after a start it is asked.",
+        stops=True,
     ),
     "answer_unreadable": About(
         "The platform took a request, and its answer has a shape that its interface doesn't have, or broke "
@@ -170,6 +174,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Events are refused, and nothing about money can be kept, until it can.",
         "Look at the disk: `df -h`, and the log.",
         ends="When it can be written again.",
+        stops=True,
     ),
     "inbox_half_full": About(
         "Events wait faster than they are handled; half of the room is used.",
@@ -338,6 +343,8 @@ STATES: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.it
 """Those that end by themselves when the state that they warn of is over."""
 EVENTS: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.once)
 """Those that are told once, and again only if it happens again."""
+STOPPING: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.stops)
+"""Those that are open only while the bot can't do its work."""
 
 
 def text_of(kind: AlarmKind, ref: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot, say
 from triobot import Chat, Key, Room, SenderId
+from triobot.alarm_kinds import AlarmKind
+from triobot.cli import status
+from triobot.errors import StoreCorruptError
 from triobot.filters import signal
 from triobot.journals import (
     AppendRecords,
@@ -21,8 +25,11 @@ from triobot.journals import (
     EndConversation,
     ParkConversation,
 )
+from triobot.money import RaiseAlarm
+from triobot.operator import OperatorApi
 from triobot.runtime import Intake
 from triobot.store import Stamp, open_store
+from triobot.store.lock import take_lock
 from triobot.webhook.answers import Readiness
 from triobot.wire.ids import ChatId
 
@@ -105,6 +112,94 @@ def test_the_status_of_a_bot_that_does_not_run(command: Command) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert "no bot runs" in ended.out
     assert "conversations: 1, 0 parked" in ended.out
+
+
+def check(command: Command) -> tuple[int, str]:
+    """Ask as a probe does; it prints one line."""
+    ended = command("status", "--check")
+    assert ended.err == ""
+    return ended.code, ended.out.removesuffix("\n")
+
+
+def test_a_probe_hears_that_a_bot_works(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no token."""
+    monkeypatch.delenv("TRIOBOT_TOKEN")
+    ended, for_programs = beside_a_bot(
+        lambda: command("status", "--check"), lambda: command("status", "--check", "--json")
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "the bot works\n", "")
+    told = json.loads(for_programs.out)
+    assert (for_programs.code, told["code"], told["said"], told["status"]["live"]) == (
+        0,
+        0,
+        "the bot works",
+        1,
+    )
+
+
+def test_a_probe_hears_that_a_bot_does_not_work(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"store": "ok", "outbox": "held"}
+    monkeypatch.setattr(Intake, "readiness", lambda self: Readiness(False, states))
+
+    (ended,) = beside_a_bot(lambda: command("status", "--check"))
+
+    assert (ended.code, ended.out) == (5, "the bot DOES NOT WORK (outbox held)\n")
+
+
+@pytest.mark.parametrize(("kind", "code"), [("outbox_held", 5), ("conversation_crashed", 0)])
+def test_a_probe_hears_of_alarms_that_stop_work(command: Command, kind: AlarmKind, code: int) -> None:
+    """One user's crash is none."""
+
+    async def keep() -> None:
+        async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
+            await store.commit(RaiseAlarm(kind, "key", "text", Clock().now()))
+
+    trio.run(keep)
+    (ended,) = beside_a_bot(lambda: command("status", "--check"))
+    assert ended.code == code
+    assert (kind in ended.out) == bool(code)
+
+
+def test_a_probe_hears_that_no_bot_runs(command: Command, tmp_path: Path) -> None:
+    """It leaves the store alone, which a bot may be about to take."""
+    assert check(command) == (3, f"no bot runs, and there is no store at {STORE.removeprefix('sqlite:')}")
+    trio.run(keep_two)
+    before = sorted(tmp_path.iterdir())
+    lock = take_lock(tmp_path / "bot.db")
+    try:
+        assert check(command) == (3, "no bot runs")
+    finally:
+        lock.release()
+    assert check(command) == (3, "no bot runs")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_probe_hears_that_a_store_is_none(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "bot.db").write_bytes(b"a picture of a cat, or so")
+    assert check(command) == (4, "no bot runs, and bot.db is no store")
+    (tmp_path / "bot.db").unlink()
+    (tmp_path / "bot.db").mkdir()
+    assert check(command)[0] == 4
+
+
+def test_a_probe_does_not_wait_for_a_bot_that_stands_still(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(status, "_PATIENCE", 0.05)
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(tmp_path / "bot.db.sock"))
+        mute.listen()
+        code, said = check(command)
+    assert (code, said) == (4, "the bot gives no answer within 0 seconds")
+
+
+def test_a_probe_hears_of_a_store_that_fails(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(self: OperatorApi) -> None:
+        raise StoreCorruptError("the store is damaged")
+
+    monkeypatch.setattr(OperatorApi, "_status", fail)
+    (ended,) = beside_a_bot(lambda: command("status", "--check"))
+    assert (ended.code, ended.out) == (4, "the store is damaged\n")
 
 
 def test_journals_are_listed_shown_and_exported(command: Command) -> None:

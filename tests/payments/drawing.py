@@ -174,7 +174,8 @@ def alarms() -> str:
 def _end(about: About) -> str:
     if about.once:
         return "- **Told once**, and again if it happens again.\n"
-    return f"- **Ends:** {about.ends}\n" if about.ends else ""
+    stops = "- **Stops the bot's work:** `triobot status --check` ends with 5.\n" if about.stops else ""
+    return (f"- **Ends:** {about.ends}\n" if about.ends else "") + stops
 
 
 def _words(title: str, words: Iterable[tuple[str, str]]) -> Iterator[str]:

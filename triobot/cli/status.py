@@ -4,32 +4,65 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Final, cast
 
+import trio
+
+from ..alarm_kinds import STOPPING
+from ..errors import StoreError
+from ..operator.calling import ask, socket_path
 from ..operator.requests import Status, Told
 from .arguments import add_json
-from .consulting import add_bot_options, consult, instant, settings_of, span
+from .consulting import add_bot_options, consult, gather, instant, settings_of, span, store_file
 from .terminal import harmless
 
 DETAILS: Final = """\
 A running bot is asked over the socket beside its store. While none runs, the store itself tells what it can.
 
+With --check it says in one line and by its exit code whether the bot does its work. It asks the running bot
+only, for five seconds at most; it needs no token, and never opens the store, which a bot may be about to
+take:
+  0  it does
+  1  this question can't be asked: a wrong setting, or another user's bot
+  2  wrong usage
+  3  no bot runs
+  4  nobody knows: the bot gives no answer, or the store can't be read
+  5  a bot runs and does not work, or an alarm is open that stops its work
+
 examples:
   triobot status
   triobot status --bot pizza:bot --json | jq .inbox
+  triobot status --check || echo "look after the bot"
 """
+GONE: Final = 3
+UNKNOWN: Final = 4
+STOPPED: Final = 5
+
+_PATIENCE: Final = 5.0
+_SQLITE: Final = b"SQLite format 3\0"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     add_bot_options(parser)
     add_json(parser, what="one JSON object, for programs")
+    parser.add_argument(
+        "--check", action="store_true", help="say in one line, and by the exit code, whether the bot works"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print how the bot is."""
-    (told,) = consult(settings_of(arguments), Status())
+    settings = settings_of(arguments)
+    if arguments.check:
+        code, line, told = _checked(store_file(settings), cast("Path", socket_path(settings.store)))
+        print(json.dumps({"code": code, "said": line, "status": told}) if arguments.json else harmless(line))
+        sys.exit(code)
+    (told,) = consult(settings, Status())
     if arguments.json:
         print(json.dumps(told))
         return
@@ -37,15 +70,52 @@ def run(arguments: argparse.Namespace) -> None:
         print(harmless(line))
 
 
+def _checked(store: Path, place: Path) -> tuple[int, str, Told | None]:
+    """Ask the running bot; return the exit code, a line that gives the reason, and what it answered.
+
+    Raises:
+        ConfigError: this user may not ask it.
+    """
+    try:
+        told = trio.run(_ask_running, place)
+    except trio.TooSlowError:
+        return UNKNOWN, f"the bot gives no answer within {_PATIENCE:.0f} seconds", None
+    except StoreError as error:
+        return UNKNOWN, str(error), None
+    if told is None:
+        try:
+            with store.open("rb") as file:
+                readable = file.read(len(_SQLITE)) in (_SQLITE, b"")  # a new one is empty for a moment
+        except FileNotFoundError:
+            return GONE, f"no bot runs, and there is no store at {store}", None
+        except OSError as error:
+            return UNKNOWN, f"no bot runs, and the store {store} can't be read: {error.strerror}", None
+        if not readable:
+            return UNKNOWN, f"no bot runs, and {store} is no store", None
+        return GONE, "no bot runs", None
+    stopping = sorted(STOPPING.intersection(cast("Mapping[str, int]", told["open_alarm_kinds"])))
+    alarms = f"; open alarms that stop its work: {', '.join(stopping)}" if stopping else ""
+    return (0 if told["working"] and not stopping else STOPPED), f"the bot {_state(told)}{alarms}", told
+
+
+async def _ask_running(place: Path) -> Told | None:
+    with trio.fail_after(_PATIENCE):
+        found = await gather(partial(ask, place), Status())
+    return found[0] if found else None
+
+
+def _state(told: Told) -> str:
+    states = cast("Mapping[str, str]", told["states"])
+    why = ", ".join(f"{part} {state}" for part, state in states.items() if state not in ("ok", "working"))
+    return "works" if told["working"] else f"DOES NOT WORK ({why})"
+
+
 def _lines(told: Told) -> Iterator[str]:
     now = cast("int", told["at"])
     if not told["running"]:
         yield f"no bot runs; the last one began {instant(told['opened_at'])}"
     else:
-        states = cast("Mapping[str, str]", told["states"])
-        why = ", ".join(f"{part} {state}" for part, state in states.items() if state not in ("ok", "working"))
-        state = "works" if told["working"] else f"DOES NOT WORK ({why})"
-        yield f"the bot {state}, since {instant(told['opened_at'])}"
+        yield f"the bot {_state(told)}, since {instant(told['opened_at'])}"
     if told["unclean"]:
         yield f"stops in a row that were not clean: {told['unclean']}"
     if told["epoch"]:

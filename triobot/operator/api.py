@@ -138,6 +138,7 @@ class OperatorApi:
     async def _status(self) -> Told:
         opening, statistics = self._store.opening(), self._store.statistics()
         oldest = await self._store.backlog(after=0, limit=1)
+        alarms = await self._store.alarms.open(limit=_MOST_ALARMS)
         now = self._clock.now()
         told: dict[str, object] = {
             "running": self._health is not None,
@@ -154,7 +155,8 @@ class OperatorApi:
             "unknown_effects": await self._store.unknown_effects(),
             "raw": statistics.raw,
             "payments": dict(await self._store.payments.counts()),
-            "open_alarms": len(await self._store.alarms.open(limit=_MOST_ALARMS)),
+            "open_alarms": len(alarms),
+            "open_alarm_kinds": Counter(alarm.kind for alarm in alarms),
         }
         if self._payments is not None:
             told["money"] = await self._payments({"ask": "payments.ages"})
