@@ -208,16 +208,13 @@ export function composer(view) {
 
   // --- voice
 
+  /** @type {Awaited<ReturnType<typeof record>> | null} */
   let recording = null;
 
   async function speak() {
-    try {
-      recording = await record();
-    } catch {
-      toast(t("noMicrophone"), { place: view.element, kind: "problem" });
-      return;
-    }
-    const running = recording;
+    const running = await record().catch(() => null);
+    if (!running) return toast(t("noMicrophone"), { place: view.element, kind: "problem" });
+    recording = running;
     const time = h("span.digits", {}, running.time());
     const timer = setInterval(() => (time.textContent = running.time()), 250);
     const end = async (send) => {
@@ -257,7 +254,7 @@ function kindOf(file) {
 function base64Of(blob) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
     reader.onerror = () => reject(new Error(t("cantRead")));
     reader.readAsDataURL(blob);
   });

@@ -60,8 +60,8 @@ const focusable = (holder) => [
  * something comes. `draw` returns what stands in the place of `holder`, if that is another element.
  */
 export function keepFocus(holder, draw) {
-  const before = document.activeElement;
-  if (!holder.contains(before)) return void draw();
+  const before = /** @type {any} */ (document.activeElement);
+  if (!before || !holder.contains(before)) return void draw();
   const place = focusable(holder).indexOf(before);
   const { chat } = before.dataset;
   const { selectionStart, selectionEnd } = before;
@@ -164,8 +164,8 @@ const PATHS = {
 export function icon(name, size = 20) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 24 24");
-  svg.setAttribute("width", size);
-  svg.setAttribute("height", size);
+  svg.setAttribute("width", String(size));
+  svg.setAttribute("height", String(size));
   svg.setAttribute("class", `icon icon-${name}`);
   svg.setAttribute("aria-hidden", "true");
   const path = document.createElementNS(SVG, "path");

@@ -196,6 +196,7 @@ function readCode(reader, place) {
 async function fromPicture(file, reader) {
   try {
     const options = reader === "qrcode" ? { formats: ["qr_code"] } : undefined;
+    const { BarcodeDetector } = /** @type {any} */ (window);
     const found = await new BarcodeDetector(options).detect(await createImageBitmap(file));
     if (found.length) return found[0].rawValue;
   } catch {

@@ -15,6 +15,7 @@ export function insidePanel() {
   const element = h("div.panel-body.inside");
   // What is unfolded, by the conversation's number: its records, once they have come.
   const journals = new Map();
+  /** @type {ReturnType<typeof setTimeout> | null} */
   let reading = null;
 
   const draw = () => keepFocus(element, () => keepPlaces(fillAll));
@@ -44,7 +45,7 @@ export function insidePanel() {
 
   function summary() {
     const { live, parked, conversations, inbox } = world.runtime;
-    if (typeof live !== "number") return t(`phase_${world.bot.phase}`);
+    if (typeof live !== "number") return t(`phase_${world.bot?.phase}`);
     return t("insideSummary", {
       live: number(live),
       stored: number(conversations ?? 0),

@@ -95,7 +95,7 @@ export async function follow(onNews, onState) {
       if (refused) return onState("refused");
     } catch (error) {
       // Any failure of the line looks the same from here; one of ours should be seen.
-      if (!(error instanceof TypeError) && error.name !== "AbortError") console.error(error);
+      if (!(error instanceof TypeError || (error instanceof Error && error.name === "AbortError"))) console.error(error);
     }
     onState("lost");
     await new Promise((resume) => setTimeout(resume, wait));

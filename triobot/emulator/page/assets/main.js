@@ -27,9 +27,13 @@ import { botName, listen, merge, ownerOf, world } from "./world.js";
 
 const MOST_PANES = 3;
 
-const app = document.getElementById("app");
+const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+/** @typedef {ReturnType<typeof openThread>} Pane */
+/** @type {Pane[]} */
 const panes = [];
+/** @type {Pane | null} */
 let focused = null;
+/** @type {string | null} */
 let panel = null;
 
 function applyTheme(theme) {
@@ -175,7 +179,7 @@ const isNarrow = () => matchMedia("(max-width: 860px)").matches;
 /** What a narrow screen shows, which has room for one column. */
 function show(what) {
   app.dataset.view = what;
-  for (const button of document.querySelectorAll(".tab")) {
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".tab"))) {
     const isChats = button.dataset.panel === "chats";
     button.classList.toggle(
       "chosen",
@@ -238,7 +242,7 @@ listen((fresh) => {
   if (begun || !world.known) return;
   begun = true;
   const remembered = localStorage.getItem("triobot-panel");
-  if (remembered in panels && !isNarrow()) openPanel(remembered);
+  if (remembered !== null && remembered in panels && !isNarrow()) openPanel(remembered);
   const [first] = world.chats.keys();
   if (first !== undefined && !isNarrow()) openChat(first);
 });

@@ -18,6 +18,7 @@ export function placeFields() {
   const lat = h("input.digits", { value: first[0], dir: "ltr", inputmode: "decimal" });
   const long = h("input.digits", { value: first[1], dir: "ltr", inputmode: "decimal" });
   const desc = h("input", { value: first[2], dir: "auto" });
+  /** @param {string[]} place */
   function take([newLat, newLong, newDesc]) {
     [lat.value, long.value, desc.value] = [newLat, newLong, newDesc];
   }

@@ -8,7 +8,7 @@ const FORMATS = [
   ["audio/webm;codecs=opus", "webm"],
 ];
 
-export const canRecord = () => Boolean(navigator.mediaDevices?.getUserMedia && window.MediaRecorder);
+export const canRecord = () => Boolean(navigator.mediaDevices && window.MediaRecorder);
 
 /** Begin to record; stop() resolves to the bytes. Throws when there is no microphone, or it isn't allowed. */
 export async function record() {

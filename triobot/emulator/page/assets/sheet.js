@@ -9,7 +9,7 @@ import { t } from "./words.js";
  */
 export function sheet(title, build, { place = document.body, kind = "" } = {}) {
   return new Promise((resolve) => {
-    const before = document.activeElement;
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
     function done(value) {
       cover.remove();
       document.removeEventListener("keydown", onKey, true);
@@ -78,10 +78,9 @@ const MOST_TOASTS = 3;
 export function toast(text, { place = document.body, kind = "", seconds = 4 } = {}) {
   const line = h("div.toast", { class: kind, dir: "auto", role: "status" }, text);
   const holder = kind === "answer" ? place : document.body;
-  let stack = holder.querySelector(":scope > .toasts");
-  if (!stack) holder.append((stack = h("div.toasts")));
+  const stack = holder.querySelector(":scope > .toasts") ?? holder.appendChild(h("div.toasts"));
   stack.append(line);
-  if (stack.children.length > MOST_TOASTS) stack.firstChild.remove();
+  if (stack.children.length > MOST_TOASTS) stack.firstChild?.remove();
   setTimeout(() => line.classList.add("leaving"), seconds * 1000);
   setTimeout(() => line.remove(), seconds * 1000 + 300);
 }
@@ -92,7 +91,7 @@ export async function tried(what, place) {
     await what();
     return true;
   } catch (error) {
-    toast(error.message || t("failed"), { place, kind: "problem" });
+    toast((error instanceof Error && error.message) || t("failed"), { place, kind: "problem" });
     return false;
   }
 }

@@ -48,6 +48,7 @@ export function openThread(chatId, userId, hooks) {
   let stayed = true;
   let height = 0;
   let frame = 0;
+  /** @type {any} */
   let newest = null;
   let shownDay = "";
   let pending = 0;
@@ -240,7 +241,10 @@ export function openThread(chatId, userId, hooks) {
     pending = 0;
     drawJump();
     if (smooth) scroller.scrollTo({ top: scroller.scrollHeight, behavior: "smooth" });
-    else (cancelAnimationFrame(frame), (frame = requestAnimationFrame(settle)));
+    else {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(settle);
+    }
   }
 
   // Once for all that came since the last picture: where the end is costs a layout of the whole chat.

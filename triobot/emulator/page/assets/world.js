@@ -5,18 +5,23 @@ const MOST_LINES = 1_000;
 // Of a chat that nobody has open; the rest is asked for when somebody scrolls up.
 const MOST_UNREAD = 300;
 
+/**
+ * The bot's process, as far as this program has it in hand.
+ * @typedef {{target: string, phase: string, since: number, starts: number, pid: number | null, problem: string}} Process
+ */
+
 export const world = {
   users: new Map(),
   chats: new Map(),
   bills: new Map(),
   calls: new Map(),
   olderCalls: false,
-  lines: [],
+  lines: /** @type {string[]} */ ([]),
   machine: { faults: [], switches: {}, ahead: 0 },
   waiting: 0,
-  runtime: {},
-  inside: { chats: [], payments: [] },
-  bot: null,
+  runtime: /** @type {Record<string, any>} */ ({}),
+  inside: { chats: /** @type {any[]} */ ([]), payments: /** @type {any[]} */ ([]) },
+  bot: /** @type {Process | null} */ (null),
   baseUrl: "",
   known: false,
 };
@@ -144,12 +149,8 @@ export function ownerOf(chat) {
 /** The bot's name, as far as anybody knows it. */
 export function botName() {
   const target = world.bot?.target ?? "";
-  const file = target
-    .replace(/:[^:/]*$/, "")
-    .split("/")
-    .pop()
-    .replace(/\.py$/, "");
-  return file.split(".").pop() || "bot";
+  const [file = ""] = target.replace(/:[^:/]*$/, "").split("/").slice(-1);
+  return file.replace(/\.py$/, "").split(".").pop() || "bot";
 }
 
 /** A descriptor's address as a path on this server; null for one that leads elsewhere: nothing is fetched there. */

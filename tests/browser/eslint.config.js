@@ -1,0 +1,24 @@
+// The linter's rules for the page. Names that nothing defines are found by the type checker.
+import js from "@eslint/js";
+
+export default [
+  { ignores: ["**/vendor/"] },
+  {
+    files: ["**/*.js"],
+    languageOptions: { ecmaVersion: 2024, sourceType: "module" },
+    rules: {
+      ...js.configs.recommended.rules,
+      "no-undef": "off",
+      "no-control-regex": "off",
+      "array-callback-return": "error",
+      eqeqeq: "error",
+      "no-eval": "error",
+      "no-self-compare": "error",
+      "no-template-curly-in-string": "error",
+      "no-unmodified-loop-condition": "error",
+      "no-unused-expressions": ["error", { allowShortCircuit: true, allowTernary: true }],
+      "no-var": "error",
+      "prefer-const": "error",
+    },
+  },
+];
