@@ -54,12 +54,13 @@ ALLOWED: dict[str, set[str]] = {
     "broadcast": SEAMS | {"conversations", "outbox"},
     "fronts": BOT,
     "failures": BOT,
-    "bot": BOT | {"broadcast", "failures", "fronts", "watchdog"},
+    "together": BOT | {"watchdog"},
+    "bot": BOT | {"broadcast", "failures", "fronts", "together", "watchdog"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     # Written as bots are, on what a bot may import.
     "widgets": {"__init__", "errors"},
-    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "travel", "__init__"},
+    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.

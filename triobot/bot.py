@@ -1,7 +1,7 @@
 """The bot: what an author declares, and the ways to run it.
 
-The only module besides `triobot.runtime` that knows all the others. The nesting of its blocks is the order in
-which a bot stops.
+With `triobot.runtime` and `triobot.together` it knows all the others, and loads them when it runs: what a bot
+file declares needs no store, outbox or listener. The nesting of its blocks is the order in which a bot stops.
 
 `Bot.to` is the door from outside: to a chat, for tasks that are none of its conversations. What is sent there
 takes its place in the chat's lane like everything else, but no conversation records it. So a conversation's
@@ -10,32 +10,25 @@ own code is refused at each call, except in a step.
 
 from __future__ import annotations
 
-import gc
 import inspect
-import logging
 import os
-import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
     nullcontext,
 )
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, overload
 from weakref import WeakSet
 
 import attrs
-import httpx
 import trio
 
-from .broadcast import INSTEAD_OF_TELLING, LiveAnnouncing
 from .clock import SystemClock
 from .conversations.chat import ChatRef as ChatRef
 from .conversations.chat import Room
@@ -43,50 +36,34 @@ from .conversations.data import Keeping, Key, Speech
 from .conversations.doors.broadcasts import Broadcast
 from .conversations.doors.calls import RoomName
 from .conversations.doors.refs import RoomRef, person_ref, room_ref
-from .conversations.inspection.checking import ReplayCheck
-from .conversations.inspection.closed import closed_resources
-from .conversations.inspection.rerun import dry_services
 from .conversations.routes.declarations import check_arguments, check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
 from .conversations.running.failures import tell_nobody
 from .conversations.running.lines import calling_line
-from .conversations.services import Services
 from .conversations.texts import Texts
-from .errors import ConfigError, TriobotError
+from .errors import ConfigError
 from .failures import Failure as Failure
 from .failures import OnError, open_failures
-from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
-from .http.listener import allow_descriptors
-from .outbox import OutboxRules
 from .resources import Provided, Resource, declare_resource, find, open_resources
 from .rooms import SHARED, is_chat
-from .runtime import Intake, Runtime, Statistics, Surroundings, open_intake, open_work, own_hosts
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import PREFIX, Settings, check_prefix, read_environment
-from .watchdog import telling_systemd, watched_loop
-from .webhook.answers import Readiness, TrafficCounters
-from .webhook.endpoint import Endpoint, SharedEndpoint
-from .webhook.limits import Limits
-from .webhook.serving import serve
 from .wire.content import Media
 from .wire.ids import ChatId, SenderId, as_recipient
 from .wire.operations import Operation, Upload
 
 if TYPE_CHECKING:
-    # Loaded by those bots only that run inside another's server: Quart takes as long as all of triobot.
+    import httpx
     from quart_trio import QuartTrio
 
+    from .conversations.services import Services
     from .fronts import AsgiBot
+    from .runtime import Intake, Runtime, Statistics, Surroundings
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
-log: Final = logging.getLogger("triobot")
 _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
-# Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
-# millisecond, and an echo costs a tenth less.
-_THRESHOLDS: Final = (10_000, 20, 20)
-
 BackgroundT = TypeVar("BackgroundT", bound=Callable[[], Awaitable[None]])
 M = TypeVar("M", bound=Media)
 T = TypeVar("T")
@@ -336,6 +313,13 @@ class Bot(Router):
             ConfigError: a setting or a declaration is wrong; nothing was started.
             StoreError: the store can't be used.
         """
+        if (module := _importing.get()) is not None:
+            raise ConfigError(
+                f"{module} runs its bot while it is being imported; put bot.run() under "
+                'if __name__ == "__main__":'
+            )
+        from .together import run_together
+
         run_together([(self, settings or self.settings())])
 
     async def serve(
@@ -352,6 +336,8 @@ class Bot(Router):
 
         Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
         """
+        from .together import serve_together
+
         bots = [(self, settings or self.settings())]
         await serve_together(bots, *provided, clock=clock, task_status=task_status)
 
@@ -365,6 +351,8 @@ class Bot(Router):
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
         """
+        from .runtime import open_intake
+
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
         async with (
@@ -377,6 +365,10 @@ class Bot(Router):
 
     @asynccontextmanager
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
+        from .conversations.inspection.checking import ReplayCheck
+        from .runtime import open_work
+        from .watchdog import watched_loop
+
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
@@ -527,6 +519,8 @@ class Bot(Router):
             ForeignTaskError: called from a conversation, outside a step.
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
         """
+        from .broadcast import INSTEAD_OF_TELLING, LiveAnnouncing
+
         refuse_conversations("bot.broadcast()", INSTEAD_OF_TELLING)
         work = self._running()
         return Broadcast(LiveAnnouncing(work.broadcasts, outside=True), work.dispatcher.keeping, key)
@@ -567,155 +561,12 @@ class Bot(Router):
         return self._work
 
 
-def run_together(bots: Sequence[tuple[Bot, Settings]]) -> None:
-    """Run bots in one process until SIGINT or SIGTERM; a second signal stops at once.
-
-    Raises:
-        ConfigError: a setting or a declaration is wrong; nothing was started.
-        StoreError: a store can't be used; nothing was started.
-    """
-    if (module := _importing.get()) is not None:
-        raise ConfigError(
-            f"{module} runs its bot while it is being imported; put bot.run() under "
-            'if __name__ == "__main__":'
-        )
-    limits = _serving_limits(bots[0][1], len(bots))
-    # The process is ours. Many systems let it open 1,024 files until it asks for more.
-    allow_descriptors(limits.connections + limits.spare_descriptors)
-    try:
-        trio.run(_run_until_signal, bots)
-    except BaseExceptionGroup as group:
-        # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
-        if group.split(TriobotError)[1] is not None:
-            raise
-        reason = _first(group)
-        raise reason from reason.__cause__
-
-
-async def _run_until_signal(bots: Sequence[tuple[Bot, Settings]]) -> None:
-    stopping = False
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-
-            async def watch() -> None:
-                nonlocal stopping
-                async for number in signals:
-                    if stopping:
-                        nursery.cancel_scope.cancel()
-                        return
-                    stopping = True
-                    log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
-                    for bot, _ in bots:
-                        bot.stop()
-
-            nursery.start_soon(watch)
-            with rarely_collected():
-                async with telling_systemd() as systemd, trio.open_nursery() as serving:
-                    await serving.start(partial(serve_together, bots, stopping=systemd.tell_stopping))
-                    # Not before: what is started after this one may need what the resources opened.
-                    systemd.tell("READY=1")
-            nursery.cancel_scope.cancel()
-
-
-async def serve_together(
-    bots: Sequence[tuple[Bot, Settings]],
-    *provided: Provided,
-    clock: WallClock | None = None,
-    stopping: Callable[[], None] | None = None,
-    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
-
-    Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
-    can't start, none runs.
-
-    Args:
-        stopping: called when one is to stop, before any comes to rest.
-
-    Raises:
-        ConfigError: two of them have something in common that each must have for itself.
-    """
-    if len(bots) > 1:
-        _check_apart(bots)
-    first, stop, closing = bots[0][1], trio.Event(), trio.Event()
-    for bot, _ in bots:
-        bot._stop = stop  # pyright: ignore[reportPrivateUsage]
-    tls = None
-    if first.tls_certificate is not None:
-        tls = RenewedCertificate(first.tls_certificate, first.tls_key)
-    async with AsyncExitStack() as opened:
-        intakes = [
-            await opened.enter_async_context(
-                open_intake(settings, clock or bot._clock, bot._hook)  # pyright: ignore[reportPrivateUsage]
-            )
-            for bot, settings in bots
-        ]
-        listener = await opened.enter_async_context(trio.open_nursery())
-        limits, traffic = _serving_limits(first, len(bots)), TrafficCounters()
-        ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
-        endpoints = [
-            Endpoint(intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic)
-            for intake in intakes
-        ]
-        bound: list[str] = await listener.start(
-            partial(
-                serve,
-                endpoints[0] if len(endpoints) == 1 else SharedEndpoint(endpoints),
-                [_bind(first)],
-                shutdown=closing,
-                limits=limits,
-                tls=tls,
-                traffic=traffic,
-            )
-        )
-        # Not before the bots have come to rest: until then events are accepted.
-        opened.callback(closing.set)
-        for (bot, _), intake in zip(bots, intakes, strict=True):
-            await opened.enter_async_context(
-                bot._working(intake, provided)  # pyright: ignore[reportPrivateUsage]
-            )
-        log.info("listening on %s", ", ".join(bound))
-        task_status.started(bound)
-        await stop.wait()
-        if stopping is not None:
-            stopping()
-
-
-def _check_apart(bots: Sequence[tuple[Bot, Settings]]) -> None:
-    """Refuse bots that have something in common.
-
-    Raises:
-        ConfigError: they have.
-    """
-    if len({id(bot) for bot, _ in bots}) < len(bots):
-        raise ConfigError("the same bot is named twice; each runs once")
-    own: dict[str, Callable[[Settings], object]] = {
-        "TOKEN": lambda one: one.checked_token.reveal(),
-        "STORE": lambda one: None if one.store == "memory:" else one.store,
-        "WEBHOOK_SECRET": lambda one: one.webhook_secret and one.webhook_secret.reveal(),
-    }
-    for name, read in own.items():
-        seen: dict[object, Settings] = {}
-        for _, settings in bots:
-            value = read(settings)
-            if value is not None and (other := seen.setdefault(value, settings)) is not settings:
-                raise ConfigError(
-                    f"two bots have the same {name.lower().replace('_', ' ')}, and each needs its own: give "
-                    f"each an env= of its own, such as Bot(env='SHOP_'), and set {other.env}{name} and "
-                    f"{settings.env}{name}"
-                )
-    if len({_bind(settings) for _, settings in bots}) > 1:
-        raise ConfigError("several bots share one listener: give all of them the same place, or none")
-
-
-def _all_ready(intakes: Sequence[Intake]) -> Readiness:
-    """Return whether all are ready, or else what the first that is not says."""
-    said = [intake.readiness() for intake in intakes]
-    return next((one for one in said if not one.ready), said[0])
-
-
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
     """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
+    from .conversations.inspection.closed import closed_resources
+    from .conversations.inspection.rerun import dry_services
+    from .runtime import own_hosts
+
     hosts = settings.charge_hosts or own_hosts(settings.base_url)
     return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
 
@@ -728,46 +579,6 @@ def within(bot: Bot, around: Surroundings) -> Generator[None]:
         yield
     finally:
         bot._around = before  # pyright: ignore[reportPrivateUsage]
-
-
-def _serving_limits(settings: Settings, bots: int) -> Limits:
-    """Return the limits of our own listener, which leaves descriptors for the requests to the platform."""
-    limits = settings.limits
-    spare = limits.spare_descriptors + bots * OutboxRules().connections
-    return attrs.evolve(limits, spare_descriptors=spare)
-
-
-def _bind(settings: Settings) -> Bind:
-    if settings.fd is not None:
-        return FdBind(settings.fd)
-    if settings.unix is not None:
-        mode = settings.unix_mode
-        if mode is None and settings.unix_group is not None:
-            mode = 0o660
-        return UnixBind(settings.unix, mode, settings.unix_group)
-    return TcpBind(settings.host, settings.port)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
-
-
-@contextmanager
-def rarely_collected() -> Generator[None]:
-    """Collect more rarely while the block runs, and never look at what was there before: modules and classes.
-
-    For a program that does nothing else; inside another program it is not ours to say.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 @final

@@ -13,9 +13,9 @@ import trio
 from tests.bot.rig import FORM, Chats
 from tests.loopback import text_event
 from triobot import Bot, Chat, Settings
-from triobot.bot import serve_together
 from triobot.errors import ConfigError, StoreLockedError, TriobotError
 from triobot.store.lock import take_lock
+from triobot.together import serve_together
 
 SECRETS = ("shop-secret-0123456789-abcdef", "desk-secret-0123456789-abcdef")
 

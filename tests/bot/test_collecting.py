@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triobot.bot import rarely_collected
+from triobot.together import rarely_collected
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,11 @@ from typing import Final
 import attrs
 import trio
 
-from ..bot import Bot, run_together
+from ..bot import Bot
 from ..errors import ConfigError
 from ..http.binding import inherited_binds
 from ..settings import Settings
+from ..together import run_together
 from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .arguments import mode, number, port, whole

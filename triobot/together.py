@@ -1,0 +1,230 @@
+"""Bots that listen: one of them or several behind one listener, until a signal.
+
+Loaded when a bot is run and not before: what a bot file declares needs neither a store nor a listener.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from functools import partial
+from typing import Final, Protocol
+
+import attrs
+import trio
+
+from .errors import ConfigError, TriobotError
+from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
+from .http.listener import allow_descriptors
+from .outbox import OutboxRules
+from .resources import Provided
+from .runtime import Intake, open_intake
+from .seams import OnAlarm, WallClock
+from .settings import Settings
+from .watchdog import telling_systemd
+from .webhook.answers import Readiness, TrafficCounters
+from .webhook.endpoint import Endpoint, SharedEndpoint
+from .webhook.limits import Limits
+from .webhook.serving import serve
+
+log: Final = logging.getLogger("triobot")
+# Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
+# millisecond, and an echo costs a tenth less.
+_THRESHOLDS: Final = (10_000, 20, 20)
+
+
+class Servable(Protocol):
+    """A bot, as far as a listener serves it."""
+
+    _stop: trio.Event
+    _clock: WallClock
+    _hook: OnAlarm | None
+
+    def stop(self) -> None:
+        """Make what serves it come to rest and return."""
+        ...
+
+    def _working(self, intake: Intake, provided: Sequence[Provided]) -> AbstractAsyncContextManager[None]: ...
+
+
+def run_together(bots: Sequence[tuple[Servable, Settings]]) -> None:
+    """Run bots in one process until SIGINT or SIGTERM; a second signal stops at once.
+
+    Raises:
+        ConfigError: a setting or a declaration is wrong; nothing was started.
+        StoreError: a store can't be used; nothing was started.
+    """
+    limits = _serving_limits(bots[0][1], len(bots))
+    # The process is ours. Many systems let it open 1,024 files until it asks for more.
+    allow_descriptors(limits.connections + limits.spare_descriptors)
+    try:
+        trio.run(_run_until_signal, bots)
+    except BaseExceptionGroup as group:
+        # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+        if group.split(TriobotError)[1] is not None:
+            raise
+        reason = _first(group)
+        raise reason from reason.__cause__
+
+
+async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]]) -> None:
+    stopping = False
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                nonlocal stopping
+                async for number in signals:
+                    if stopping:
+                        nursery.cancel_scope.cancel()
+                        return
+                    stopping = True
+                    log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
+                    for bot, _ in bots:
+                        bot.stop()
+
+            nursery.start_soon(watch)
+            with rarely_collected():
+                async with telling_systemd() as systemd, trio.open_nursery() as serving:
+                    await serving.start(partial(serve_together, bots, stopping=systemd.tell_stopping))
+                    # Not before: what is started after this one may need what the resources opened.
+                    systemd.tell("READY=1")
+            nursery.cancel_scope.cancel()
+
+
+async def serve_together(
+    bots: Sequence[tuple[Servable, Settings]],
+    *provided: Provided,
+    clock: WallClock | None = None,
+    stopping: Callable[[], None] | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
+
+    Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
+    can't start, none runs.
+
+    Args:
+        stopping: called when one is to stop, before any comes to rest.
+
+    Raises:
+        ConfigError: two of them have something in common that each must have for itself.
+    """
+    if len(bots) > 1:
+        _check_apart(bots)
+    first, stop, closing = bots[0][1], trio.Event(), trio.Event()
+    for bot, _ in bots:
+        bot._stop = stop  # pyright: ignore[reportPrivateUsage]
+    tls = None
+    if first.tls_certificate is not None:
+        tls = RenewedCertificate(first.tls_certificate, first.tls_key)
+    async with AsyncExitStack() as opened:
+        intakes = [
+            await opened.enter_async_context(
+                open_intake(settings, clock or bot._clock, bot._hook)  # pyright: ignore[reportPrivateUsage]
+            )
+            for bot, settings in bots
+        ]
+        listener = await opened.enter_async_context(trio.open_nursery())
+        limits, traffic = _serving_limits(first, len(bots)), TrafficCounters()
+        ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
+        endpoints = [
+            Endpoint(intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic)
+            for intake in intakes
+        ]
+        bound: list[str] = await listener.start(
+            partial(
+                serve,
+                endpoints[0] if len(endpoints) == 1 else SharedEndpoint(endpoints),
+                [_bind(first)],
+                shutdown=closing,
+                limits=limits,
+                tls=tls,
+                traffic=traffic,
+            )
+        )
+        # Not before the bots have come to rest: until then events are accepted.
+        opened.callback(closing.set)
+        for (bot, _), intake in zip(bots, intakes, strict=True):
+            await opened.enter_async_context(bot._working(intake, provided))  # pyright: ignore[reportPrivateUsage]
+        log.info("listening on %s", ", ".join(bound))
+        task_status.started(bound)
+        await stop.wait()
+        if stopping is not None:
+            stopping()
+
+
+def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
+    """Refuse bots that have something in common.
+
+    Raises:
+        ConfigError: they have.
+    """
+    if len({id(bot) for bot, _ in bots}) < len(bots):
+        raise ConfigError("the same bot is named twice; each runs once")
+    own: dict[str, Callable[[Settings], object]] = {
+        "TOKEN": lambda one: one.checked_token.reveal(),
+        "STORE": lambda one: None if one.store == "memory:" else one.store,
+        "WEBHOOK_SECRET": lambda one: one.webhook_secret and one.webhook_secret.reveal(),
+    }
+    for name, read in own.items():
+        seen: dict[object, Settings] = {}
+        for _, settings in bots:
+            value = read(settings)
+            if value is not None and (other := seen.setdefault(value, settings)) is not settings:
+                raise ConfigError(
+                    f"two bots have the same {name.lower().replace('_', ' ')}, and each needs its own: give "
+                    f"each an env= of its own, such as Bot(env='SHOP_'), and set {other.env}{name} and "
+                    f"{settings.env}{name}"
+                )
+    if len({_bind(settings) for _, settings in bots}) > 1:
+        raise ConfigError("several bots share one listener: give all of them the same place, or none")
+
+
+def _all_ready(intakes: Sequence[Intake]) -> Readiness:
+    """Return whether all are ready, or else what the first that is not says."""
+    said = [intake.readiness() for intake in intakes]
+    return next((one for one in said if not one.ready), said[0])
+
+
+def _serving_limits(settings: Settings, bots: int) -> Limits:
+    """Return the limits of our own listener, which leaves descriptors for the requests to the platform."""
+    limits = settings.limits
+    spare = limits.spare_descriptors + bots * OutboxRules().connections
+    return attrs.evolve(limits, spare_descriptors=spare)
+
+
+def _bind(settings: Settings) -> Bind:
+    if settings.fd is not None:
+        return FdBind(settings.fd)
+    if settings.unix is not None:
+        mode = settings.unix_mode
+        if mode is None and settings.unix_group is not None:
+            mode = 0o660
+        return UnixBind(settings.unix, mode, settings.unix_group)
+    return TcpBind(settings.host, settings.port)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
+
+
+@contextmanager
+def rarely_collected() -> Generator[None]:
+    """Collect more rarely while the block runs, and never look at what was there before: modules and classes.
+
+    For a program that does nothing else; inside another program it is not ours to say.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
