@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NewType
 
 import attrs
 import pytest
@@ -16,7 +20,7 @@ from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.questions.keys import decode_key, encode_key
 from triobot.conversations.routes.filters import Setting, pressed, text
 from triobot.conversations.routes.router import Router
-from triobot.errors import ConfigError
+from triobot.errors import ConfigError, LocalProtocolError
 from triobot.wire.events import Press
 from triobot.wire.results import Sent
 
@@ -212,3 +216,92 @@ def test_buttons_take_their_own_keys_only() -> None:
     assert taken.look(Press(CHAT, "b.i1", 7, "c"), Setting()) == Press(CHAT, 1, 7, "c")
     for other in (Press(CHAT, "b.i2", 7, "c"), Press(CHAT, "b.i1", 8, "c"), Press(6, "b.i1", 7, "c")):
         assert taken.look(other, Setting()) is None
+
+
+class Kind(NamedTuple):
+    name: str
+    day: dt.date
+
+
+@attrs.frozen
+class Slot:
+    _room: int
+    note: str | None = None
+    shown: int = attrs.field(init=False, default=4)
+
+
+@dataclass(frozen=True)
+class Seat:
+    row: Literal["a", 1]
+    place: Path = Path("hall")
+
+
+Room = NewType("Room", int)
+
+
+@attrs.frozen
+class Whole:
+    kind: Kind
+    first: Slot | Seat
+    others: Sequence[Slot] = ()
+    sizes: tuple[Size, ...] = ()
+    pair: tuple[int, str] = (0, "")
+    room: Annotated[Room, "any"] = Room(0)
+    word: Word | dt.date | None = None
+    share: float = 0.5
+    open: Any = None
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (Take(3, Size.LARGE, ("é",)), 'vTake{"order":3,"size":2,"notes":["é"]}'),
+        (
+            Visit(dt.date(2026, 1, 2), dt.time(3, 4), dt.timedelta(seconds=5), dt.datetime(2026, 1, 2)),  # noqa: DTZ001
+            'vVisit{"day":"2026-01-02","hour":"03:04:00","length":5000000,"asked":"2026-01-02T00:00:00"}',
+        ),
+        (Slot(3), 'vSlot{"_room":3,"note":null}'),
+        (Seat(1), 'vSeat{"row":1,"place":"hall"}'),
+        (
+            Whole(
+                Kind("k", dt.date(2026, 1, 2)),
+                Seat("a"),
+                (Slot(1, "n"),),
+                (Size.SMALL,),
+                (2, "p"),
+                Room(9),
+                Word.YES,
+                1.5,
+                "x",
+            ),
+            'vWhole{"kind":["k","2026-01-02"],"first":{"row":"a","place":"hall"},'
+            '"others":[{"_room":1,"note":"n"}],"sizes":[1],"pair":[2,"p"],"room":9,"word":"yes","share":1.5,'
+            '"open":"x"}',
+        ),
+    ],
+)
+def test_the_text_of_a_key_stays_the_same(key: object, text: str) -> None:
+    """It stands under messages that were sent years ago, and in journals that are replayed."""
+    assert encode_key(key) == text
+    assert decode_key(type(key), text) == key
+
+
+@attrs.frozen
+class Sealed:
+    secret: bytes
+
+
+@attrs.frozen
+class Counted:
+    numbers: dict[int, str]
+
+
+def test_a_value_that_its_text_would_not_tell_is_refused() -> None:
+    for key in (Sealed(b"x"), Counted({1: "a"})):
+        with pytest.raises(LocalProtocolError):
+            encode_key(key)
+
+
+def test_a_field_of_another_type_is_no_key() -> None:
+    for fields in ('"_room":true,"note":null', '"_room":1.0,"note":null', '"_room":1,"note":[]'):
+        assert decode_key(Slot, f"vSlot{{{fields}}}") is None

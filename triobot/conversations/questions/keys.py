@@ -9,15 +9,28 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import re
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar, cast
-
-import cattrs
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NewType,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ...errors import ConfigError, LocalProtocolError
-from ...fields import has_fields
+from ...fields import fields_of, has_fields
 from ...wire.json_text import read_object
-from ...wire.rules import compact_json
+from ...wire.rules import JsonValue, compact_json
 
 V = TypeVar("V")
 
@@ -36,12 +49,7 @@ _MOMENTS: Final[Mapping[type[dt.datetime | dt.date | dt.time], str]] = {
 }
 _PLAIN: Final = frozenset({str, int, bool, dt.timedelta, *_MOMENTS})
 
-_converter: Final = cattrs.Converter()
-for _moment in _MOMENTS:
-    _converter.register_unstructure_hook(_moment, _moment.isoformat)
-    _converter.register_structure_hook(_moment, lambda text, kind: kind.fromisoformat(text))
-_converter.register_unstructure_hook(dt.timedelta, lambda span: span // _MICROSECOND)
-_converter.register_structure_hook(dt.timedelta, lambda number, _: int(number) * _MICROSECOND)
+_SCALARS: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def encode_key(key: object) -> str:
@@ -69,7 +77,7 @@ def encode_key(key: object) -> str:
             return f"p{key // _MICROSECOND}"
         case _ if has_fields(type(key)):
             try:
-                return f"v{type(key).__name__}{compact_json(_converter.unstructure(key))}"
+                return f"v{type(key).__name__}{compact_json(_plain(key))}"
             except (TypeError, ValueError):
                 pass
         case _:
@@ -122,4 +130,105 @@ def _read(kind: type[Any], text: str) -> object | None:
         return kind.fromisoformat(rest) if sort == _MOMENTS[kind] else None
     if sort != "v" or not rest.startswith(kind.__name__):
         return None
-    return cast("object", _converter.structure(read_object(rest.removeprefix(kind.__name__)), kind))
+    return _with_fields(kind, read_object(rest.removeprefix(kind.__name__)))
+
+
+# --- values with fields: by their fields' names, as JSON, and back by their types. These texts stand under
+# messages and in journals, so they stay as they are; `triobot.values` says each class's whole name.
+
+
+def _plain(value: object) -> JsonValue:
+    """Return the JSON of a part of a key.
+
+    Raises:
+        TypeError: it has none from which its type would tell it again.
+    """
+    match value:
+        case enum.Enum():
+            return _plain(cast("object", value.value))
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case dt.timedelta():
+            return value // _MICROSECOND
+        case Path():
+            return str(value)
+        case None | str() | int() | float():
+            return value
+        case list() | tuple():
+            return [_plain(part) for part in cast("Sequence[object]", value)]
+        case dict() if all(isinstance(name, str) for name in cast("dict[object, object]", value)):
+            return {name: _plain(part) for name, part in cast("dict[str, object]", value).items()}
+        case _ if has_fields(type(value)):
+            fields = [field for field in fields_of(type(value)) if field.init]
+            return {field.name: _plain(getattr(value, field.name)) for field in fields}
+        case _:
+            raise TypeError(type(value).__name__)
+
+
+def _part(kind: Any, node: JsonValue) -> object:
+    """Return the part of a key that is of this type and has this JSON.
+
+    Raises:
+        ValueError, TypeError, KeyError: there is none.
+    """
+    while isinstance(kind, NewType) or get_origin(kind) is Annotated:
+        kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]
+    shape, parts = get_origin(kind) or kind, get_args(kind)
+    if shape is Literal:
+        return _told_by(parts, node)
+    if shape in (Union, UnionType):
+        return _told_by(_each(parts, node), node)
+    if shape is Any or (shape in _SCALARS and type(node) is shape):
+        return node
+    if not isinstance(shape, type):
+        raise TypeError(kind)
+    shape = cast("type[Any]", shape)
+    if issubclass(shape, enum.Enum):
+        return _told_by(shape, node)
+    if isinstance(node, str) and shape in _MOMENTS:
+        return shape.fromisoformat(node)
+    if isinstance(node, str) and issubclass(shape, Path):
+        return shape(node)
+    if type(node) is int and shape is dt.timedelta:
+        return node * _MICROSECOND
+    if isinstance(node, list):
+        return _row(shape, parts, node)
+    if isinstance(node, dict) and has_fields(shape):
+        return _with_fields(shape, node)
+    if isinstance(node, dict) and shape in (dict, Mapping):
+        return {name: _part(parts[1] if parts else Any, part) for name, part in node.items()}
+    raise TypeError(kind)
+
+
+def _told_by(values: Iterable[object], node: JsonValue) -> object:
+    """Return the first of these values that has this JSON."""
+    for value in values:
+        if compact_json(_plain(value)) == compact_json(node):
+            return value
+    raise ValueError(node)
+
+
+def _each(kinds: Iterable[Any], node: JsonValue) -> Iterable[object]:
+    for kind in kinds:
+        # A class may raise anything at a value that isn't its own.
+        with suppress(Exception):
+            yield _part(kind, node)
+
+
+def _row(shape: type[Any], parts: Sequence[Any], nodes: Sequence[JsonValue]) -> object:
+    names: Sequence[str] | None = getattr(shape, "_fields", None)
+    if names is not None:
+        hints = get_type_hints(shape)
+        return shape(*(_part(hints.get(name, Any), node) for name, node in zip(names, nodes, strict=True)))
+    if shape is tuple and parts and parts[-1] is not ...:
+        return tuple(_part(kind, node) for kind, node in zip(parts, nodes, strict=True))
+    if shape in (list, tuple, Sequence):
+        read = [_part(parts[0] if parts else Any, node) for node in nodes]
+        return read if shape is list else tuple(read)
+    raise TypeError(shape)
+
+
+def _with_fields(kind: type[Any], stored: Mapping[str, JsonValue]) -> object:
+    hints = get_type_hints(kind, include_extras=True)
+    fields = {field.name: field for field in fields_of(kind) if field.init}
+    return kind(**{fields[name].argument: _part(hints[name], node) for name, node in stored.items()})
