@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from .errors import ConfigError, TriobotError
-from .http import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
+from .http.binding import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
 from .http.listener import allow_descriptors
 from .outbox import OutboxRules
 from .resources import Provided

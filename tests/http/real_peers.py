@@ -24,6 +24,8 @@ import pytest
 import trio
 from hypercorn.config import Config
 
+from triobot.http.server_connection import Talk
+
 LONG = 3_000_000
 CHUNK = 50_000
 
@@ -75,8 +77,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
                 "headers": {name: told[name.encode()].decode() for name in shown if name.encode() in told},
                 "length": len(body),
                 "digest": hashlib.sha256(body).hexdigest(),
-                "client": scope["client"][0] if scope["client"] else None,
-                "scheme": scope["scheme"],
             }
         ).encode()
     if path == "/long":
@@ -91,6 +91,36 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         headers.append((b"content-length", str(len(answer)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer})
+
+
+async def talked(talk: Talk) -> None:
+    """The same application on our listener."""
+    request, body = talk.request, b""
+    while piece := await talk.read():
+        body += piece
+    path, _, query = request.target.partition(b"?")
+    scope = {
+        "type": "http",
+        "method": request.method,
+        "path": path.decode(),
+        "query_string": query,
+        "headers": request.headers,
+    }
+    head: list[Any] = []
+
+    async def receive() -> Any:
+        return {"body": body}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            close = (b"connection", b"close") in message["headers"]
+            head.append(partial(talk.begin, message["status"], message["headers"], close=close))
+            return
+        await (head.pop() if head else talk.write)(message["body"])
+        if not message.get("more_body"):
+            await talk.end()
+
+    await application(scope, receive, send)
 
 
 @asynccontextmanager

@@ -1,16 +1,15 @@
-"""What an application may not do to the requests behind its own: responses of another length than told."""
+"""What a handler may not do to the requests behind its own: responses of another length than told."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 import trio
 
 from tests.loopback import PATIENCE
-from triobot.http import ServingLimits, TcpBind, serve_asgi
-from triobot.http.binding import open_listeners
+from triobot.http.binding import TcpBind, open_listeners
+from triobot.http.limits import ServingLimits
 from triobot.http.listener import serve_listeners
 from triobot.http.server_connection import Talk
 
@@ -19,27 +18,30 @@ pytestmark = pytest.mark.virtual_time
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def lying(scope: Any, receive: Any, send: Any) -> None:
+async def lying(talk: Talk) -> None:
     """Tells lengths and sends pieces as the path says: ``/5,6/abc/defgh``."""
-    if scope["type"] != "http":
-        raise NotImplementedError
-    lengths, *pieces = ["2", "ok"] if scope["path"] == "/next" else scope["path"].removeprefix("/").split("/")
+    target = talk.request.target.decode()
+    lengths, *pieces = ["2", "ok"] if target == "/next" else target.removeprefix("/").split("/")
     headers = [(b"content-length", length.encode()) for length in lengths.split(",")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    for piece in pieces:
-        await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+    first, *rest = pieces
+    await talk.begin(200, headers, first.encode())
+    for piece in rest:
+        await talk.write(piece.encode())
+    await talk.end()
 
 
 async def said(path: str) -> bytes:
     """All that a connection with two requests in one write gets."""
     stop = trio.Event()
     data = b""
+    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
+    port = listener.socket.getsockname()[1]
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
-            serve = partial(serve_asgi, lying, [TcpBind("127.0.0.1", 0)], shutdown=stop)
-            (address,) = await nursery.start(serve)
-            async with await trio.open_tcp_stream("127.0.0.1", int(address.rpartition(":")[2])) as stream:
+            nursery.start_soon(
+                partial(serve_listeners, lying, [listener], shutdown=stop, limits=ServingLimits())
+            )
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                 await stream.send_all(NEXT.replace(b"/next", path.encode()) + NEXT)
                 with trio.move_on_after(1):
                     while piece := await stream.receive_some():

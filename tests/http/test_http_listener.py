@@ -1,4 +1,4 @@
-"""The listener over real sockets: connections, their bounds, their end; TLS; and applications behind it."""
+"""The listener over real sockets: connections, their bounds, their end; and TLS."""
 
 from __future__ import annotations
 
@@ -9,29 +9,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import hypercorn.trio
 import pytest
 import trio
 import trustme
 from http_rig import make_certificates
-from hypercorn.config import Config
-from quart import request as quart_request
-from quart_trio import QuartTrio
 
 from tests.loopback import PATIENCE
 from triobot.errors import ConfigError
-from triobot.http import (
-    Proxies,
+from triobot.http.binding import (
+    Bind,
     RenewedCertificate,
-    ServingLimits,
     TcpBind,
+    Tls,
     UnixBind,
-    serve_asgi,
+    open_listeners,
     server_context,
 )
-from triobot.http.binding import open_listeners
+from triobot.http.limits import Networks, ServingLimits
 from triobot.http.listener import serve_listeners
 from triobot.http.server_connection import Handler, Talk
 
@@ -56,15 +51,18 @@ async def echo(talk: Talk) -> None:
 
 @asynccontextmanager
 async def listening(
-    handler: Handler = echo, limits: ServingLimits = QUICK
+    handler: Handler = echo,
+    limits: ServingLimits = QUICK,
+    tls: Tls | None = None,
+    bind: Bind = TcpBind("127.0.0.1", 0),  # noqa: B008
 ) -> AsyncGenerator[tuple[Callable[[], Awaitable[trio.SocketStream]], trio.Event, trio.Event]]:
     """A listener on a free port: how to connect, what stops it, and what says that it has."""
-    (listener,) = await open_listeners([TcpBind("127.0.0.1", 0)], backlog=10)
-    port = listener.socket.getsockname()[1]
+    (listener,) = await open_listeners([bind], backlog=10)
+    port = listener.socket.getsockname()[1] if isinstance(bind, TcpBind) else 0
     shutdown, stopped = trio.Event(), trio.Event()
 
     async def run() -> None:
-        await serve_listeners(handler, [listener], shutdown=shutdown, limits=limits)
+        await serve_listeners(handler, [listener], shutdown=shutdown, limits=limits, tls=tls)
         stopped.set()
 
     with trio.fail_after(PATIENCE):
@@ -270,135 +268,14 @@ async def test_a_cancelled_listener_leaves_no_connection() -> None:
         await stream.aclose()
 
 
-# --- applications
-
-
-app = QuartTrio("app")
-events: list[str] = []
-
-
-@app.before_serving
-async def before() -> None:
-    events.append("before")
-
-
-@app.after_serving
-async def after() -> None:
-    events.append("after")
-
-
-@app.route("/", methods=["GET", "HEAD", "POST"])
-async def home() -> Any:
-    body = await quart_request.get_data()
-    return {"method": quart_request.method, "args": dict(quart_request.args), "size": len(body)}
-
-
-@app.get("/stream")
-async def stream() -> Any:
-    async def pieces() -> AsyncGenerator[bytes]:
-        for number in range(5):
-            yield b"%d" % number
-            await trio.lowlevel.checkpoint()
-
-    return pieces()
-
-
-@app.get("/who")
-async def who() -> Any:
-    return {"address": quart_request.remote_addr, "scheme": quart_request.scheme}
-
-
-@app.get("/none")
-async def none() -> Any:
-    return "", 204
-
-
-@app.get("/wrong")
-async def wrong() -> Any:
-    raise ZeroDivisionError
-
-
-@asynccontextmanager
-async def applied(which: str, **settings: Any) -> AsyncGenerator[int]:
-    """The application on our listener or on hypercorn."""
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        if which == "ours":
-            serve = partial(serve_asgi, app, [TcpBind("127.0.0.1", 0)], shutdown=stop, **settings)  # type: ignore[arg-type]
-        else:
-            config = Config()
-            config.bind, config.errorlog, config.include_server_header = ["127.0.0.1:0"], None, False
-            serve = partial(hypercorn.trio.serve, app, config, shutdown_trigger=stop.wait, mode="asgi")  # type: ignore[arg-type]
-        (address,) = await nursery.start(serve)
-        yield int(address.rpartition(":")[2])
-        stop.set()
-
-
-ASKED = [
-    b"GET /?a=b&c=%20 HTTP/1.1\r\nHost: x\r\n",
-    b"HEAD / HTTP/1.1\r\nHost: x\r\n",
-    b"GET /stream HTTP/1.1\r\nHost: x\r\n",
-    b"GET /none HTTP/1.1\r\nHost: x\r\n",
-    b"GET /wrong HTTP/1.1\r\nHost: x\r\n",
-    b"GET /nothing HTTP/1.1\r\nHost: x\r\n",
-    b"OPTIONS / HTTP/1.1\r\nHost: x\r\n",
-    b"GET http://x/?a=1 HTTP/1.1\r\nHost: x\r\n",
-]
-
-
-async def read_one(sock: trio.SocketStream, *, head: bool) -> bytes:
-    """One response; hypercorn doesn't always close the connection when it has said that it would."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += await sock.receive_some()
-    lower = data.lower()
-    if head or b" 204 " in lower.split(b"\r\n")[0]:
-        return data
-    if b"content-length: " in lower:
-        length = int(lower.split(b"content-length: ")[1].split(b"\r\n")[0])
-        while len(data.partition(b"\r\n\r\n")[2]) < length:
-            data += await sock.receive_some()
-        return data
-    while not data.endswith(b"0\r\n\r\n"):
-        data += await sock.receive_some()
-    return data
-
-
-def normal(data: bytes) -> tuple[bytes, set[bytes], bytes]:
-    head, _, body = data.partition(b"\r\n\r\n")
-    status, *headers = head.split(b"\r\n")
-    shown = {h.lower() for h in headers if not h.lower().startswith((b"date:", b"connection:"))}
-    if b"transfer-encoding: chunked" in shown:
-        rest, body = body, b""
-        while size := int(rest.partition(b"\r\n")[0], 16):
-            body += rest.partition(b"\r\n")[2][:size]
-            rest = rest.partition(b"\r\n")[2][size + 2 :]
-    return status.split(b" ")[1], shown, body
-
-
-async def test_an_application_answers_as_under_hypercorn() -> None:
-    """The same statuses, headers and bodies; requests with bodies among them."""
-    seen: dict[str, list[tuple[bytes, set[bytes], bytes]]] = {"ours": [], "hypercorn": []}
-    posts = [
-        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nConnection: close\r\n\r\n" + b"x" * 100_000,
-        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-        b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
-    ]
-    for which, got in seen.items():
-        events.clear()
-        async with applied(which) as port:
-            for asked in [*(line + b"Connection: close\r\n\r\n" for line in ASKED), *posts]:
-                async with await trio.open_tcp_stream("127.0.0.1", port) as sock:
-                    await sock.send_all(asked)
-                    got.append(normal(await read_one(sock, head=asked.startswith(b"HEAD"))))
-        assert events == ["before", "after"]
-
-    for ours, theirs, asked in zip(seen["ours"], seen["hypercorn"], [*ASKED, *posts], strict=True):
-        assert ours == theirs, asked[:40]
-
-
 async def test_an_old_sender_gets_a_stream_up_to_the_end_of_its_connection() -> None:
-    async with applied("ours") as port, await trio.open_tcp_stream("127.0.0.1", port) as sock:
+    async def streamed(talk: Talk) -> None:
+        await talk.begin(200, [], b"0")
+        for number in range(1, 5):
+            await talk.write(b"%d" % number)
+        await talk.end()
+
+    async with listening(streamed) as (connect, _, _), await connect() as sock:
         await sock.send_all(b"GET /stream HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
         head, _, body = (await read_all(sock)).partition(b"\r\n\r\n")
 
@@ -406,70 +283,9 @@ async def test_an_old_sender_gets_a_stream_up_to_the_end_of_its_connection() -> 
     assert body == b"01234"
 
 
-async def test_an_application_hears_that_its_sender_has_left() -> None:
-    heard: list[str] = []
-    done = trio.Event()
-
-    async def waiting(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            while (message := await receive())["type"] != "http.disconnect":
-                heard.append(message["type"])
-            heard.append("left")
-            done.set()
-
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        serve = partial(serve_asgi, waiting, [TcpBind("127.0.0.1", 0)], shutdown=stop)
-        (address,) = await nursery.start(serve)
-        async with await trio.open_tcp_stream("127.0.0.1", int(address.rpartition(":")[2])) as sock:
-            await sock.send_all(GET % b"")
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            assert heard == ["http.request"]
-        with trio.fail_after(PATIENCE):
-            await done.wait()
-        stop.set()
-
-    assert heard == ["http.request", "left"]
-
-
-async def test_an_application_that_can_t_start_is_one_error() -> None:
-    async def failing(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "lifespan.startup.failed", "message": "no database"})
-
-    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match="no database")):
-        await serve_asgi(failing, [TcpBind("127.0.0.1", 0)], shutdown=trio.Event())
-
-
-@pytest.mark.parametrize(
-    ("trusted", "forwarded", "shown"),
-    [
-        ([], "203.0.113.7", ("127.0.0.1", "http")),
-        (["127.0.0.1"], "203.0.113.7", ("203.0.113.7", "https")),
-        (["127.0.0.0/8"], "evil, 203.0.113.7", ("203.0.113.7", "https")),
-        (["127.0.0.1", "10.0.0.0/8"], "198.51.100.1, 203.0.113.7, 10.1.2.3", ("203.0.113.7", "https")),
-        (["127.0.0.1"], "", ("127.0.0.1", "https")),
-        (["10.0.0.0/8"], "203.0.113.7", ("127.0.0.1", "http")),
-    ],
-)
-async def test_only_known_proxies_are_believed(
-    trusted: list[str], forwarded: str, shown: tuple[str, str]
-) -> None:
-    async with (
-        applied("ours", proxies=Proxies(trusted)) as port,
-        await trio.open_tcp_stream("127.0.0.1", port) as sock,
-    ):
-        told = f"X-Forwarded-For: {forwarded}\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n"
-        await sock.send_all(b"GET /who HTTP/1.1\r\nHost: x\r\n" + told.encode())
-        data = (await read_all(sock)).decode()
-
-    assert f'"address":"{shown[0]}"' in data
-    assert f'"scheme":"{shown[1]}"' in data
-
-
-def test_a_proxy_must_be_an_address() -> None:
+def test_a_network_must_be_one() -> None:
     with pytest.raises(ConfigError):
-        Proxies(["proxy.example"])
+        Networks(["proxy.example"])
 
 
 @pytest.mark.virtual_time(False)  # a host's name is looked up in a thread
@@ -528,13 +344,9 @@ async def test_tls_from_files(tmp_path: Path) -> None:
     issued = certificates.authority.issue_cert("localhost")
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
     tls = server_context(tmp_path / "both.pem")
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        serve = partial(serve_asgi, app, [TcpBind("127.0.0.1", 0)], shutdown=stop, tls=tls)
-        (address,) = await nursery.start(serve)
-        assert address.startswith("https://")
-        port = int(address.rpartition(":")[2])
-        async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+    async with listening(limits=ServingLimits(), tls=tls) as (connect, _, _):
+        async with await connect() as plain:
+            port = plain.socket.getpeername()[1]
             await plain.send_all(GET % b"")
             await read_all(plain)  # whatever TLS says to that
         secured = await trio.open_ssl_over_tcp_stream(
@@ -542,13 +354,13 @@ async def test_tls_from_files(tmp_path: Path) -> None:
         )
         async with secured:
             for _ in range(2):
-                await secured.send_all(b"GET /who HTTP/1.1\r\nHost: x\r\n\r\n")
-                assert b'"scheme":"https"' in await secured.receive_some()
-            await secured.send_all(
-                b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + b"x" * 300_000
-            )
-            assert b'"size":300000' in await secured.receive_some()
-        stop.set()
+                await secured.send_all(GET % b"who")
+                assert b"x-target: /who" in await secured.receive_some()
+            body = b"x" * 300_000
+            await secured.send_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + body)
+            data = b""
+            while not data.endswith(body):
+                data += await secured.receive_some()
 
 
 def test_a_certificate_that_is_none(tmp_path: Path) -> None:
@@ -561,16 +373,12 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
 
 async def test_a_path(tmp_path: Path) -> None:
     path = str(tmp_path / "app.sock")
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        serve = partial(serve_asgi, app, [UnixBind(path)], shutdown=stop, proxies=Proxies(["unix"]))
-        await nursery.start(serve)
-        async with await trio.open_unix_socket(path) as sock:
-            await sock.send_all(
-                b"GET /who HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n"
-            )
-            assert b'"address":"203.0.113.7"' in await read_all(sock)
-        stop.set()
+    async with (
+        listening(bind=UnixBind(path)),
+        await trio.open_unix_socket(path) as sock,
+    ):
+        await sock.send_all(b"GET /who HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"x-target: /who" in await read_all(sock)
 
 
 def test_limits_are_checked() -> None:

@@ -88,7 +88,7 @@ def test_however_they_are_cut_and_piled_up(
 
     assert found == [(method, path, body) for method, path, body, _ in requests]
     assert not reader.begun
-    assert reader.unread == 0
+    assert len(reader._unread) == 0
 
 
 def test_byte_by_byte() -> None:
@@ -256,7 +256,7 @@ def told(data: bytes, cuts: list[int], known: KnownHeads) -> object:
         _, reader = read(data, cuts, found, known)
     except MalformedError as error:
         return found, str(error), error.status
-    return found, reader.begun, reader.unread
+    return found, reader.begun, len(reader._unread)
 
 
 def all_known() -> KnownHeads:

@@ -9,8 +9,7 @@ import httpx
 import pytest
 import trio
 
-from triobot.http import Origin
-from triobot.http.connections import dial
+from triobot.http.connections import Origin, dial
 
 
 async def test_certificates_that_can_t_be_read_are_a_connection_that_was_not_made() -> None:

@@ -13,7 +13,8 @@ from http_rig import OK, Peer, answering, make_certificates
 
 from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
-from triobot.http import ClientConnection, Origin, TrioTransport
+from triobot.http import TrioTransport
+from triobot.http.connections import ClientConnection, Origin
 
 
 def origin_of(port: int) -> Origin:

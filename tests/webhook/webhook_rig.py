@@ -16,9 +16,7 @@ from quart_trio import QuartTrio
 
 from tests.loopback import PATIENCE
 from triobot.errors import StoreFullError
-from triobot.http.asgi import asgi_handler
-from triobot.http.binding import TcpBind, open_listeners
-from triobot.http.listener import serve_listeners
+from triobot.http.binding import TcpBind
 from triobot.seams import (
     Acceptance,
     Alarm,
@@ -201,8 +199,8 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     return Rig(store, clock, inbox, traffic, delivered, alarms, app, endpoint, readiness)
 
 
-Server: TypeAlias = Literal["direct", "asgi", "hypercorn"]
-"""Our own listener, straight or through ASGI, or the server that others put their sites on."""
+Server: TypeAlias = Literal["direct", "hypercorn"]
+"""Our own listener, or the server that others put their sites on."""
 
 
 async def serve_rig(
@@ -223,11 +221,6 @@ async def serve_rig(
             traffic=rig.traffic,
             task_status=task_status,
         )
-    elif server == "asgi":
-        listeners = await open_listeners([bind], backlog=100)
-        task_status.started([f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"])
-        handler = asgi_handler(rig.app)  # type: ignore[arg-type]
-        await serve_listeners(handler, listeners, shutdown=rig.shutdown, limits=limits.serving)
     else:
         config = Config()
         config.bind = ["127.0.0.1:0"]

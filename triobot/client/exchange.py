@@ -19,7 +19,7 @@ import httpx
 import trio
 
 from ..errors import DeliveryUnknownError, NotDeliveredError
-from ..http import TrioTransport
+from ..http.transport import TrioTransport
 from ..wire.decode import is_taken
 
 LARGEST_ANSWER: Final = 1024 * 1024

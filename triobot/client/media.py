@@ -19,7 +19,7 @@ import httpx
 import trio
 
 from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
-from ..http import TrioTransport
+from ..http.transport import TrioTransport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of

@@ -19,8 +19,9 @@ import trio
 from typing_extensions import TypeVar
 
 from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
-from ..http import ClientConnection, Connections, NothingSentError, Origin, TrioTransport
+from ..http.connections import ClientConnection, Connections, NothingSentError, Origin
 from ..http.outgoing import encode_head
+from ..http.transport import TrioTransport
 from ..secrets import Secret
 from ..wire.content import Media
 from ..wire.decode import decode_result, is_taken, shape_of, take_unread

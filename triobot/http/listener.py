@@ -24,10 +24,10 @@ import attrs
 import trio
 
 from .binding import Tls
-from .forwarded import Proxies
+from .limits import Networks, ServingLimits
 from .links import ByteLink, PlainLink, TlsLink, detached
 from .request import KnownHeads
-from .server_connection import Handler, OnAnswer, ServerConnection, ServingLimits
+from .server_connection import Handler, OnAnswer, ServerConnection
 
 _log: Final = logging.getLogger("triobot.http")
 
@@ -106,7 +106,7 @@ class _Server:
         self._on_answer = on_answer
         self._most = limits.connections
         self._scarce_until = -math.inf
-        self._shared = lru_cache(1024)(Proxies(limits.shared_addresses).trusts)
+        self._shared = lru_cache(1024)(Networks(limits.shared_addresses).hold)
         self._open: set[ServerConnection] = set()
         self._counts: Counter[str] = Counter()
         # Of all (None), and of each sender that reached its bound: the connections that waited at the last
@@ -153,7 +153,7 @@ class _Server:
                     return _BACK_OFF
                 # That one's own failure, such as having left again.
             else:
-                self._admit(made, _named(address), connections)
+                self._admit(made, _host(address), connections)
         return 0.0
 
     def _is_full(self) -> bool:
@@ -188,8 +188,7 @@ class _Server:
         found.sort(key=lambda pair: -pair[0])
         return found
 
-    def _admit(self, made: socket.socket, peer: tuple[str, int] | None, connections: trio.Nursery) -> None:
-        host = None if peer is None else peer[0]
+    def _admit(self, made: socket.socket, host: str | None, connections: trio.Nursery) -> None:
         sender = "" if host is None else counted_as(host)
         most = self._limits.connections_per_address
         if (
@@ -206,9 +205,6 @@ class _Server:
                 self._handler,
                 self._limits,
                 sender=sender,
-                peer=peer,
-                server=_named(made.getsockname()),
-                secured=self._tls is not None,
                 stopping=lambda: self.stopping,
                 turnstile=self._turnstile,
                 on_answer=self._on_answer,
@@ -351,9 +347,6 @@ def counted_as(host: str) -> str:
     return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
 
 
-def _named(address: object) -> tuple[str, int] | None:
-    # A path has no host and port; its sender has no name at all.
-    if not isinstance(address, tuple):
-        return None
-    host, port = cast("tuple[str, int]", address[:2])
-    return (host, port)
+def _host(address: object) -> str | None:
+    # A path has none; its sender has no name at all.
+    return cast("tuple[str, int]", address)[0] if isinstance(address, tuple) else None

@@ -186,11 +186,6 @@ class RequestReader:
         """
         return not incoming.complete and self._read_slice()
 
-    @property
-    def unread(self) -> int:
-        """Return how many bytes have not been read."""
-        return len(self._unread)
-
     def close(self) -> None:
         """Drop the parser, which refers back to this."""
         del self._parser

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
-from ..errors import ConfigError
+from .limits import ServingLimits
 from .links import ByteLink
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
 from .request import Incoming, KnownHeads, MalformedError, RequestReader
@@ -103,9 +103,6 @@ class Talk:
 
     Attributes:
         request: its head, and what has come of its body.
-        peer: the sender's address and port, if it has one.
-        server: our address and port, as the sender reached it.
-        secured: it came through TLS.
         status: of the response; 0 until it has begun.
         finished: the response is complete.
         closing: the connection ends behind the response.
@@ -116,9 +113,6 @@ class Talk:
     request: Incoming
     _link: ByteLink = attrs.field(alias="link")
     _reader: RequestReader = attrs.field(alias="reader")
-    peer: tuple[str, int] | None
-    server: tuple[str, int] | None
-    secured: bool
     _stopping: Callable[[], bool] = attrs.field(alias="stopping")
     status: int = 0
     finished: bool = False
@@ -171,18 +165,6 @@ class Talk:
     def has_left(self) -> bool:
         """Return whether the sender has closed its half of the connection, as far as the kernel knows."""
         return self._link.has_left()
-
-    async def wait_left(self, most: int) -> None:
-        """Wait until the sender leaves; for ever once `most` bytes of further requests have come."""
-        while self._reader.unread < most:
-            try:
-                data = await self._link.receive()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return
-            if not data:
-                return
-            self._reader.feed(data)
-        await trio.sleep_forever()
 
     async def answer(self, status: int, headers: Headers, body: bytes, *, close: bool = False) -> None:
         """Write a whole response. Returns without a checkpoint when the kernel takes it at once.
@@ -283,74 +265,11 @@ Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
 _log: Final = logging.getLogger("triobot.http")
 
 # A sender that reads its answers has made room by then.
-PRIVATE: Final = (
-    *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
-    *("::1", "fc00::/7", "fe80::/10", "unix"),
-)
-"""The addresses of this machine and of private networks."""
-
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 OnAnswer: TypeAlias = Callable[[str, bytes, int, float], None]
 """Called after each answer: method, target, status (0: none was written), seconds; must not raise."""
-
-
-@final
-@attrs.frozen(kw_only=True)
-class ServingLimits:
-    """How many connections a listener takes, and how long it waits for them.
-
-    Attributes:
-        header_bytes: the longest request line with its headers, about. Longer: 431.
-        idle_seconds: how long a connection may wait for a request, and a begun head for its end; up to a
-            quarter more. Then it is closed without an answer.
-        body_seconds: how long a reader of a body may wait for its next bytes; up to a quarter of
-            `idle_seconds` more. Then the connection is closed.
-        send_seconds: how long a write may wait for a sender that doesn't read its answers; up to a quarter of
-            `idle_seconds` more. Then the connection is closed.
-        send_bytes: about how many bytes of answers the kernel holds for a sender that doesn't read them;
-            None: as many as it thinks right for long answers, some megabytes.
-        linger_seconds: how long what is still sent is read and thrown away after an answer to a request
-            that has not come to its end, so that the answer reaches a sender that reads only after it has
-            written.
-        connections: how many are open at once; never more than the process may have, less what it needs for
-            other things. One more: the connection whose sender has kept us waiting for longest is closed;
-            where all have a request in hand, the new one waits in the kernel's queue.
-        connections_per_address: the same for one IPv4 address or one IPv6 network of 64 bits, or None. One
-            more: as above, among that sender's; where all have a request in hand, the new one is closed.
-        shared_addresses: addresses and networks that many senders share, such as a proxy's: what comes from
-            these, or through a path, is not bounded as one sender's.
-        spare_descriptors: files that the process is to open besides connections: its store, its own requests.
-        settle_seconds: at a stop, how long connections that are open may still bring a request.
-        grace_seconds: at a stop, how long requests that are in hand may take to be answered.
-
-    Raises:
-        ConfigError: one of them is not above zero.
-    """
-
-    header_bytes: int = 16 * 1024
-    idle_seconds: float = 5.0
-    # nginx: client_body_timeout 60 s, and as there between two reads. Applications may want less.
-    body_seconds: float = 60.0
-    # nginx: send_timeout 60 s; our answers are short, a place is dear.
-    send_seconds: float = 30.0
-    send_bytes: int | None = None
-    # nginx: lingering_timeout 5 s. A sender that is cut off sooner only comes back sooner.
-    linger_seconds: float = 5.0
-    # Enough to bear with thousands that say nothing until their time is over, at some 10 kB each.
-    connections: int = 4096
-    connections_per_address: int | None = 128
-    # This machine's own, and those of private networks, where proxies are.
-    shared_addresses: tuple[str, ...] = PRIVATE
-    spare_descriptors: int = 128
-    settle_seconds: float = 0.25
-    grace_seconds: float = 10.0
-
-    def __attrs_post_init__(self) -> None:
-        for name, value in attrs.asdict(self, recurse=False).items():
-            if isinstance(value, int | float) and not value > 0:
-                raise ConfigError(f"the listener's {name} must be above zero")
 
 
 @final
@@ -371,9 +290,6 @@ class ServerConnection:
         limits: ServingLimits,
         *,
         sender: str,
-        peer: tuple[str, int] | None,
-        server: tuple[str, int] | None,
-        secured: bool,
         stopping: Callable[[], bool],
         turnstile: trio.CapacityLimiter,
         on_answer: OnAnswer | None,
@@ -398,9 +314,6 @@ class ServerConnection:
             Talk,
             link=link,
             reader=self._reader,
-            peer=peer,
-            server=server,
-            secured=secured,
             stopping=stopping,
         )
 

@@ -13,8 +13,7 @@ from typing import Any, Final, final
 import attrs
 
 from ..errors import ConfigError
-from ..http.forwarded import Proxies
-from ..http.server_connection import PRIVATE, ServingLimits
+from ..http.limits import PRIVATE, Networks, ServingLimits
 
 _OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
 _WHOLE: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -76,7 +75,7 @@ class Limits:
                 raise ConfigError(f"the webhook's {name} must be above zero")
         if self.bodies_bytes < self.body_bytes:
             raise ConfigError("the webhook's bodies_bytes must be at least its body_bytes")
-        Proxies(self.shared_addresses)
+        Networks(self.shared_addresses)
 
     @staticmethod
     def read(values: Mapping[str, str]) -> Limits:
