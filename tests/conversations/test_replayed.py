@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta, timezone
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from doubles import EPOCH, FakeOutbox, FakeStore
@@ -16,6 +18,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConversationEndedError, ForeignTaskError
+from triobot.wire.content import Content, Image
 
 TEHRAN = timezone(timedelta(hours=3.5))
 
@@ -91,6 +94,77 @@ async def test_old_conversations_go_the_old_way(autojump_clock: MockClock) -> No
         assert "parked" not in town.counts
     assert town.sent() == ["Bye."]
     assert town.sent(7) == ["Dear friend.", "Dear friend, goodbye."]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reworded"),
+    [
+        (Image.open("/old/home/pizza.jpg", "Hot."), Image.open("/new/pizza.jpg", "Hot."), 0),
+        (Image.open("/home/pizza.jpg", "Hot."), Image.open("/home/pizza.jpg", "Cold."), 1),
+        (Image.open("/home/pizza.jpg"), Image.open("/home/pasta.jpg"), 1),
+        (Image.open("/home/pizza.jpg"), Image.open("/home/pizza.jpg", filename="p.jpg"), 1),
+        (Image.open("/home/pizza.jpg", "Hot."), "Hot.", 1),
+        ("Hot.", Image.open("/home/pizza.jpg", "Hot."), 1),
+        ("Hot.", "Cold.", 1),
+        (Image.from_bytes(b"1", "a.jpg"), Image.from_bytes(b"2", "a.jpg"), 1),
+    ],
+)
+async def test_a_file_may_lie_elsewhere_by_now(
+    autojump_clock: MockClock, before: Content, now: Content, reworded: int
+) -> None:
+    """A bot that has moved sends the same file; all else of what is sent counts."""
+    assert await count_reworded(await leave_behind(before), now) == reworded
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reworded"),
+    [
+        (Image.open("/home/pizza.jpg", "Hot."), Image.open("/home/pizza.jpg", "Hot."), 0),
+        (Image.open("/old/home/pizza.jpg"), Image.open("/new/pizza.jpg"), 0),
+        (Image.from_bytes(b"1", "a.jpg"), Image.from_bytes(b"1", "a.jpg"), 0),
+        ("Hot.", "Hot.", 0),
+        ("Hot.", "Cold.", 1),
+    ],
+)
+async def test_journals_with_folders_in_them_go_on(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, before: Content, now: Content, reworded: int
+) -> None:
+    """Earlier versions digested all that is sent, the path of a file too."""
+
+    def as_before(operation: Any) -> str:
+        return hashlib.blake2b(repr(attrs.asdict(operation)).encode(), digest_size=8).hexdigest()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("triobot.conversations.conversation.fingerprint", as_before)
+        store = await leave_behind(before)
+    assert await count_reworded(store, now) == reworded
+
+
+async def leave_behind(content: Content) -> FakeStore:
+    """Let a conversation send this, and wait; return what it has left."""
+    store = FakeStore()
+    async with open_town(sending(content), store=store) as town:
+        await town.says("hi")
+    return store
+
+
+async def count_reworded(store: FakeStore, now: Content) -> int:
+    """Let it go on with code that sends this; count what was told of."""
+    async with open_town(sending(now), store=store) as town:
+        await town.says("more")
+        assert "parked" not in town.counts
+        return town.counts.get("reworded", 0)
+
+
+def sending(content: Content) -> Router:
+    router = Router()
+
+    @router.conversation(text())
+    async def work(chat: Chat) -> None:
+        await chat.send(content)
+        await chat.receive(text())
+
+    return router
 
 
 async def test_children_wait_for_one_another(autojump_clock: MockClock) -> None:

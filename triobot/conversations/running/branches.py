@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Final, cast, final
 from uuid import UUID
 
@@ -17,12 +18,14 @@ import attrs
 import trio
 
 from ...errors import ForeignTaskError
+from ...wire.content import LocalFile, Media
 from ...wire.operations import Operation, SendMessage
 from ..inspection.closed import Closed
 from .lines import calling_line
 
-# What is nothing but its value. All else may be a handle on the world, which a step may well be given.
+_NO_FILE: Final = " -"
 _NO_MARKUP: Final = "'reply_keyboard': None, 'inline_keyboard': None, 'form': None"
+# What is nothing but its value. All else may be a handle on the world, which a step may well be given.
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, UUID, date, datetime, timedelta})
 
 
@@ -89,7 +92,12 @@ def refuse_conversations(what: str, instead: str) -> None:
 
 
 def fingerprint(operation: Operation[object]) -> str:
-    """Return a digest of what is sent."""
+    """Return a digest of what is sent, and whether a file of this machine is in it.
+
+    Of such a file the folder doesn't count, since a bot that has moved sends the same. Journals of earlier
+    versions have it in their digest. So a digest without the folder stands in the second place, to which they
+    have nothing to compare; where no file is sent, a mark there tells the two kinds of sends apart.
+    """
     if (
         type(operation) is SendMessage
         and type(operation.content) is str
@@ -97,8 +105,17 @@ def fingerprint(operation: Operation[object]) -> str:
     ):
         # As below, for most of all.
         chat_id, content = operation.chat_id, operation.content
-        return _digest(f"{{'chat_id': {chat_id!r}, 'content': {content!r}, {_NO_MARKUP}}}")
-    return _digest(repr(attrs.asdict(cast("attrs.AttrsInstance", operation))))
+        shown = f"{{'chat_id': {chat_id!r}, 'content': {content!r}, {_NO_MARKUP}}}"
+        return _digest(shown) + _NO_FILE
+    value = cast("attrs.AttrsInstance", operation)
+    media: object = getattr(operation, "content", None)
+    if isinstance(media, Media) and isinstance(media.source, LocalFile):
+        return f" {_digest(repr(attrs.asdict(value, value_serializer=_without_folder)))}"
+    return _digest(repr(attrs.asdict(value))) + _NO_FILE
+
+
+def _without_folder(instance: object, attribute: object, value: object) -> object:
+    return value.name if isinstance(instance, LocalFile) and isinstance(value, Path) else value
 
 
 def fingerprint_of_call(fn: object, args: Sequence[object]) -> str:
