@@ -21,7 +21,7 @@ import trio.testing
 from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE
 from triobot import Bot, Chat, Settings
-from triobot.bot import _run_until_signal
+from triobot.together import _run_until_signal
 from triobot.watchdog import Systemd, _why, telling_systemd, watched_loop
 
 HERE = Path(__file__).name
