@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import samples
+from tests import passing, samples
 from tests.clocks import run_in_virtual_time
 from triobot import Key
 from triobot.conversations import data as slots
@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the modules that are loaded next, and let the processes that tests start find them compiled."""
+    passing.install()
     if config.getoption("--long"):
         samples.take_all()
     # Where Python is told to keep no bytecode, each of a hundred processes would compile two hundred modules.

@@ -25,6 +25,11 @@ def take_all() -> None:
     _whole = True
 
 
+def takes_all() -> bool:
+    """Return whether all is run."""
+    return _whole
+
+
 def examples(most: int) -> int:
     """Return how many examples Hypothesis draws: a quarter of `most`, and all with ``--long``."""
     return most if _whole else most // 4

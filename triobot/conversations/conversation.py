@@ -21,7 +21,6 @@ from ..engine import (
     Crashed,
     End,
     Evicted,
-    Host,
     Record,
     Returned,
     Run,
@@ -45,7 +44,7 @@ from ..rooms import is_chat, told
 from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
-from ..wire.operations import Operation, SendMessage, repeatable
+from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
 from .advice import Copy, is_changed
 from .charges.paid import Giving, abandon, paid_of
 from .codec import CODEC, leaves
@@ -56,8 +55,8 @@ from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Delivery, Start, Wait, Watch
 from .running.branches import CodeTask as CodeTask
+from .running.branches import Onlooker, fingerprint
 from .running.branches import OperationKind as OperationKind
-from .running.branches import fingerprint
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
 from .running.failures import Ending as Ending
 from .running.hooks import Hooked, begin
@@ -196,7 +195,7 @@ class Conversation:
         stored: Stored | None = None,
         carried: Carried | None = None,
         in_row: Record | None = None,
-        dry: Host | None = None,
+        dry: Onlooker | None = None,
         leash: Leash | None = None,
     ) -> None:
         self.services = services
@@ -688,6 +687,8 @@ class Conversation:
             press, self._press = self._press, None
             if not self.replaying:
                 self.services.outbox.press_due(press)
+        if self.dry is not None:
+            self.dry.begins(id, kind)
         return id
 
     def check_task(self) -> Id:
@@ -755,7 +756,9 @@ class Conversation:
         on_unknown: OnUnknown = OnUnknown.RESEND,
     ) -> Awaitable[T]:
         """Send something, in the order of the chat; to be awaited at once."""
-        self.enter(OperationKind.SEND)
+        own = self.enter(OperationKind.SEND)
+        if self.dry is not None:
+            self.dry.sends(own, operation)
 
         async def body() -> T:
             recorded = None if repeatable(operation) or not self.route.durable else trio.Event()
@@ -825,8 +828,10 @@ class Conversation:
 
     async def answer(self, text: str, *, alert: bool) -> bool:
         """Answer the newest press."""
-        self.enter(OperationKind.ANSWER)
+        own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
+        if self.dry is not None and press is not None:
+            self.dry.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
             if press is None:

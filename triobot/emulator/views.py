@@ -8,7 +8,7 @@ import attrs
 
 from ..wire.content import Contact, Content, Descriptor, Location, Media
 from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Submit, TextArea, TextField
-from ..wire.markup import CallbackButton, InlineButton, LinkButton, PayButton, ReplyKeyboard
+from ..wire.markup import CallbackButton, InlineButton, InlineKeyboard, LinkButton, PayButton, ReplyKeyboard
 from ..wire.rules import JsonValue
 from .bills import Bill
 from .chats import (
@@ -56,6 +56,12 @@ def view_button(button: InlineButton) -> JsonObject:
     return {"kind": kinds[type(button)], **attrs.asdict(button)}
 
 
+def view_buttons(keyboard: InlineKeyboard | None) -> JsonValue:
+    """Return the buttons under a message, row by row."""
+    rows = keyboard.rows if keyboard is not None else ()
+    return [[view_button(button) for button in row] for row in rows]
+
+
 def view_keyboard(keyboard: ReplyKeyboard | None) -> JsonValue:
     """Return the keys that are shown, row by row; None without a keyboard."""
     if keyboard is None:
@@ -80,7 +86,8 @@ def _view_field(field: FormField) -> JsonObject:
             return {"type": "submit", "label": field.label}
 
 
-def _view_form(form: Form | None) -> JsonValue:
+def view_form(form: Form | None) -> JsonValue:
+    """Return the fields of a form; None without one."""
     return None if form is None else [_view_field(field) for field in form.fields]
 
 
@@ -94,14 +101,12 @@ def view_entry(entry: ChatMessage) -> JsonObject:
     }
     if entry.deleted:
         return {**head, "deleted": True}
-    rows = entry.inline_keyboard.rows if entry.inline_keyboard is not None else ()
-    buttons: list[JsonValue] = [[view_button(button) for button in row] for row in rows]
     return {
         **head,
         "deleted": False,
         "content": view_content(entry.content),
-        "buttons": buttons,
-        "form": _view_form(entry.form),
+        "buttons": view_buttons(entry.inline_keyboard),
+        "form": view_form(entry.form),
         "edited_at": entry.edited_at,
         "submitted": entry.submitted,
         "filled": {str(user_id): dict[str, JsonValue](pairs) for user_id, pairs in entry.filled},

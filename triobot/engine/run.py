@@ -108,7 +108,7 @@ class Run(Core):
     Attributes:
         fn, args: the start's.
         count: ids that the main branch has handed out in its part; the machine counts while there is one.
-        turn: the operation whose outcome began the present turn.
+        turn: the operation whose outcome began the present turn; `view` is what `view_turn` read and wrote.
         operation: the one in which it rests, on the short way.
         machine: None on the short way.
     """
@@ -120,14 +120,14 @@ class Run(Core):
         "_outside",
         "_patches",
         "_unpatched",
-        "_view",
-        "_view_turn",
         "args",
         "count",
         "fn",
         "machine",
         "operation",
         "turn",
+        "view",
+        "view_turn",
     )
 
     def __init__(
@@ -152,8 +152,8 @@ class Run(Core):
         self._notes: dict[tuple[Any, ...], Record] | None = None
         self._patches: set[str] | None = None
         self._unpatched: set[str] | None = None
-        self._view: dict[str, Any] = {}
-        self._view_turn: Id | None = None
+        self.view: dict[str, Any] = {}
+        self.view_turn: Id | None = None
         if len(records) > 1:
             self._load(records)
 
@@ -749,12 +749,12 @@ class Run(Core):
         """Write shared data, durable with the record that says so."""
         node = self.codec.node_of(value)
         self.also(key, Put(key, node))
-        self._view[key] = node
+        self.view[key] = node
 
     def delete(self, key: str) -> None:
         """Delete shared data, durable with the record that says so."""
         self.also(key, Put(key, ABSENT))
-        self._view[key] = ABSENT
+        self.view[key] = ABSENT
 
     def also(self, key: str, write: object) -> bool:
         """Have the host write something with a record, once; return False if a replayed turn has done it.
@@ -850,9 +850,9 @@ class Run(Core):
             turn = self.turn
         else:
             turn = self.machine.current().turn
-        if self._view_turn != turn:
-            self._view, self._view_turn = {}, turn
-        return turn, self._view
+        if self.view_turn != turn:
+            self.view, self.view_turn = {}, turn
+        return turn, self.view
 
     def _value(self, node: Node) -> Any:
         try:

@@ -278,7 +278,9 @@ class Till:
         self.message = await self._sent(operation)
 
     async def _sent(self, operation: SendMessage | CreateInvoice | EditMessage) -> Sent | None:
-        body = partial(self._send, operation)
+        body, dry = partial(self._send, operation), self._conversation.dry
+        if dry is not None:
+            dry.sends(self._conversation.check_task(), operation)
         return await self._conversation.effect(OperationKind.CHARGE, body)
 
     async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:

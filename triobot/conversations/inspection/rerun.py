@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, cast, final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast, final
 
 import attrs
 import trio
 
 from ...clock import StoppedClock, Timepiece
-from ...engine import ContinuesAs, Crashed, End, Host, Record, Stuck, WasInterrupted
+from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
 from ...money import Payments
 from ...resources import Opened
 from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Store, Urgency, Write
 from ...wire.events import Press
-from ...wire.ids import ChatId, Recipient
+from ...wire.ids import ChatId, MessageId, Recipient
 from ...wire.operations import Operation
 from ..chat import handle_of
 from ..codec import CODEC, leaves
@@ -35,7 +36,7 @@ from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
-from ..running.branches import code_tasks
+from ..running.branches import Onlooker, OperationKind, code_tasks
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
@@ -182,16 +183,39 @@ class Divergence:
         return f"operation {self.operation}: {self.what}{at}"
 
 
+class Watcher(Protocol):
+    """Looks on while a journal is run again."""
+
+    def looks(self, there: Conversation) -> None:
+        """Look: a turn is about to begin, or the journal ends here, and everything rests."""
+        ...
+
+    def begins(self, id: Id, kind: OperationKind) -> None:
+        """Note that an operation begins, or a block."""
+        ...
+
+    def sends(self, id: Id, operation: Operation[object]) -> None:
+        """Note what an operation hands to the outbox."""
+        ...
+
+    def tidies(self, message_id: MessageId) -> None:
+        """Note that a question is over, and its message shows no buttons any more."""
+        ...
+
+
 @final
-class Rerun(Host):
+class Rerun(Onlooker):
     """A conversation that has been run over its journal, and the host of that run: it ends where that does.
 
     Attributes:
         divergence: why it could not be run to the journal's end; None if it could.
+        hangs: that is because it didn't come to rest in time.
         changed: operations whose arguments were others when they were recorded.
     """
 
-    def __init__(self, now: int, leash: Leash, jumped: int) -> None:
+    def __init__(self, now: int, leash: Leash, jumped: int, watcher: Watcher | None = None) -> None:
+        self._watcher = watcher
+        self.hangs = False
         self.divergence: Divergence | None = None
         self.changed: list[Divergence] = []
         self._at_end = trio.Event()
@@ -244,6 +268,8 @@ class Rerun(Host):
         if self._gone:
             return  # before it began
         self._there = there
+        if self._watcher is not None:
+            self.look = partial(self._watcher.looks, there)
         task = trio.lowlevel.current_task()
         code_tasks[task] = there.branch
         try:
@@ -293,6 +319,7 @@ class Rerun(Host):
             await self._leash.leave()
 
     def _hangs(self, line: str) -> None:
+        self.hangs = True
         what = "what ended before doesn't end now: it waits for something that isn't the chat's, or runs on"
         self.divergence = Divergence("0", what, line)
 
@@ -321,6 +348,18 @@ class Rerun(Host):
 
     def swallowed(self, id: Id) -> None:
         self._leash.cut = True
+
+    def begins(self, id: Id, kind: OperationKind) -> None:
+        if self._watcher is not None:
+            self._watcher.begins(id, kind)
+
+    def sends(self, id: Id, operation: Operation[object]) -> None:
+        if self._watcher is not None:
+            self._watcher.sends(id, operation)
+
+    def tidies(self, message_id: MessageId) -> None:
+        if self._watcher is not None:
+            self._watcher.tidies(message_id)
 
 
 def _words(end: End) -> str:
@@ -366,6 +405,8 @@ async def open_rerun(
     *,
     group: bool = False,
     set_by: int | None = None,
+    watcher: Watcher | None = None,
+    leash: Leash | None = None,
 ) -> AsyncGenerator[Rerun]:
     """Run a journal again while the block runs: it stands where the journal ends, or diverges.
 
@@ -373,6 +414,8 @@ async def open_rerun(
         services: dry ones.
         group: two people were seen in its chat.
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
+        watcher: looks on.
+        leash: holds it; by default one of so many `SECONDS`.
 
     Raises:
         NondeterminismError: it would be parked without being run.
@@ -382,9 +425,9 @@ async def open_rerun(
     life = _dry_life(services, table, row.chat_id, group=group)
     life.kept.values = {}
     async with trio.open_nursery() as nursery:
-        leash = Leash(SECONDS)
+        leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
-        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen)
+        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, watcher)
         there = Conversation(
             services,
             life,
@@ -398,7 +441,7 @@ async def open_rerun(
         )
         try:
             nursery.start_soon(rerun.run, there, name=f"replay of {route.name}")
-            await rerun.wait(SECONDS)
+            await rerun.wait(leash.seconds)
             yield rerun
         finally:
             await rerun.go()

@@ -352,7 +352,9 @@ def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Genera
 
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     """Leave a message as its last text without buttons, beside the conversation."""
-    work = conversation.work
+    work, dry = conversation.work, conversation.dry
+    if dry is not None and sent.id is not None:
+        dry.tidies(sent.id)
     # Who leaves memory asks still, and its buttons are pressed to bring it back.
     if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return

@@ -17,8 +17,11 @@ from uuid import UUID
 import attrs
 import trio
 
+from ...engine import Host
+from ...engine.records import Id
 from ...errors import ForeignTaskError
 from ...wire.content import LocalFile, Media
+from ...wire.ids import MessageId
 from ...wire.operations import Operation, SendMessage
 from ..inspection.closed import Closed
 from .lines import calling_line
@@ -64,6 +67,19 @@ class CodeTask:
 
     name: str
     in_step: bool = False
+
+
+class Onlooker(Host):
+    """The host of a run that only looks at its journal: it hears what its code would do."""
+
+    def begins(self, id: Id, kind: OperationKind) -> None:
+        """Note that an operation begins, or a block."""
+
+    def sends(self, id: Id, operation: Operation[object]) -> None:
+        """Note what an operation hands to the outbox."""
+
+    def tidies(self, message_id: MessageId) -> None:
+        """Note that a question is over, and its message shows no buttons any more."""
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, CodeTask]] = {}

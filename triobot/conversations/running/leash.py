@@ -33,11 +33,13 @@ class Leash:
         seconds: of real time that they have; looked at whenever one of them goes on.
 
     Attributes:
+        seconds: as they were given.
         cut: none of them goes on any more.
         line: where the first of them was then.
     """
 
     def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self.cut = False
         self.line = "?"
         self._until = time.perf_counter() + seconds

@@ -52,6 +52,12 @@ def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
     return frames
 
 
+def running_frames() -> list[tuple[FrameType, int]]:
+    """Return the frames of the current task, outermost first; the innermost is the caller's."""
+    frames = [(one, one.f_lineno) for one in _in_task(sys._getframe(1))]  # pyright: ignore[reportPrivateUsage]
+    return frames[::-1]
+
+
 def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
     """Return the frames in which a suspended coroutine is, outermost first."""
     there = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))

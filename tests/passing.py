@@ -1,0 +1,74 @@
+"""A pass over the journals that the project's own tests make: what it shows last is where the run stands.
+
+The replay-check runs each conversation's journal again after an answer. Here a pass goes over some of these
+journals as well, over all with ``--long``, and a test whose journal it shows differently fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from tests import samples
+from triobot.conversations.conversation import Conversation
+from triobot.conversations.inspection import checking
+from triobot.conversations.inspection.checking import Checked
+from triobot.conversations.inspection.rerun import Divergence, dry_services
+from triobot.conversations.inspection.standing import difference
+from triobot.engine.records import ENDS
+from triobot.travel.passes import Passed, folded, run_pass
+
+EVERY: Final = 5
+"""By default, a pass over one of so many journals, by their length; and over those that ended."""
+
+passes: Final[list[int]] = []
+"""Notches of the passes so far, for a test that looks whether there are any."""
+
+_compare: Final[Callable[[Conversation, Checked], Awaitable[Divergence | None]]] = checking.compare
+
+
+async def compare(there: Conversation, checked: Checked) -> Divergence | None:
+    """As the replay-check does, and by a pass, too."""
+    found = await _compare(there, checked)
+    records = checked.stored.records
+    if found is not None or not (samples.takes_all() or len(records) % EVERY == 2 or records[-1][0] in ENDS):
+        return found
+    live = there.services
+    dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
+    passed = await run_pass(dry, there.shared.table, checked.stored, set_by=checked.set_by)
+    passes.append(len(passed.notches))
+    wrong = disagreement(passed, checked)
+    return None if wrong is None else Divergence("0", f"a pass: {wrong}", checked.standing.line)
+
+
+def disagreement(passed: Passed, checked: Checked) -> str | None:
+    """Say in what a pass parts from where its conversation stood; None if in nothing."""
+    head, state = passed.head, dict[str, Any]()
+    if head["divergence"] is not None or head["hangs"] is not None:
+        return f"it parts: {head['divergence'] or head['hangs']}"
+    if (wrong := difference(checked.standing, passed.standing)) is not None:
+        return wrong
+    for n, notch in enumerate(passed.notches):
+        if notch["n"] != n:
+            return f"notch {n} has the number {notch['n']}"
+        state = folded(state, notch)
+    if checked.standing.ending is not None:
+        return None if state["k"] in ("end", "continued") else f"its last notch is {state['k']}"
+    shown = {one["id"]: one["kind"] for one in state["parked"]}
+    if shown != {id: kind for id, kind, _ in checked.standing.operations}:
+        return f"the last notch rests in {shown}"
+    blocks = [(one["id"], one["due"], one["ended"]) for one in state["blocks"]]
+    if sorted(blocks) != sorted(checked.standing.blocks):
+        return f"the last notch has the blocks {blocks}"
+    sources = [source["path"] for source in head["sources"]]
+    lines = {path: tuple(f"{sources[file]}:{line}" for file, line, _ in f) for path, f in state["f"].items()}
+    if lines != {path: spot.lines for path, spot in checked.standing.spots.items()}:
+        return f"the last notch stands in {lines}"
+    if any(len(state["v"][path]) != len(state["f"][path]) for path in state["f"]):
+        return "variables of another number of frames"
+    return None
+
+
+def install() -> None:
+    """Have the replay-check of this process make passes."""
+    checking.compare = compare  # type: ignore[assignment]

@@ -1,0 +1,67 @@
+"""Journals of bots that are driven, and passes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, final
+
+import attrs
+import pytest
+
+from triobot.conversations.conversation import Conversation
+from triobot.conversations.inspection import checking
+from triobot.conversations.inspection.checking import Checked
+from triobot.conversations.inspection.rerun import Divergence, dry_services
+from triobot.conversations.revival.stored import Stored
+from triobot.conversations.routes.declarations import Table
+from triobot.conversations.services import Services
+from triobot.travel.passes import Passed, folded, run_pass, value_in_full
+
+
+@final
+@attrs.define
+class Kept:
+    """The newest journal of each conversation, by its route."""
+
+    journals: dict[str, tuple[Services, Table, Stored]] = attrs.field(factory=dict)
+
+    async def passed(self, name: str, **options: Any) -> Passed:
+        """A pass over the journal of this function's newest conversation."""
+        return await run_pass(*self._find(name), **options)
+
+    async def in_full(self, name: str, *place: Any) -> str | None:
+        return await value_in_full(*self._find(name), *place)
+
+    def stored(self, name: str) -> Stored:
+        return self._find(name)[2]
+
+    def _find(self, name: str) -> tuple[Services, Table, Stored]:
+        (found,) = [kept for route, kept in self.journals.items() if route.rpartition(".")[2] == name]
+        return found
+
+
+@contextmanager
+def journals(monkeypatch: pytest.MonkeyPatch) -> Generator[Kept]:
+    """Keep the journals of all that is driven in the block."""
+    kept, compare = Kept(), checking.compare
+
+    async def keeping(there: Conversation, checked: Checked) -> Divergence | None:
+        live, row = there.services, checked.stored.row
+        dry = dry_services(live.texts, live.resources, row.updated_at, live.charge_hosts)
+        kept.journals[row.route] = dry, there.shared.table, checked.stored
+        return await compare(there, checked)
+
+    monkeypatch.setattr(checking, "compare", keeping)
+    yield kept
+    monkeypatch.undo()
+
+
+def states(passed: Passed) -> list[dict[str, Any]]:
+    """Each notch as a whole."""
+    found: list[dict[str, Any]] = []
+    state: dict[str, Any] = {}
+    for notch in passed.notches:
+        state = folded(state, notch)
+        found.append(state)
+    return found
