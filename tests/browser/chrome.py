@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import trio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -190,6 +190,24 @@ class Page:
             # A plain text would be found in capitals and in small letters alike.
             found = found.filter(has_text=re.compile(re.escape(text)))
         await found.nth(nth).click()
+
+    def _named(self, role: str, name: str, exact: bool) -> async_api.Locator:
+        found = self._tab.get_by_role(cast(Any, role), name=name, exact=exact)
+        return found.filter(visible=True)
+
+    @_in_its_thread
+    async def push(self, role: str, name: str, *, exact: bool = False) -> None:
+        """Press what a person finds by what it is and by its name."""
+        await self._named(role, name, exact).click()
+
+    @_in_its_thread
+    async def finds(self, role: str, name: str, *, times: int | None = None, exact: bool = False) -> None:
+        """Wait until a person finds this, or finds it so many times."""
+        expected = async_api.expect(self._named(role, name, exact))
+        if times is None:
+            await expected.not_to_have_count(0, timeout=1_000 * PATIENCE)
+        else:
+            await expected.to_have_count(times, timeout=1_000 * PATIENCE)
 
     @_in_its_thread
     async def type(self, text: str, *, selector: str = "") -> None:

@@ -44,6 +44,7 @@ _ASSETS: Final = Path(__file__).with_name("page") / "assets"
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
@@ -322,7 +323,9 @@ def page_blueprint() -> Blueprint:
     """Return the routes of the page's files."""
     blueprint = Blueprint("page", __name__)
     # Named once, at the start: what is asked for can't lead out of the folder.
-    files = {path.name: path for path in _ASSETS.iterdir() if path.suffix in _TYPES}
+    files = {
+        path.relative_to(_ASSETS).as_posix(): path for path in _ASSETS.rglob("*") if path.suffix in _TYPES
+    }
 
     async def asset(name: str) -> Response:
         path = files.get(name)
@@ -339,5 +342,5 @@ def page_blueprint() -> Blueprint:
 
     blueprint.add_url_rule("/", view_func=index, methods=["GET"])
     blueprint.add_url_rule("/favicon.ico", view_func=icon, methods=["GET"])
-    blueprint.add_url_rule("/page/<name>", view_func=asset, methods=["GET"])
+    blueprint.add_url_rule("/page/<path:name>", view_func=asset, methods=["GET"])
     return blueprint

@@ -34,7 +34,7 @@ export function h(spec, props = {}, ...children) {
 // Thousands of marks upon one letter hold a browser up for a minute; no language has more than a few.
 const PILES = /(\p{M}{30})\p{M}+/gu;
 
-const readableText = (text) => text.replace(PILES, "$1…");
+export const readableText = (text) => (text.length < 31 ? text : text.replace(PILES, "$1…"));
 
 /** Put children behind those that are there. */
 export function add(element, children) {
@@ -116,7 +116,7 @@ export function webLink(address, ...children) {
 const SVG = "http://www.w3.org/2000/svg";
 
 // Drawn for this page on a grid of 24, as strokes.
-const PATHS = {
+export const PATHS = {
   send: "M4 12 20 4l-5 16-3.5-6.5zM11.5 13.5 20 4",
   attach:
     "M19 11.5 11.8 18.7a4.6 4.6 0 0 1-6.5-6.5l7.6-7.6a3.1 3.1 0 0 1 4.4 4.4l-7.4 7.4a1.5 1.5 0 0 1-2.2-2.2l6.6-6.6",

@@ -1,6 +1,6 @@
 // The page. Read the scripts in this order:
 //
-//   dom, words, format      elements without markup, the two languages, numbers and times
+//   dom, ui, words, format  elements without markup (as a whole; keyed), the two languages, numbers and times
 //   link, world             the line to the emulator, and what is known of it
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody

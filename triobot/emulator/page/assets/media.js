@@ -1,17 +1,23 @@
 // What a message holds besides text. Files come from this server only; what a descriptor says of any other
 // address is shown as words.
 
-import { h, icon, linked } from "./dom.js";
+import { fill, h, icon, linked } from "./dom.js";
 import { bytes, number, stopwatch } from "./format.js";
 import { sheet, toast } from "./sheet.js";
 import { t } from "./words.js";
 import { ownPath } from "./world.js";
 
+// A browser lays out a text of a megabyte for many seconds; nobody reads that in a bubble.
+const LONGEST = 8_000;
+const BEGINNING = 4_000;
+
+const shownWhole = new WeakSet();
+
 /** The content of a message, and whether it fills its bubble to the rim. */
 export function contentOf(content) {
   switch (content.type) {
     case "text":
-      return h("div.text", { dir: "auto" }, linked(content.text));
+      return written("text", content.text, content);
     case "contact":
       return card("person", content.name || t("contact"), content.phone, "contact");
     case "location":
@@ -19,6 +25,46 @@ export function contentOf(content) {
     default:
       return media(content);
   }
+}
+
+/** A text with its links: of a long one the beginning, and the rest in pieces when somebody asks for it. */
+function written(kind, text, content) {
+  if (text.length <= LONGEST) return h(`div.${kind}`, { dir: "auto" }, linked(text));
+  const holder = h(`div.${kind}`, { dir: "auto" });
+  const begin = () =>
+    fill(
+      holder,
+      linked(startOf(text, BEGINNING)),
+      "… ",
+      h(
+        "button.show-all",
+        { type: "button", onclick: () => (shownWhole.add(content), whole()) },
+        t("showAll", { count: number(text.length) }),
+      ),
+    );
+  const whole = () =>
+    fill(holder, pieces(text).map((piece) => h("div.piece", { dir: "auto" }, linked(piece))));
+  if (shownWhole.has(content)) whole();
+  else begin();
+  return holder;
+}
+
+/** The beginning of a text, which ends between two letters and not within one. */
+function startOf(text, length) {
+  return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
+}
+
+/** A text in pieces that a browser lays out one by one, as they come into sight; cut at ends of lines or words. */
+function pieces(text) {
+  const all = [];
+  for (let rest = text; rest; ) {
+    const most = startOf(rest, LONGEST);
+    const line = most.lastIndexOf("\n") + 1 || most.lastIndexOf(" ") + 1;
+    const piece = rest.length > LONGEST && line > LONGEST / 2 ? most.slice(0, line) : most;
+    all.push(piece);
+    rest = rest.slice(piece.length);
+  }
+  return all;
 }
 
 /** One line for a list of chats. */
@@ -43,7 +89,7 @@ export function summaryOf(message) {
 function media(content) {
   const { descriptor, type } = content;
   const path = ownPath(descriptor.path);
-  const caption = content.caption && h("div.caption", { dir: "auto" }, linked(content.caption));
+  const caption = content.caption && written("caption", content.caption, content);
   if (path === null) {
     return h("div.media", {}, card(type, descriptor.filename || t(type), t("elsewhere"), "absent"), caption);
   }

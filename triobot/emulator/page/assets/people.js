@@ -1,80 +1,119 @@
-// The side: everybody there is, and the groups, each with what was said last.
+// The side: everybody there is, and the groups, each with what was said last; the newest first, found by typing.
 
-import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
+import { h } from "./dom.js";
 import { clock, colour, initials, number } from "./format.js";
 import { act } from "./link.js";
 import { summaryOf } from "./media.js";
 import { field, sheet, tried } from "./sheet.js";
+import { draw as put, html, Icon, IconButton, Part } from "./ui.js";
 import { t } from "./words.js";
-import { listen, now, ownerOf, world } from "./world.js";
+import { listen, newestOf, now, ownerOf, world } from "./world.js";
 
 // More than a line has room for; a text may be a hundred thousand letters long.
 const LONGEST_PREVIEW = 200;
+// Fewer are found by looking.
+const MANY = 7;
+
+const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? "";
+
+/** One chat of the list. What it is given is all that it shows, so that most are not drawn again. */
+class Item extends Part {
+  render({ id, name, isGroup, preview, isTyping, at, unread, isOpen, isMember, open }) {
+    return html`
+      <button
+        type="button"
+        class=${["chat-item", isOpen && "open", !isMember && "absent"].filter(Boolean).join(" ")}
+        aria-current=${isOpen ? "true" : undefined}
+        data-chat=${id}
+        onclick=${() => open(id)}
+      >
+        <span class="avatar" style=${{ "--own": colour(name) }}>
+          ${isGroup ? html`<${Icon} name="people" />` : initials(name)}
+        </span>
+        <span class="chat-words">
+          <b dir="auto">${name}</b>
+          <span class="preview" dir="auto">${isTyping ? html`<span class="now-typing">${t("typing")}</span>` : preview}</span>
+        </span>
+        <span class="chat-side">
+          ${at !== null && html`<time>${clock(at)}</time>`} ${unread > 0 && html`<span class="badge">${number(unread)}</span>`}
+        </span>
+      </button>
+    `;
+  }
+}
+
+const Heading = ({ title, hint, make }) => html`
+  <div class="list-heading"><span>${title}</span><${IconButton} name="plus" title=${hint} onclick=${make} /></div>
+`;
 
 /** The list of chats. `open(chatId)` opens one; `isOpen(chatId)` tells what is in sight. */
 export function peopleList({ open, isOpen, tools }) {
   const list = h("nav.chats", { "aria-label": t("chats") });
+  const finder = h("input", {
+    type: "search",
+    placeholder: t("findChat"),
+    "aria-label": t("findChat"),
+    hidden: true,
+    oninput: () => draw(),
+    onkeydown: (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      const [first] = [...privates(), ...groups()];
+      if (first) open(first.id);
+    },
+  });
   const element = h(
     "aside.people",
     {},
     h("header.people-header", {}, h("h1", {}, "triobot"), h("div.tools", {}, tools)),
+    h("div.chats-finder", {}, finder),
     list,
   );
   let typingTimer = 0;
 
-  const draw = () => keepFocus(list, fillList);
+  const found = (chat) => nameOf(chat).toLowerCase().includes(finder.value.trim().toLowerCase());
+  const latest = (chat) => newestOf(chat)?.at ?? 0;
+  const newestFirst = (chats) => chats.filter(found).sort((one, other) => latest(other) - latest(one));
+  const privates = () => newestFirst([...world.chats.values()].filter((chat) => chat.name === null));
+  const groups = () => newestFirst([...world.chats.values()].filter((chat) => chat.name !== null));
 
-  function fillList() {
-    const chats = [...world.chats.values()];
-    const latest = (chat) => [...chat.messages.values()].pop()?.at ?? 0;
-    const privates = chats.filter((chat) => chat.name === null);
-    const groups = chats.filter((chat) => chat.name !== null);
-    fill(
+  function draw() {
+    finder.hidden = world.chats.size <= MANY;
+    if (finder.hidden) finder.value = "";
+    const [people, teams] = [privates(), groups()];
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    put(
+      html`
+        <${Heading} title=${t("people")} hint=${t("newPerson")} make=${newPerson} />
+        ${people.map(item)} ${finder.value && !people.length && !teams.length && html`<p class="hint">${t("noSuchChat")}</p>`}
+        <${Heading} title=${t("groups")} hint=${t("newGroup")} make=${newGroup} />
+        ${teams.map(item)} ${!finder.value && !teams.length && html`<p class="hint">${t("noGroups")}</p>`}
+      `,
       list,
-      heading(t("people"), t("newPerson"), newPerson),
-      privates.map((chat) => item(chat)),
-      heading(t("groups"), t("newGroup"), newGroup),
-      groups.sort((one, other) => latest(other) - latest(one)).map((chat) => item(chat)),
-      groups.length === 0 && h("p.hint", {}, t("noGroups")),
     );
-    const ends = chats.map((chat) => chat.typing_until).filter((until) => until > now());
+    // Who works by keyboard stays at a chat that has moved up.
+    if (before !== document.activeElement && list.contains(before)) before?.focus({ preventScroll: true });
     clearTimeout(typingTimer);
+    const ends = [...world.chats.values()].map((chat) => chat.typing_until).filter((until) => until > now());
     if (ends.length) typingTimer = setTimeout(draw, Math.min(...ends) - now() + 30);
   }
 
-  const heading = (title, hint, make) =>
-    h("div.list-heading", {}, h("span", {}, title), iconButton("plus", hint, make));
-
   function item(chat) {
-    const name = chat.name ?? ownerOf(chat)?.name ?? "";
-    const last = [...chat.messages.values()].pop();
+    const last = newestOf(chat);
     const isMember = chat.members.length > 0;
-    const preview =
-      chat.typing_until > now()
-        ? h("span.now-typing", {}, t("typing"))
-        : last
-          ? summaryOf(last).slice(0, LONGEST_PREVIEW)
-          : isMember
-            ? ""
-            : t("notJoined");
-    return h(
-      "button.chat-item",
-      {
-        type: "button",
-        "aria-current": isOpen(chat.id) ? "true" : undefined,
-        class: [isOpen(chat.id) ? "open" : "", isMember ? "" : "absent"].join(" "),
-        onclick: () => open(chat.id),
-        "data-chat": chat.id,
-      },
-      h("span.avatar", { style: { "--own": colour(name) } }, chat.name ? icon("people") : initials(name)),
-      h("span.chat-words", {}, h("b", { dir: "auto" }, name), h("span.preview", { dir: "auto" }, preview)),
-      h(
-        "span.chat-side",
-        {},
-        last && h("time", {}, clock(last.at)),
-        chat.unread > 0 && h("span.badge", {}, number(chat.unread)),
-      ),
-    );
+    return html`<${Item}
+      key=${chat.id}
+      id=${chat.id}
+      name=${nameOf(chat)}
+      isGroup=${chat.name !== null}
+      preview=${last ? summaryOf(last).slice(0, LONGEST_PREVIEW) : isMember ? "" : t("notJoined")}
+      isTyping=${chat.typing_until > now()}
+      at=${last ? last.at : null}
+      unread=${chat.unread}
+      isOpen=${isOpen(chat.id)}
+      isMember=${isMember}
+      open=${open}
+    />`;
   }
 
   listen((fresh) => {

@@ -42,6 +42,8 @@ const ENGLISH = {
   notJoined: "hasn't joined yet",
   chooseChat: "Choose a chat.",
   nobody: "Nobody is there.",
+  findChat: "Find a chat",
+  noSuchChat: "No chat has this in its name.",
 
   online: "online",
   typing: "typing…",
@@ -84,6 +86,7 @@ const ENGLISH = {
   tooLarge: "At most {size} can be sent from here.",
   cantRead: "The file can't be read.",
   download: "Save",
+  showAll: "Show all {count} letters",
   elsewhere: "is on another server; it is not fetched",
   play: "Play or pause",
   position: "Position",
@@ -265,6 +268,8 @@ const PERSIAN = {
   notJoined: "هنوز نپیوسته",
   chooseChat: "گفتگویی را انتخاب کنید.",
   nobody: "کسی نیست.",
+  findChat: "یافتن گفتگو",
+  noSuchChat: "گفتگویی با این نام نیست.",
 
   online: "برخط",
   typing: "در حال نوشتن…",
@@ -307,6 +312,7 @@ const PERSIAN = {
   tooLarge: "از اینجا حداکثر {size} فرستاده می‌شود.",
   cantRead: "فایل خوانده نمی‌شود.",
   download: "ذخیره",
+  showAll: "نمایش هر {count} حرف",
   elsewhere: "روی سرور دیگری است و گرفته نمی‌شود",
   play: "پخش یا مکث",
   position: "جایگاه",

@@ -29,6 +29,8 @@ export const world = {
 let offset = 0;
 const listeners = new Set();
 const readers = new Map();
+// Whose private chat it is, by its number.
+const owners = new Map();
 
 /** Keep all that a chat shows, until the function that comes back is called. */
 export function hold(chatId) {
@@ -63,7 +65,10 @@ export function merge(news) {
     lines: news.lines ?? [],
   };
   if (news.all) startAnew(news);
-  for (const user of news.users ?? []) world.users.set(user.id, user);
+  for (const user of news.users ?? []) {
+    world.users.set(user.id, user);
+    owners.set(user.chat_id, user);
+  }
   for (const head of news.chats ?? []) {
     mergeChat(head);
     fresh.chats.add(head.id);
@@ -85,7 +90,7 @@ export function merge(news) {
 }
 
 function startAnew(news) {
-  for (const kept of [world.users, world.chats, world.bills, world.calls]) kept.clear();
+  for (const kept of [world.users, owners, world.chats, world.bills, world.calls]) kept.clear();
   world.lines = [];
   world.baseUrl = news.base_url;
   world.olderCalls = news.older_calls;
@@ -96,13 +101,14 @@ function mergeChat(head) {
   const { messages, older, waiting, ...rest } = head;
   let chat = world.chats.get(head.id);
   if (!chat) {
-    chat = { messages: new Map(), older: false, waiting: new Map(), unread: 0 };
+    chat = { messages: new Map(), newest: null, older: false, waiting: new Map(), unread: 0 };
     world.chats.set(head.id, chat);
   }
   Object.assign(chat, rest);
   if (messages) {
     chat.messages = new Map(messages.map((message) => [message.id, message]));
     chat.older = older;
+    chat.newest = messages.at(-1)?.id ?? null;
   }
   const known = chat.waiting;
   chat.waiting = new Map(waiting.map((press) => [press.callback_id, known.get(press.callback_id) ?? press]));
@@ -113,6 +119,7 @@ function apply(change) {
   if (!chat) return;
   if (change.kind === "message" || change.kind === "edit") {
     chat.messages.set(change.message.id, change.message);
+    if (change.kind === "message") chat.newest = change.message.id;
     if (chat.messages.size > MOST_UNREAD && !readers.get(change.chat_id)) {
       const [oldest] = chat.messages.keys();
       chat.messages.delete(oldest);
@@ -126,6 +133,9 @@ function apply(change) {
     if (press) press.label = change.label;
   }
 }
+
+/** The newest message of a chat, without a walk through all of them. */
+export const newestOf = (chat) => chat.messages.get(chat.newest) ?? null;
 
 /** Put older messages in front of those that a chat shows. */
 export function addOlder(chat, { messages, older }) {
@@ -141,9 +151,7 @@ export function addOlderCalls({ calls, older_calls }) {
 
 /** Whose private chat this is; nobody's for a group. */
 export function ownerOf(chat) {
-  return chat.name === null
-    ? ([...world.users.values()].find((user) => user.chat_id === chat.id) ?? null)
-    : null;
+  return chat.name === null ? (owners.get(chat.id) ?? null) : null;
 }
 
 /** The bot's name, as far as anybody knows it. */

@@ -1,0 +1,44 @@
+// What is drawn keyed: templates that a browser reads as they stand, and only what differs is touched. Panels and
+// lists that are drawn anew as a whole use dom.js. Text becomes a text node here, too.
+
+import { PATHS, readableText } from "./dom.js";
+import htm from "./vendor/htm.mjs";
+import { Component, h, render } from "./vendor/preact.mjs";
+
+/** @typedef {import("./vendor/preact.mjs").VNode<any>} Drawn */
+
+/** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
+export const html = htm.bind((type, props, ...children) =>
+  h(type, props, ...children.map((child) => (typeof child === "string" ? readableText(child) : child))),
+);
+
+/** Draw into an element; what was drawn there before is changed into this. */
+export const draw = (/** @type {Drawn} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
+
+/** A part that is drawn again only if it is given something else. */
+export class Part extends Component {
+  /** @param {any} given @returns {any} */
+  render(given) {
+    return given.children;
+  }
+
+  shouldComponentUpdate(next) {
+    const before = /** @type {Record<string, unknown>} */ (this.props);
+    const names = Object.keys(next);
+    return names.length !== Object.keys(before).length || names.some((name) => !Object.is(next[name], before[name]));
+  }
+}
+
+/** An icon. It says nothing to a screen reader: what holds it has a title. */
+export const Icon = ({ name, size = 20 }) => html`
+  <svg viewBox="0 0 24 24" width=${size} height=${size} class=${`icon icon-${name}`} aria-hidden="true">
+    <path d=${PATHS[name]} />
+  </svg>
+`;
+
+/** A button that is an icon only. */
+export const IconButton = ({ name, title, onclick, more = "", ...others }) => html`
+  <button type="button" class=${`icon-button ${more}`} title=${title} aria-label=${title} onclick=${onclick} ...${others}>
+    <${Icon} name=${name} />
+  </button>
+`;
