@@ -21,7 +21,7 @@ SEAMS = (
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
-BOT = HTTP | L3 | {"engine", "alarms", "settings", "runtime"}
+BOT = HTTP | L3 | {"engine", "alarms", "logs", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "journals", "money"},
     "alarms": SEAMS,
+    "logs": SEAMS,
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),

@@ -366,6 +366,7 @@ class Bot(Router):
     @asynccontextmanager
     async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
         from .conversations.inspection.checking import ReplayCheck
+        from .logs import speaking
         from .runtime import open_work
         from .watchdog import watched_loop
 
@@ -378,37 +379,40 @@ class Bot(Router):
             transport = media = around.transport
             provided = (*around.provided, *provided)
         try:
-            # Until it has come to rest: a step that is being done may still use the bot's doors.
-            async with (
-                # Not in virtual time, which stands still for good reasons.
-                watched_loop() if around is None else nullcontext(),
-                open_resources(self._resources, provided) as resources,
-                open_failures(
-                    self._on_error,
-                    self._place,
-                    told,
-                    tracebacks=develops or intake.settings.log_tracebacks,
-                ) as failures,
-                open_work(
-                    intake,
-                    table,
-                    texts,
-                    transport=transport,
-                    media_transport=media,
-                    resources=resources,
-                    replays=around.replays if around else ReplayCheck() if develops else None,
-                    # A test's platform fails for as long as the test likes.
-                    backlog_seconds=intake.settings.backlog_seconds if around is None else None,
-                    on_failure=failures.take,
-                ) as self._work,
-            ):
-                failures.begin()
-                # Inside of all that they may use. They are cancelled first, while what they say still leaves.
-                async with trio.open_nursery() as nursery:
-                    for run in self._background:
-                        nursery.start_soon(run, name=getattr(run, "__qualname__", None))
-                    yield
-                    nursery.cancel_scope.cancel()
+            with speaking(intake.voice):
+                # Until it has come to rest: a step that is being done may still use the bot's doors.
+                async with (
+                    # Not in virtual time, which stands still for good reasons.
+                    watched_loop() if around is None else nullcontext(),
+                    open_resources(self._resources, provided) as resources,
+                    open_failures(
+                        self._on_error,
+                        self._place,
+                        told,
+                        tracebacks=develops or intake.settings.log_tracebacks,
+                    ) as failures,
+                    open_work(
+                        intake,
+                        table,
+                        texts,
+                        transport=transport,
+                        media_transport=media,
+                        resources=resources,
+                        replays=around.replays if around else ReplayCheck() if develops else None,
+                        # A test's platform fails for as long as the test likes.
+                        backlog_seconds=intake.settings.backlog_seconds if around is None else None,
+                        on_failure=failures.take,
+                    ) as self._work,
+                ):
+                    failures.begin()
+                    # Inside of all that they may use. They are cancelled first, while what they say still
+                    # leaves.
+                    async with trio.open_nursery() as nursery:
+                        for run in self._background:
+                            nursery.start_soon(run, name=getattr(run, "__qualname__", None))
+                        with speaking(None):  # the block is the caller's
+                            yield
+                        nursery.cancel_scope.cancel()
         finally:
             self._work = None
 

@@ -155,6 +155,7 @@ class Mounted:
                             limits=intake.settings.limits,
                             readiness=intake.readiness,
                             prefix=self._prefix,
+                            begins=intake.voice.begin,
                         )
                         task_status.started()
                         await self._stop.wait()

@@ -32,12 +32,14 @@ from .conversations.data import Speech
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
 from .conversations.inspection.checking import ReplayCheck
+from .conversations.inspection.portrait import whose
 from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
 from .errors import StoreError
 from .journals import ConversationRow
+from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .money import Captured, MovePayment
 from .operator import AboutJobs, OperatorApi, Told, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
@@ -75,6 +77,8 @@ _FORMER_SECRET: Final = "former_webhook_secret"
 # How often a stop looks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
+# A token of fewer letters is a test's, and may be a word of any line.
+_TELLS: Final = 8
 _PAGE: Final = 256
 _SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
 
@@ -130,9 +134,16 @@ class Intake:
     """The store and the inbox: events are accepted from the moment it is open until it closes."""
 
     def __init__(
-        self, settings: Settings, store: Store, secrets: Secrets, clock: Timepiece, bell: AlarmBell
+        self,
+        settings: Settings,
+        store: Store,
+        secrets: Secrets,
+        clock: Timepiece,
+        bell: AlarmBell,
+        voice: Speaker,
     ) -> None:
         self.settings = settings
+        self.voice = voice
         self.store = store
         self.secrets = secrets
         self.clock = clock
@@ -337,38 +348,68 @@ async def open_intake(
     """
     async with _opened_store(settings, clock, around) as store:
         secrets, untils = await webhook_secrets(settings, store, clock.now())
+        voice = Speaker(settings.label, await _log_key(store), partial(_covered, settings, secrets))
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece = Timepiece(clock, jumped=jumped)
-        intake = Intake(settings, store, secrets, timepiece, bell)
-        if store.opening().restored:
-            bell.ring(_restored(store))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(bell.keep_telling, store, timepiece, intake.is_over)
-            nursery.start_soon(intake.inbox.run)
-            if untils:
-                nursery.start_soon(_forget_former, secrets, untils, timepiece)
-            place = socket_path(settings.store)
-            if around is None and place is not None:
-                api = OperatorApi(
-                    store,
-                    timepiece,
-                    health=intake.health,
-                    chats=intake.chats,
-                    begun=begun_journal,
-                    end=intake.end_chat,
-                    order=intake.order,
-                    broadcasts=intake.about_broadcasts,
-                    payments=intake.about_payments,
-                    jobs=intake.about_jobs,
-                )
-                await nursery.start(serve_api, api, place)
-            try:
-                with timepiece.telling(partial(_jumped, bell)):
-                    timepiece.was_seen(seen)
-                    yield intake
-            finally:
-                nursery.cancel_scope.cancel()
+        intake = Intake(settings, store, secrets, timepiece, bell, voice)
+        with registered(voice):
+            async with trio.open_nursery() as nursery:
+                with speaking(voice):
+                    await _begin_intake(intake, nursery, untils, listens=around is None)
+                try:
+                    with timepiece.telling(partial(_jumped, bell)):
+                        timepiece.was_seen(seen)
+                        yield intake
+                finally:
+                    nursery.cancel_scope.cancel()
+
+
+async def _begin_intake(
+    intake: Intake, nursery: trio.Nursery, untils: Sequence[int], *, listens: bool
+) -> None:
+    """Begin what goes on beside the inbox.
+
+    Args:
+        untils: until when the former secrets are accepted.
+        listens: to an operator, at the socket beside the store.
+    """
+    store, clock, settings, bell = intake.store, intake.clock, intake.settings, intake.bell
+    if store.opening().restored:
+        bell.ring(_restored(store))
+    nursery.start_soon(bell.keep_telling, store, clock, intake.is_over)
+    nursery.start_soon(intake.inbox.run)
+    if untils:
+        nursery.start_soon(_forget_former, intake.secrets, untils, clock)
+    place = socket_path(settings.store)
+    if listens and place is not None:
+        api = OperatorApi(
+            store,
+            clock,
+            health=intake.health,
+            chats=intake.chats,
+            begun=begun_journal,
+            end=intake.end_chat,
+            order=intake.order,
+            broadcasts=intake.about_broadcasts,
+            payments=intake.about_payments,
+            jobs=intake.about_jobs,
+        )
+        await nursery.start(serve_api, api, place)
+
+
+async def _log_key(store: Store) -> str:
+    """Return the key of the digests in a store's log lines; the first run makes it."""
+    if (key := await store.setting(KEY)) is None:
+        key = new_key()
+        await store.commit(PutSetting(KEY, key))
+    return key
+
+
+def _covered(settings: Settings, secrets: Secrets, text: str) -> str:
+    """Return a text without the bot's secrets."""
+    token = "" if settings.token is None else settings.token.reveal()
+    return secrets.covered(text.replace(token, "***") if len(token) >= _TELLS else text)
 
 
 def _restored(store: Store) -> Alarm:
@@ -521,6 +562,7 @@ async def open_work(
             max_amount=settings.max_amount,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
+        intake.voice.find = partial(_whose, services)
         work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
         at_rest = False
         try:
@@ -544,13 +586,22 @@ async def open_work(
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
                 finally:
-                    intake.work = intake.late = intake.inbox.claims = None
+                    intake.work = intake.late = intake.inbox.claims = intake.voice.find = None
                     nursery.cancel_scope.cancel()
         finally:
             # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying
             # is said again after the next start, answered or not, so there is nothing to wait for.
             if not at_rest:
                 outbox.cut()
+
+
+def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
+    """Return the conversation of this bot whose task it is, or is above it."""
+    found = whose(task)
+    if found is None or found[0].services is not services:
+        return None
+    there, operation = found
+    return Whose(there.seq, there.route.name, operation, there.life.chat_id, there.told_place)
 
 
 async def _has_parked(store: Store, key: str) -> bool:

@@ -67,6 +67,7 @@ class Settings:
             *Sensitive*: the error's text may hold what people wrote.
         allow_insecure: let the token travel over http:// to another machine.
         env: what the variables' names begin with, for what is said of them.
+        name: what log lines and metrics call the bot (``TRIOBOT_NAME``); see `label`.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
     """
@@ -96,6 +97,7 @@ class Settings:
     development: bool = False
     log_tracebacks: bool = False
     env: str = PREFIX
+    name: str | None = None
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -116,6 +118,18 @@ class Settings:
             raise ConfigError("backlog_seconds must be more than 0")
         if self.grace < 0:
             raise ConfigError("the grace period must not be negative")
+
+    @property
+    def label(self) -> str:
+        """Return what log lines and metrics call the bot.
+
+        Its name, if it has one; else what its variables begin with, if that is its own; else its store.
+        """
+        if self.name is not None:
+            return self.name
+        if self.env != PREFIX:
+            return self.env.rstrip("_").lower()
+        return Path(self.store.partition(":")[2]).stem or "triobot"
 
     @property
     def checked_token(self) -> Secret:
@@ -167,6 +181,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "tls_key": str,
     "public_url": str,
     "username": str,
+    "name": str,
     "media_hosts": _listed,
     "development": lambda text: text != "0",
     "log_tracebacks": lambda text: text != "0",
@@ -175,7 +190,9 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
 }
 """By setting, what reads its variable, or raises what it must be; the other settings have none."""
 
-_KNOWN: Final = tuple(name.upper() for name in (*_READERS, *LIMITS))
+LOG_FORMAT: Final = "LOG_FORMAT"
+"""Read by the command line, for the process."""
+_KNOWN: Final = (*(name.upper() for name in (*_READERS, *LIMITS)), LOG_FORMAT)
 
 
 def check_prefix(env: object) -> str:

@@ -132,7 +132,14 @@ async def serve_together(
         limits, traffic = _serving_limits(first, len(bots)), TrafficCounters()
         ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
         endpoints = [
-            Endpoint(intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic)
+            Endpoint(
+                intake.inbox,
+                intake.secrets,
+                limits=limits,
+                readiness=ready,
+                traffic=traffic,
+                begins=intake.voice.begin,
+            )
             for intake in intakes
         ]
         bound: list[str] = await listener.start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import socket
@@ -201,3 +202,22 @@ def test_several_bots_need_a_token_each(
     ended = triobot("run", "hello:bot", "desk:bot", "--store", "memory:")
     assert ended.code == 1
     assert "leave --store out" in ended.err
+
+
+def test_the_end_of_a_bot_that_logs_for_programs_is_a_line_of_its_own(
+    triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads the log reads why it ended, too."""
+    monkeypatch.setenv("TRIOBOT_LOG_FORMAT", "json")
+    for options in (["--log-format", "json"], []):
+        ended = triobot("run", f"{hello}:bot", *options)
+        assert ended.code == 1
+        (line,) = map(json.loads, ended.err.splitlines())
+        assert (line["level"], line["message"].partition(":")[0]) == ("critical", "no token")
+    plain = triobot("run", f"{hello}:bot", "--log-format", "plain")
+    assert plain.err.startswith("triobot: no token")
+
+    monkeypatch.setenv("TRIOBOT_LOG_FORMAT", "xml")
+    ended = triobot("run", f"{hello}:bot")
+    assert ended.code == 1
+    assert "TRIOBOT_LOG_FORMAT must be plain or json" in ended.err

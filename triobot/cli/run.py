@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Final
 
 import attrs
@@ -14,13 +15,13 @@ import trio
 from ..bot import Bot
 from ..errors import ConfigError
 from ..http.binding import inherited_binds
-from ..settings import Settings
+from ..settings import LOG_FORMAT, PREFIX, Settings
 from ..together import run_together
 from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .arguments import mode, number, port, whole
 from .loading import load_bot
-from .terminal import set_up_logging
+from .terminal import FAILED, leaves, one_line, set_up_logging
 from .webhook_url import current_secret
 
 DETAILS: Final = """\
@@ -40,6 +41,9 @@ examples:
   triobot run pizza:bot --fd 3
   triobot run shop:bot desk:bot
 """
+
+log: Final = logging.getLogger("triobot")
+FORMATS: Final = ("plain", "json")
 
 # The options that are settings as they are.
 _SETTINGS: Final = (
@@ -76,6 +80,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--access-log", action="store_true", help="log each request to the webhook, without its path"
     )
     parser.add_argument(
+        "--log-format",
+        metavar="FORMAT",
+        choices=FORMATS,
+        help="plain, or json: one object a line, for programs (default plain; also TRIOBOT_LOG_FORMAT)",
+    )
+    parser.add_argument(
         "--grace",
         metavar="SECONDS",
         type=number("a number of seconds, 0 or more", 0, sys.float_info.max),
@@ -85,7 +95,29 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the bot until a signal."""
-    set_up_logging(debug=arguments.debug, access=arguments.access_log)
+    form = _log_format(arguments.log_format, os.environ)
+    set_up_logging(debug=arguments.debug, access=arguments.access_log, form=form)
+    if form == "plain":
+        _run(arguments)
+        return
+    try:
+        _run(arguments)
+    except Exception as error:
+        # The reason why it ends is a line as all others are.
+        for cause in dict.fromkeys(one_line(cause) for cause in leaves(error)):
+            log.critical(cause)
+        log.debug("the bot failed", exc_info=error)
+        sys.exit(FAILED)
+
+
+def _log_format(given: str | None, environ: Mapping[str, str]) -> str:
+    form = given or environ.get(f"{PREFIX}{LOG_FORMAT}") or "plain"
+    if form not in FORMATS:
+        raise ConfigError(f"{PREFIX}{LOG_FORMAT} must be {' or '.join(FORMATS)}")
+    return form
+
+
+def _run(arguments: argparse.Namespace) -> None:
     targets: list[str] = arguments.bots
     if len(targets) > 1 and arguments.store:
         raise ConfigError("each of several bots has a store of its own: leave --store out")

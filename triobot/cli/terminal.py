@@ -24,6 +24,7 @@ from typing import Final, TextIO, TypeAlias, cast, final
 import trio
 
 from ..errors import TriobotError
+from ..logs import JsonFormatter
 from ..seams import BroadcastStatus
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
@@ -99,17 +100,20 @@ def set_up_logging(
     level: int = logging.INFO,
     access: bool = False,
     variables: bool = False,
+    form: str = "plain",
 ) -> None:
-    """Log to `stream`, the error output by default, in one plain format.
+    """Log to `stream`, the error output by default, in one format.
 
     Args:
+        form: ``plain``, for people, or ``json``, for programs.
         debug: show triobot's own debug records, too.
         level: the least that is shown.
         access: show a line for each request to the webhook, too.
         variables: show those of the frames of an author's error, too.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(PlainFormatter(variables=variables, whole=debug))
+    json = form == "json"
+    handler.setFormatter(JsonFormatter() if json else PlainFormatter(variables=variables, whole=debug))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

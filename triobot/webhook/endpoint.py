@@ -62,6 +62,7 @@ class Endpoint:
         readiness: asked for each ``/readyz``; quick, and must not raise.
         prefix: the path in front, such as ``/bot``; empty if the webhook has the server to itself.
         traffic: counts what is refused before the inbox sees it.
+        begins: called at each request in the task of a listener that others use, too.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class Endpoint:
         readiness: Callable[[], Readiness],
         prefix: str = "",
         traffic: TrafficCounters | None = None,
+        begins: Callable[[], None] | None = None,
     ) -> None:
+        self.begins = begins
         self._inbox = inbox
         self._secrets = secrets
         self._limits = limits
@@ -94,6 +97,8 @@ class Endpoint:
 
         Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
         """
+        if self.begins is not None:
+            self.begins()
         path = _local_path(scope)[len(self._prefix) :]
         framing = read_framing(scope["headers"], scope["http_version"])
         exchange = AsgiExchange(receive, send, closable=scope["http_version"].startswith("1"))
@@ -288,4 +293,7 @@ class SharedEndpoint:
         Cancellation: as `Endpoint.handle`.
         """
         named = (one for one in self._endpoints if one.accepts(talk.request))
-        await next(named, self._endpoints[0]).handle(talk)
+        endpoint = next(named, self._endpoints[0])
+        if endpoint.begins is not None:
+            endpoint.begins()
+        await endpoint.handle(talk)

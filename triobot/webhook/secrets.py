@@ -64,6 +64,12 @@ class Secrets:
         """Draw a new one, of 192 bits, from the system's generator."""
         return Secrets((system.token_urlsafe(24),))
 
+    def covered(self, text: str) -> str:
+        """Return a text with ``***`` in place of each secret that is in it."""
+        for value in self._values:
+            text = text.replace(value, "***")
+        return text
+
     def forget_oldest(self) -> None:
         """Stop accepting the oldest one, unless it is the current one."""
         object.__setattr__(self, "_digests", self._digests[: max(1, len(self._digests) - 1)])

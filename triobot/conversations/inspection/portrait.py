@@ -22,10 +22,32 @@ from ..doors.calls import room_of
 from ..life import ChatLife
 from ..running.lines import frames_of, positions
 
+_LIVE: Final = Conversation.live.__code__
+
 Portrait: TypeAlias = Mapping[str, object]
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
 
 _PLACES: Final = {Where.HOLDS: "holds", Where.QUEUED: "queued", Where.RESTS: "rests", Where.WORKS: "works"}
+
+
+def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
+    """Return the conversation whose task this is, or is above it, and the id of the operation that is open.
+
+    Looks at the tasks themselves, so that a conversation that nobody looks for pays nothing.
+    """
+    tasks = [task]
+    while (frame := getattr(tasks[-1].coro, "cr_frame", None)) is None or frame.f_code is not _LIVE:
+        if (nursery := tasks[-1].parent_nursery) is None:
+            return None
+        tasks.append(nursery.parent_task)
+    conversation: Conversation = frame.f_locals["self"]
+    with suppress(ConversationEndedError):  # it may not have begun yet, or be over
+        paths = {running: path for path, running in conversation.run.tasks.items()}
+        path = next((paths[one] for one in tasks if one in paths), None)
+        for branch in conversation.run.describe().branches:
+            if branch.path == path and branch.operation is not None:
+                return conversation, str(branch.operation.id)
+    return conversation, None
 
 
 def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portrait:

@@ -1,0 +1,209 @@
+"""Log lines for programs: one JSON object each, which says whose it is and nothing of what people wrote.
+
+Loggers are the modules', as everywhere. Whose a line is, is found when it is written: the conversation by the
+task that writes it, the bot by that conversation, else by the context in which the bot began the task. So a
+line that isn't written costs nothing.
+
+A chat is named by a digest with a key of the store's own: the same in each line of one bot, and nobody who
+reads the log can tell from which number it was made. What our own lines call ``chat 1001``, and the number of
+the chat at work, become it too; so does each token and secret of a bot become ``***``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import secrets
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Final, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from .wire.ids import ChatId
+
+KEY: Final = "log_key"
+"""The setting in which a store keeps the key of its digests."""
+
+_SHORT: Final = 5
+"""A number of fewer digits may be anything: only with its word before it is it taken for a chat's."""
+_NAMED: Final = re.compile(r"\b(chat|person|room) (-?[0-9]+)")
+_MOST_CAUSES: Final = 10
+
+
+@final
+@attrs.frozen
+class Whose:
+    """The conversation whose code writes a line.
+
+    Attributes:
+        conversation: its number, as ``triobot journal`` takes it.
+        operation: the id of the operation in which the task is; None between two.
+        place: its chat or room.
+        told: what that is called in messages.
+    """
+
+    conversation: int
+    route: str
+    operation: str | None
+    place: ChatId
+    told: str
+
+
+Find: TypeAlias = Callable[[trio.lowlevel.Task], Whose | None]
+
+
+@final
+class Speaker:
+    """A bot, as its log lines name it.
+
+    Args:
+        name: of the bot.
+        key: the store's own.
+        cover: takes out of a text what must be in no line.
+
+    Attributes:
+        find: whose task one is; None while the bot doesn't work.
+    """
+
+    def __init__(self, name: str, key: str, cover: Callable[[str], str]) -> None:
+        self.name = name
+        self._key = key.encode()
+        self._cover = cover
+        self.find: Find | None = None
+
+    def digest(self, what: str | int) -> str:
+        """Return what stands for this in a line."""
+        # A letter first: no number, whatever its digits are.
+        return f"h{hashlib.blake2b(str(what).encode(), key=self._key, digest_size=8).hexdigest()}"
+
+    def begin(self) -> None:
+        """Let what the current task does from here on, and the tasks that it begins, be this bot's."""
+        _speaks.set(self)
+
+    def whose(self, task: trio.lowlevel.Task) -> Whose | None:
+        """Return the conversation whose task this is, or is above it."""
+        return None if self.find is None else self.find(task)
+
+    def cleared(self, text: str, whose: Whose | None) -> str:
+        """Return a text without secrets, numbers of chats, and keys of rooms."""
+        text = self._cover(text)
+        if whose is not None:
+            number = str(whose.place)
+            text = text.replace(whose.told, f"{whose.told.partition(' ')[0]} {self.digest(number)}")
+            if len(number) >= _SHORT:
+                text = re.sub(rf"(?<![0-9]){re.escape(number)}(?![0-9])", self.digest(number), text)
+        return _NAMED.sub(lambda found: f"{found[1]} {self.digest(found[2])}", text)
+
+
+_speaks: Final[ContextVar[Speaker | None]] = ContextVar("speaks", default=None)
+_voices: Final[list[Speaker]] = []
+
+
+def new_key() -> str:
+    """Return a key for a store's digests."""
+    return secrets.token_hex(16)
+
+
+@contextmanager
+def registered(voice: Speaker) -> Generator[None]:
+    """Let lines be this bot's while the block runs, if they are nobody else's."""
+    _voices.append(voice)
+    try:
+        yield
+    finally:
+        _voices.remove(voice)
+
+
+@contextmanager
+def speaking(voice: Speaker | None) -> Generator[None]:
+    """Let what the block does, and the tasks that it begins, be this bot's."""
+    before = _speaks.get()
+    _speaks.set(voice)
+    try:
+        yield
+    finally:
+        # Not by a token: a generator may be resumed in a context that has never seen it.
+        _speaks.set(before)
+
+
+def _speaker() -> tuple[Speaker | None, Whose | None]:
+    """Return the bot whose code runs now, and the conversation, as far as that can be known."""
+    try:
+        task = trio.lowlevel.current_task()
+    except RuntimeError:  # a thread's, or before or after the run
+        task = None
+    if task is not None:
+        for voice in _voices:
+            if (whose := voice.whose(task)) is not None:
+                return voice, whose
+    only = _voices[0] if len(_voices) == 1 else None
+    return _speaks.get() or only, None
+
+
+@final
+class JsonFormatter(logging.Formatter):
+    """Writes a record as one JSON object.
+
+    ``time``, ``level``, ``logger``, ``message``; ``bot``, ``conversation``, ``route``, ``operation`` and
+    ``chat`` as far as they are known, else null; and ``exception`` if there is one: its type, the frames from
+    the outermost on, its causes. No text of an exception and no variable, which may hold what people wrote.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        voice, whose = _speaker()
+        text = record.getMessage()
+        # Of a line that is nobody's the chats can't be told; what must be in none is in none.
+        for one in [voice] if voice is not None else _voices:
+            text = one.cleared(text, whose)
+        told: dict[str, object] = {
+            "time": _moment(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": text,
+            "bot": None if voice is None else voice.name,
+            "conversation": None if whose is None else whose.conversation,
+            "route": None if whose is None else whose.route,
+            "operation": None if whose is None else whose.operation,
+            "chat": None if voice is None or whose is None else voice.digest(whose.place),
+        }
+        error = None if record.exc_info is None else record.exc_info[1]
+        if error is not None:
+            told["exception"] = structured(error)
+        if record.stack_info:
+            places = (line.strip() for line in record.stack_info.splitlines())
+            told["stack"] = [line for line in places if line.startswith("File ")]  # without the source
+        return json.dumps(told, separators=(",", ":"))
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def structured(error: BaseException, depth: int = 0) -> dict[str, object]:
+    """Return an exception's type, frames and causes, as JSON can hold them, and nothing of what it says."""
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    told: dict[str, object] = {
+        "type": f"{module}{kind.__qualname__}",
+        "frames": [
+            {"file": frame.filename, "line": frame.lineno, "function": frame.name}
+            for frame in traceback.extract_tb(error.__traceback__)
+        ],
+    }
+    if depth >= _MOST_CAUSES:
+        return told
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        told["exceptions"] = [structured(one, depth + 1) for one in inner]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        told["cause"] = structured(cause, depth + 1)
+    return told
