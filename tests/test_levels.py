@@ -26,6 +26,7 @@ BOT = HTTP | L3 | {"engine", "alarms", "logs", "settings", "runtime"}
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "extras": {"errors"},
     "secrets": set(),
     "clock": set(),
     "wire": {"errors"},
@@ -56,14 +57,15 @@ ALLOWED: dict[str, set[str]] = {
     "fronts": BOT,
     "failures": BOT,
     "together": BOT | {"watchdog"},
-    "bot": BOT | {"broadcast", "failures", "fronts", "together", "watchdog"},
+    "bot": BOT | {"broadcast", "failures", "fronts", "together", "watchdog", "extras"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     # Written as bots are, on what a bot may import.
     "widgets": {"__init__", "errors"},
-    "cli": BOT | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__"},
+    "cli": BOT
+    | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__", "extras"},
     "__main__": {"cli"},
-    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
+    "testing": BOT | {"bot", "broadcast", "emulator", "__init__", "extras"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.
     "travel": BOT | {"bot", "broadcast", "emulator", "testing", "__init__"},
 }
@@ -143,12 +145,53 @@ def test_a_module_is_read_in_one_sitting(module: Path) -> None:
     assert len(module.read_text(encoding="utf-8").splitlines()) <= 900
 
 
+def loaded_by(code: str) -> set[str]:
+    """What a process of its own has loaded after this."""
+    told = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(told.stdout.split())
+
+
+BOT_FILE = """
+from triobot import Bot, Chat
+from triobot.filters import command
+
+bot = Bot()
+
+
+@bot.conversation
+async def greet(chat: Chat) -> None:
+    await chat.send("Hello.")
+
+
+@bot.interrupt(command("cancel"))
+async def cancel(chat: Chat) -> None:
+    await chat.send("Cancelled.")
+"""
+
+
+def test_a_bot_file_loads_nothing_that_only_a_run_needs() -> None:
+    """Tools import it, and tests by the hundred: it declares, and costs no store, ledger, outbox or HTTP."""
+    names = loaded_by(BOT_FILE)
+
+    assert "triobot.bot" in names
+    parts = {".".join(name.split(".")[:2]) for name in names if name.startswith("triobot.")}
+    runs = ("runtime", "together", "store", "outbox", "payments", "client", "operator", "watchdog", "fronts")
+    assert not parts & {f"triobot.{part}" for part in (*runs, "broadcast", "emulator", "testing", "cli")}
+    assert {name for name in names if name.startswith(("triobot.http", "triobot.webhook"))} == {
+        *("triobot.http", "triobot.http.limits"),
+        *("triobot.webhook", "triobot.webhook.limits"),
+    }
+    assert not names & {"httpx", "httptools", "sqlite3", "cronsim", "quart", "hypercorn", "cattrs", "PIL"}
+
+
 def test_a_bot_loads_no_emulator() -> None:
     """Neither the surface nor the runtime pulls in what is there for development, whatever imports what."""
-    loaded = "import sys, triobot.runtime; from triobot import Bot; print(*sys.modules)"
-    names = subprocess.run(
-        [sys.executable, "-c", loaded], check=True, capture_output=True, text=True
-    ).stdout.split()
+    names = loaded_by("import triobot.together; from triobot import Bot")
 
     assert "triobot.bot" in names
     assert not {"triobot.emulator", "triobot.cli", "PIL"} & {".".join(name.split(".")[:2]) for name in names}

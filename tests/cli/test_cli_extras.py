@@ -1,0 +1,85 @@
+"""Without the extras: the bot runs, and what needs one says in one line which."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_rig import child_environment
+
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name in ("quart", "quart_trio", "hypercorn", "PIL", "watchfiles", "pytest"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+BOT = """
+from triobot import Bot, Chat
+
+bot = Bot("0123456789abcdefghij", store="memory:")
+
+
+@bot.conversation
+async def greet(chat: Chat) -> None:
+    await chat.send("Hello.")
+
+
+@bot.background
+async def stop() -> None:
+    bot.stop()
+"""
+
+
+def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT + code],
+        check=False,
+        cwd=folder,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.processes
+def test_a_bot_runs_without_them(tmp_path: Path) -> None:
+    """It listens and comes to rest, by the command as well."""
+    (tmp_path / "greeter.py").write_text(BOT)
+    done = ended("from triobot.cli import main; main(['run', 'greeter.py:bot', '--port', '0'])", tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "listening on" in done.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("command", ["demo", "dev", "talk", "simulate", "emulate"])
+def test_a_command_names_its_extra(command: str, tmp_path: Path) -> None:
+    done = ended(f"from triobot.cli import main; main([{command!r}, 'greeter.py:bot'])", tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr == f"triobot: triobot {command} needs the extra 'dev': pip install 'triobot[dev]'\n"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("code", "what", "extra"),
+    [
+        ("Bot().asgi", "bot.asgi", "asgi"),
+        ("Bot().mount(object(), '/bot')", "bot.mount()", "asgi"),
+        ("import triobot.testing", "triobot.testing", "test"),
+    ],
+)
+def test_a_name_names_its_extra(code: str, what: str, extra: str, tmp_path: Path) -> None:
+    done = ended(f"from triobot import Bot\n{code}", tmp_path)
+
+    line = done.stderr.splitlines()[-1]
+    assert line.endswith(f"Error: {what} needs the extra {extra!r}: pip install 'triobot[{extra}]'")
