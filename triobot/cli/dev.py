@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import sys
@@ -22,18 +20,19 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, cast, final
+from typing import Final
 
 import trio
 
-from ..emulator.exchange import Exchange, ShiftedClock
+from ..emulator.exchange import ShiftedClock
 from ..emulator.pusher import PushSettings
-from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
 from ..operator.calling import file_of
 from .arguments import port
-from .loading import parse_target
+from .keeping import SavedPlatform, path_beside
+from .listening import add_listening, announced, check_listening, ignored_variables
+from .loading import check_there, parse_target
 from .supervisor import BotSupervisor, keep_asking, read_journal
 from .terminal import harmless, set_up_logging
 
@@ -61,10 +60,6 @@ _COINS: Final = 100
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
 # While the bot is down events wait; when it is up but answers 5xx, it gets many a chance to mend.
 _ATTEMPTS: Final = 100
-# What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
-_EVERY: Final = 2.0
-_SHARE: Final = 20
-_BEFORE: Final = "before_its_store"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -83,11 +78,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="sqlite:PATH to keep the bot's store, and the platform with it, between runs",
     )
     parser.add_argument("--no-reload", action="store_true", help="don't restart the bot when files change")
+    add_listening(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
-    parse_target(arguments.bot)
+    check_there(arguments.bot)
+    check_listening(arguments)
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     trio.run(_dev, arguments)
 
@@ -102,7 +99,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
         # However it ends, and when nothing can happen on the platform any more.
-        closing(SavedPlatform(arguments.store)) as saved,
+        closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
         ahead = read_skipped(store)
@@ -122,7 +119,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     page_port=arguments.port,
                     bot_url=f"http://127.0.0.1:{listening.getsockname()[1]}/{secret}",
                     token=token,
-                    control_token=secrets.token_urlsafe(24),
+                    control_token=saved.secret("control"),
                     clock=ShiftedClock(ahead=ahead),
                     push=PushSettings(attempts=_ATTEMPTS),
                     wait_bot=supervisor.wait_up,
@@ -137,6 +134,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
             _greet(arguments, platform, store)
+            await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
@@ -186,7 +184,20 @@ def _greet(arguments: argparse.Namespace, platform: Emulator, store: str) -> Non
     print(f"    {platform.page_address}\n")
     print("  Where a conversation stands, or why it crashed:\n")
     print(f"    triobot replay CHAT {harmless(arguments.bot)} --locals --store {harmless(store)}\n")
+    print(f"  {_whereabouts(arguments.store, store)}\n")
+    if found := ignored_variables(os.environ):
+        print(f"  For production, and not used here: {', '.join(map(harmless, found))}\n")
     print("  Ctrl-C ends it.\n", flush=True)
+
+
+def _whereabouts(given: str | None, store: str) -> str:
+    path = file_of(store)
+    if path is None:
+        return "The store is in memory: nothing of this is kept."
+    if given is None:
+        return f"The store is in {path.parent}, which is deleted at the end: --store sqlite:dev.db keeps one."
+    kept = harmless(str(path.resolve()))
+    return f"The store {kept} is kept, and the platform beside it in {kept}.platform and {kept}.files."
 
 
 async def _reload(target: str, supervisor: BotSupervisor) -> None:
@@ -237,12 +248,6 @@ async def _set_at_end(stop: trio.Event) -> None:
         stop.set()
 
 
-def path_beside(store: str, suffix: str) -> Path | None:
-    """Return the file of this kind beside the store at this address; None for a store that is no file."""
-    path = file_of(store)
-    return None if path is None else path.resolve().with_name(f"{path.name}.{suffix}")
-
-
 def read_skipped(store: str) -> int:
     """Read how many milliseconds were skipped in the runs before; 0 for a store that is made only now.
 
@@ -262,93 +267,3 @@ def keep_skipped(store: str, milliseconds: int) -> None:
     """Remember how many milliseconds were skipped."""
     if (path := path_beside(store, "ahead")) is not None:
         path.write_text(f"{milliseconds}\n")
-
-
-@final
-class SavedPlatform:
-    """Keeps a platform between runs; keeps nothing beside a store that is in memory, or is thrown away.
-
-    Args:
-        store: the address of a store that outlives the run; None where none does.
-
-    Attributes:
-        folder: where its files are; None where nothing is kept.
-    """
-
-    def __init__(self, store: str | None) -> None:
-        self._path = path_beside(store, "platform") if store is not None else None
-        self.folder: Path | None = None
-        self._exchange: Exchange | None = None
-        if self._path is not None:
-            self.folder = self._path.with_suffix(".files")
-            if not self._store_is_there() and not self._is_before_its_store():
-                # The store was thrown away, and with it all that the bot knew of these people.
-                self._path.unlink(missing_ok=True)
-                shutil.rmtree(self.folder, ignore_errors=True)
-
-    def load(self, exchange: Exchange) -> None:
-        """Put back the platform of the run before; from now on it is this one that is kept.
-
-        Raises:
-            ConfigError: its file is damaged.
-        """
-        if self._path is not None and self._path.exists():
-            try:
-                pending = load_world(exchange.world, _read(self._path)["world"])
-            except (UnreadableWorldError, ValueError, KeyError) as error:
-                raise ConfigError(
-                    f"{self._path} should hold the platform of the run before, and can't be read; "
-                    "delete it together with the store, or mend it"
-                ) from error
-            exchange.pusher.push(*pending)
-        self._exchange = exchange
-
-    async def keep(self) -> None:
-        """Write down what happens, for ever; a moment behind it."""
-        if self._path is None or self._exchange is None:
-            return
-        heard, written = 0, None
-        while True:
-            heard = await self._exchange.wait_news(heard)
-            began = trio.current_time()
-            kept = self._dump(self._exchange, closed=False)
-            # Most news is of requests, and of the bot's process.
-            if kept != written:
-                await trio.to_thread.run_sync(self._write, kept)
-                written = kept
-            await trio.sleep(max(_EVERY, _SHARE * (trio.current_time() - began)))
-
-    def close(self) -> None:
-        """Write down how it ended; nothing where none was loaded, so that what is damaged can be mended."""
-        if self._path is not None and self._exchange is not None:
-            self._write(self._dump(self._exchange, closed=True))
-
-    def _dump(self, exchange: Exchange, *, closed: bool) -> Mapping[str, object]:
-        kept = dump_world(exchange.world, exchange.pusher.pending, closed=closed)
-        return {_BEFORE: not self._store_is_there(), "world": kept}
-
-    def _store_is_there(self) -> bool:
-        return cast("Path", self._path).with_suffix("").exists()
-
-    def _is_before_its_store(self) -> bool:
-        """Tell whether no bot had made the store when this was written: it failed, or the run was short."""
-        try:
-            return _read(cast("Path", self._path)).get(_BEFORE) is True
-        except (OSError, ValueError):
-            return False
-
-    def _write(self, kept: Mapping[str, object]) -> None:
-        path = cast("Path", self._path)
-        fresh = path.with_name(f"{path.name}.new")
-        # As private as the store: what was said in the chats is in it.
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(kept, file)
-        fresh.replace(path)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    kept: object = json.loads(path.read_bytes())
-    if not isinstance(kept, dict):
-        raise ValueError("a JSON object is kept there")  # noqa: TRY004
-    return cast("dict[str, Any]", kept)

@@ -11,6 +11,7 @@ events, and each number once what was due by then is done.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -32,6 +33,8 @@ from . import set_up_streams
 from .loading import load_bot
 from .terminal import report, set_up_logging
 
+log: Final = logging.getLogger("triobot")
+
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0
 LONGEST_LINE: Final = 4_000
@@ -51,6 +54,7 @@ def main() -> None:
         settings = attrs.evolve(
             read_environment(os.environ), fd=fd, grace=GRACE, development=True, log_tracebacks=True
         )
+        _tell_ignored(bot, settings)
         clock = HurriedClock(ahead)
         trio.run(_run, bot, settings, said, clock, clock=clock)
     except ConfigError as error:
@@ -58,6 +62,24 @@ def main() -> None:
         sys.exit(report(error, debug=False))
     except BaseException as error:
         sys.exit(report(error, debug=not _is_ours(error)))
+
+
+def _tell_ignored(bot: Bot, ours: Settings) -> None:
+    """Say which settings the bot has of its own: what is tried here may need them in production, or not."""
+    try:
+        theirs = bot.settings()
+    except ConfigError:
+        return  # for production, and perhaps readable there only
+    plain = Settings()
+    found = [
+        name
+        for name in attrs.fields_dict(Settings)
+        if name != "env" and getattr(theirs, name) not in (getattr(ours, name), getattr(plain, name))
+    ]
+    if theirs.env != ours.env:
+        found.append(f"all of {theirs.env}...")
+    if found:
+        log.info("for production, and not used here: the bot's own settings (%s)", ", ".join(found))
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -51,6 +52,33 @@ def parse_target(target: str) -> tuple[str, str, bool]:
     return place, name, place.endswith(".py") or "/" in place
 
 
+def check_there(target: str) -> None:
+    """Make sure that there is such a file or module; nothing is imported.
+
+    Raises:
+        ConfigError: there is none, or the target names no bot.
+    """
+    place, _, is_file = parse_target(target)
+    if is_file:
+        _check_file(Path(place))
+    else:
+        top = place.partition(".")[0]
+        found = PathFinder.find_spec(top, [str(Path.cwd()), *sys.path])
+        if found is None and top not in sys.builtin_module_names:
+            raise _no_module(place)
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r}")
+
+
+def _no_module(name: str) -> ConfigError:
+    return ConfigError(
+        f"there is no module {name!r} here or in Python's path; a file is named by its path: {name}.py:bot"
+    )
+
+
 def _import_module(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
@@ -60,18 +88,14 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         # `import a.b` fails with the name "a" when a is missing; any other name is missing inside the module.
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ConfigError(
-                f"there is no module {name!r} here or in Python's path; a file is named by its path:"
-                f" {name}.py:bot"
-            ) from error
+            raise _no_module(name) from error
         raise _failed(name, error) from error
     except Exception as error:
         raise _failed(name, error) from error
 
 
 def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ConfigError(f"there is no file {str(path)!r}")
+    _check_file(path)
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

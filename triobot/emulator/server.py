@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import secrets
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
@@ -79,12 +80,32 @@ _HEADERS: Final = {
 
 
 @final
+class Tickets:
+    """Words that open the page once each, in place of the control token."""
+
+    def __init__(self) -> None:
+        self._issued: set[str] = set()
+
+    def issue(self) -> str:
+        """Make one."""
+        ticket = secrets.token_urlsafe(24)
+        self._issued.add(ticket)
+        return ticket
+
+    def take(self, ticket: str) -> bool:
+        """Use one up; tell whether it was issued, and not used before."""
+        known = ticket in self._issued
+        self._issued.discard(ticket)
+        return known
+
+
+@final
 @attrs.frozen
 class Emulator:
     """A platform that is up.
 
     Attributes:
-        base_url: what the bot's client is given.
+        base_url: what the bot's client is given, with `token`.
         control_url: what `triobot.emulator.person.connect` is given, with `control_token`.
         page_url: where the page is, without the token that it asks for.
         exchange: everything, for code in the same process; through it, the `world`.
@@ -95,11 +116,17 @@ class Emulator:
     control_token: str = attrs.field(repr=False)
     exchange: Exchange = attrs.field(repr=False)
     page_url: str = ""
+    token: str = attrs.field(default="", repr=False)
+    tickets: Tickets = attrs.field(factory=Tickets, repr=False)
 
     @property
     def page_address(self) -> str:
         """Return what to open in a browser. The token is behind the ``#``, which browsers send nowhere."""
         return f"{self.page_url}/#{self.control_token}"
+
+    def one_time_address(self) -> str:
+        """Return an address that leads to the page once, for a command line that others can read."""
+        return f"{self.page_url}/open/{self.tickets.issue()}"
 
     @property
     def world(self) -> World:
@@ -141,19 +168,21 @@ def make_app(
     control_token: str | None,
     authorities: Collection[str],
     largest_upload: int = LARGEST_UPLOAD,
+    tickets: Tickets | None = None,
 ) -> RequestGuard:
     """Make the HTTP faces as an ASGI application, behind its door.
 
     Args:
         control_token: None for the platform's face alone: who is in the same process controls it by calls.
         authorities: the values of `Host` that are served, with their port.
+        tickets: what opens the page once.
     """
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     if control_token is not None:
         for blueprint in (control_blueprint(exchange), stream_blueprint(exchange)):
             app.register_blueprint(_behind_the_door(blueprint))
-        app.register_blueprint(page_blueprint())
+        app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))
     app.register_blueprint(platform_blueprint(exchange, token))
     routed, perform = cast("AsgiApp", app.asgi_app), operations_app(exchange, token)
 
@@ -238,7 +267,10 @@ async def serve_emulator(
                 clock=clock,
                 push=push,
             )
-            door = make_app(exchange, token=token, control_token=control_token, authorities=())
+            tickets = Tickets()
+            door = make_app(
+                exchange, token=token, control_token=control_token, authorities=(), tickets=tickets
+            )
             async with trio.open_nursery() as nursery:
                 bound = await nursery.start(_listen, door, config, exchange.outage)
                 authority = bound.rpartition("//")[2]
@@ -261,7 +293,9 @@ async def serve_emulator(
                 nursery.start_soon(exchange.pusher.run)
                 base_url = exchange.world.base_url
                 task_status.started(
-                    Emulator(base_url, f"{page_url}/control", control_token, exchange, page_url)
+                    Emulator(
+                        base_url, f"{page_url}/control", control_token, exchange, page_url, token, tickets
+                    )
                 )
 
 
@@ -319,8 +353,8 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def page_blueprint() -> Blueprint:
-    """Return the routes of the page's files."""
+def page_blueprint(control_token: str, tickets: Tickets) -> Blueprint:
+    """Return the routes of the page's files, and the one that leads to it with a ticket."""
     blueprint = Blueprint("page", __name__)
     # Named once, at the start: what is asked for can't lead out of the folder.
     files = {
@@ -340,6 +374,16 @@ def page_blueprint() -> Blueprint:
         await trio.lowlevel.checkpoint()
         return redirect("/page/icon.svg")
 
+    async def enter(ticket: str) -> Response | Redirect:
+        await trio.lowlevel.checkpoint()
+        if not tickets.take(ticket):
+            text = "this address worked once; the command has printed the one that lasts\n"
+            return Response(text, 403, _HEADERS, content_type="text/plain")
+        led = redirect(f"/#{control_token}", 303)
+        led.headers.extend(_HEADERS)
+        return led
+
+    blueprint.add_url_rule("/open/<ticket>", view_func=enter, methods=["GET"])
     blueprint.add_url_rule("/", view_func=index, methods=["GET"])
     blueprint.add_url_rule("/favicon.ico", view_func=icon, methods=["GET"])
     blueprint.add_url_rule("/page/<path:name>", view_func=asset, methods=["GET"])

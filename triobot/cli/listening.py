@@ -1,0 +1,90 @@
+"""What ``dev`` and ``emulate`` do once they listen: tell a script (``--ready-fd``), open a browser."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import sys
+import webbrowser
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import trio
+
+from ..emulator.server import Emulator
+from ..errors import ConfigError
+from ..settings import PREFIX
+from .arguments import whole
+
+_ERROR_OUTPUT = 2
+
+
+def add_listening(parser: argparse.ArgumentParser) -> None:
+    """Add the options that are about its having begun to listen."""
+    parser.add_argument("--open", action="store_true", help="open the page in your browser")
+    parser.add_argument(
+        "--ready-fd",
+        metavar="N",
+        type=whole("the number of an open descriptor, such as 3", 0, 65535),
+        help="write the addresses and keys to this descriptor, one line of JSON, once they can be used",
+    )
+
+
+def check_listening(arguments: argparse.Namespace) -> None:
+    """Make sure that what is to be told can be told, before anything is begun.
+
+    Raises:
+        ConfigError: the descriptor isn't open, or can't be written to.
+    """
+    fd: int | None = arguments.ready_fd
+    if fd is None:
+        return
+    try:
+        mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+    except OSError:
+        raise ConfigError(f"--ready-fd {fd}: it is not open; open it, as in {fd}>ready.json") from None
+    if mode == os.O_RDONLY:
+        raise ConfigError(f"--ready-fd {fd}: this descriptor can't be written to")
+    os.set_inheritable(fd, False)
+
+
+async def announced(
+    arguments: argparse.Namespace,
+    platform: Emulator,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Tell who wants to know that the platform listens; started once a script was told."""
+    if arguments.ready_fd is not None:
+        _tell(arguments.ready_fd, platform)
+    task_status.started()
+    if arguments.open:
+        # Others on this machine can read a browser's command line.
+        address = platform.one_time_address()
+        opened = False
+        with suppress(webbrowser.Error):
+            opened = await trio.to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
+        if not opened:
+            print("triobot: no browser could be opened: open the page yourself", file=sys.stderr, flush=True)
+
+
+def _tell(fd: int, platform: Emulator) -> None:
+    told = {
+        "base_url": platform.base_url,
+        "token": platform.token,
+        "control_url": platform.control_url,
+        "control_token": platform.control_token,
+        "page": platform.page_address,
+        "pid": os.getpid(),
+    }
+    # Whoever asked for it may be gone by now.
+    with suppress(BrokenPipeError):
+        os.write(fd, json.dumps(told).encode() + b"\n")
+    if fd > _ERROR_OUTPUT:
+        os.close(fd)
+
+
+def ignored_variables(environ: Mapping[str, str]) -> Sequence[str]:
+    """Return the names of the settings for production that are set, and mean nothing here."""
+    return sorted(name for name, value in environ.items() if name.startswith(PREFIX) and value)
