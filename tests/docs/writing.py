@@ -1,4 +1,4 @@
-"""What is written from the code: the reference's signatures, and the template of the runtime's words.
+"""What is written from the code: the reference's signatures, the emulator's wire, the template of our words.
 
     python -m tests.docs.writing        write it anew
 
@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from tests.docs import signatures
+from tests.docs import shapes, signatures
 from triobot import Texts
 
 ROOT: Final = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def _messages() -> Iterator[str]:
 
 def written() -> dict[Path, str]:
     """Return what has to be in each file."""
-    return {TEMPLATE: template(), signatures.PAGE: signatures.page()}
+    return {TEMPLATE: template(), signatures.PAGE: signatures.page(), shapes.PAGE: shapes.page()}
 
 
 if __name__ == "__main__":

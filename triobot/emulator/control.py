@@ -41,6 +41,7 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
+``GET  openapi``                      all of this, as OpenAPI 3.1 describes it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
                                       `follower`; or as a WebSocket's texts, an empty one each second
 ====================================  ===================================================================
@@ -59,6 +60,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -321,6 +323,7 @@ class PlatformControl:
             "script": self._script,
             "bot": self._bot,
             "bot/journal": self._journal,
+            "openapi": lambda asked: _described(),
             "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
         }
 
@@ -429,6 +432,11 @@ class PlatformControl:
     def _forget_uploads(self, asked: Asked) -> JsonValue:
         self._world.uploads.forget()
         return {}
+
+
+def _described() -> JsonValue:
+    described: JsonValue = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
+    return described
 
 
 def _plain(value: attrs.AttrsInstance) -> JsonObject:
