@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from triobot import Location
 from triobot.conversations.inspection.closed import closed_resources, touched
 from triobot.resources import Resource
-from triobot.travel.values import IN_FULL, Limits, shown
+from triobot.travel.values import IN_FULL, Extent, shown
 
-WHOLE = Limits().whole
+WHOLE = Extent().whole
 
 
 class Size(enum.Enum):
@@ -194,7 +194,7 @@ def test_a_large_table_is_not_gone_through() -> None:
             return str(self.n)
 
     shown([Cell(n) for n in range(5_000)])
-    assert len(looked) <= Limits().members
+    assert len(looked) <= Extent().members
 
 
 def test_a_closed_resource_is_not_touched() -> None:

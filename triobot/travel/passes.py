@@ -30,7 +30,7 @@ from ..emulator.views import JsonObject
 from ..engine.records import CONTINUED, ENDED
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
-from .capture import FORMAT, SECONDS, Capture, Frames, Progress
+from .notches import FORMAT, SECONDS, Frames, Notches, Progress
 from .values import IN_FULL, shown
 
 LIMIT: Final = 15.0
@@ -76,7 +76,7 @@ async def run_pass(
         variables: seconds after which only branches that ran have their variables looked at.
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
     """
-    capture = Capture(stored, tell, seconds=variables)
+    capture = Notches(stored, tell, seconds=variables)
     leash = Leash(seconds)
     try:
         with _cut_after(leash):
@@ -103,7 +103,7 @@ async def value_in_full(
         if frame < len(there) and name in there[frame][0].f_locals:
             found.append(shown(there[frame][0].f_locals[name], IN_FULL))
 
-    capture = Capture(stored, seconds=0, at=(notch, look))
+    capture = Notches(stored, seconds=0, at=(notch, look))
     leash = Leash(LIMIT)
     with _cut_after(leash):
         async with open_rerun(services, table, stored, watcher=capture, leash=leash) as rerun:
@@ -115,7 +115,7 @@ async def value_in_full(
     return found[0] if found else None
 
 
-def _passed(capture: Capture, stored: Stored, rerun: Rerun) -> Passed:
+def _passed(capture: Notches, stored: Stored, rerun: Rerun) -> Passed:
     ended = rerun.standing()
     stands = ended.ending is None or rerun.divergence is not None
     capture.close(stands=stands, failures=rerun.failures)
@@ -130,7 +130,7 @@ def _passed(capture: Capture, stored: Stored, rerun: Rerun) -> Passed:
     return Passed({**head, **_sources(capture, texts)}, capture.notches, texts, ended)
 
 
-def _parts(capture: Capture, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
+def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
     """Tell how code and journal part, or that the code doesn't rest."""
     found = rerun.divergence
     if found is None:
@@ -142,7 +142,7 @@ def _parts(capture: Capture, rerun: Rerun) -> tuple[JsonObject | None, JsonObjec
     return {"notch": notch, "operation": found.operation, "what": found.what, "line": line}, None
 
 
-def _head(capture: Capture, stored: Stored) -> JsonObject:
+def _head(capture: Notches, stored: Stored) -> JsonObject:
     row, records = stored.row, stored.records
     last = records[-1]
     state = "waits"
@@ -181,7 +181,7 @@ def _lists(frames: JsonValue) -> list[list[JsonValue]]:
     return [one for one in frames.values() if isinstance(one, list)] if isinstance(frames, dict) else []
 
 
-def _sources(capture: Capture, texts: Sequence[str]) -> JsonObject:
+def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:
     files = zip(capture.sources, texts, strict=True)
     told: list[JsonValue] = [
         {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}

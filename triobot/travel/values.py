@@ -48,7 +48,7 @@ PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
 
 @final
 @attrs.frozen
-class Limits:
+class Extent:
     """How much is shown of a value.
 
     Attributes:
@@ -66,21 +66,21 @@ class Limits:
     whole: int = 400
 
 
-IN_FULL: Final = Limits(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
+IN_FULL: Final = Extent(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
 """For one value that somebody wants to see: 64 kB of it."""
 
-_Write: TypeAlias = "Callable[[_Writer, Any, int], None]"
+_Write: TypeAlias = "Callable[[_Page, Any, int], None]"
 _ways: Final[dict[type, _Write]] = {}
 
 
-def shown(value: object, limits: Limits = Limits()) -> str:  # it is frozen
+def shown(value: object, limits: Extent = Extent()) -> str:  # it is frozen
     """Write a value as a text of limited length; never raises what the value's own code does."""
     kind = type(value)
     if kind in _SHORT:
         text = repr(value)
         if len(text) <= limits.letters:
             return text
-    writer = _Writer(limits)
+    writer = _Page(limits)
     try:
         writer.write(value, 0)
     except (Exception, SystemExit) as error:  # whatever its own code does
@@ -92,10 +92,10 @@ _SHORT: Final = frozenset({float, bool, NoneType})
 
 
 @final
-class _Writer:
+class _Page:
     """Writes one value."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Extent) -> None:
         self.limits = limits
         self.full = False
         self._room = limits.whole
@@ -201,11 +201,11 @@ def _file_of(function: Any) -> str:
     return "<" if code is None else str(code.co_filename)
 
 
-def _write_repr(to: _Writer, value: object, level: int) -> None:
+def _write_repr(to: _Page, value: object, level: int) -> None:
     to.add(repr(value))
 
 
-def _write_text(to: _Writer, value: Any, level: int) -> None:
+def _write_text(to: _Page, value: Any, level: int) -> None:
     base: Any = str if isinstance(value, str) else bytes if isinstance(value, bytes) else bytearray
     cut = base.__getitem__(value, slice(0, min(to.limits.letters, to.limits.whole) + 1))
     if len(cut) > to.limits.letters:
@@ -215,37 +215,37 @@ def _write_text(to: _Writer, value: Any, level: int) -> None:
         to.add(repr(cut))
 
 
-def _write_number(to: _Writer, value: int, level: int) -> None:
+def _write_number(to: _Page, value: int, level: int) -> None:
     bits = int.bit_length(value)
     to.add(int.__repr__(value) if bits <= _DIGITS else f"<a number of {bits} bits>")
 
 
-def _write_enum(to: _Writer, value: Enum, level: int) -> None:
+def _write_enum(to: _Page, value: Enum, level: int) -> None:
     name: str | None = value._name_
     to.add(f"{_name(type(value))}.{name}" if name else Enum.__repr__(value))
 
 
-def _write_type(to: _Writer, value: type, level: int) -> None:
+def _write_type(to: _Page, value: type, level: int) -> None:
     to.add(f"<class {_name(value)}>")
 
 
-def _write_called(to: _Writer, value: Any, level: int) -> None:
+def _write_called(to: _Page, value: Any, level: int) -> None:
     to.add(f"<{type(value).__name__} {getattr(value, '__qualname__', '?')}>")
 
 
-def _write_module(to: _Writer, value: ModuleType, level: int) -> None:
+def _write_module(to: _Page, value: ModuleType, level: int) -> None:
     to.add(f"<module {ModuleType.__getattribute__(value, '__name__')}>")
 
 
-def _write_closed(to: _Writer, value: Closed, level: int) -> None:
+def _write_closed(to: _Page, value: Closed, level: int) -> None:
     to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # its repr is noticed
 
 
-def _write_error(to: _Writer, value: BaseException, level: int) -> None:
+def _write_error(to: _Page, value: BaseException, level: int) -> None:
     to.members(f"{_name(type(value))}(", value.args, ")", level)
 
 
-def _write_fields(to: _Writer, value: object, level: int) -> None:
+def _write_fields(to: _Page, value: object, level: int) -> None:
     ours = type(value).__module__.startswith(_OURS)
     hidden = () if ours else _hidden(type(value))
     names = [one.name for one in fields_of(type(value)) if one.name not in hidden]
@@ -259,24 +259,24 @@ def _hidden(kind: type) -> frozenset[str]:
     return frozenset([one.name for one in found if one.repr is False])
 
 
-def _write_named(to: _Writer, value: Any, level: int) -> None:
+def _write_named(to: _Page, value: Any, level: int) -> None:
     base: Any = tuple
     kind = _kind(value)
     told = zip(kind._fields, base.__iter__(value), strict=False)
     to.pairs(f"{_name(kind)}(", told, ")", level)
 
 
-def _write_attributes(to: _Writer, value: object, level: int) -> None:
+def _write_attributes(to: _Page, value: object, level: int) -> None:
     told: Mapping[str, object] = getattr(value, "__dict__", {})
     pairs = islice(((name, one) for name, one in told.items() if not name.startswith("_")), 100)
     to.pairs(f"<{_name(type(value))}{' ' if told else ''}", pairs, ">", level)
 
 
-def _write_name(to: _Writer, value: object, level: int) -> None:
+def _write_name(to: _Page, value: object, level: int) -> None:
     to.add(f"<{_name(type(value))}>")
 
 
-def _write_own(to: _Writer, value: object, level: int) -> None:
+def _write_own(to: _Page, value: object, level: int) -> None:
     """Add what the value's own code says of it."""
     kind = type(value)
     try:
@@ -292,16 +292,16 @@ def _write_own(to: _Writer, value: object, level: int) -> None:
     to.add(_ADDRESS.sub("", str.__getitem__(text, slice(0, to.limits.whole + 1))))
 
 
-def _write_list(to: _Writer, value: Any, level: int) -> None:
+def _write_list(to: _Page, value: Any, level: int) -> None:
     _of_kind(to, value, list, "[", "]", level)
 
 
-def _write_tuple(to: _Writer, value: Any, level: int) -> None:
+def _write_tuple(to: _Page, value: Any, level: int) -> None:
     base: Any = tuple
     _of_kind(to, value, base, "(", ",)" if base.__len__(value) == 1 else ")", level)
 
 
-def _write_set(to: _Writer, value: Any, level: int) -> None:
+def _write_set(to: _Page, value: Any, level: int) -> None:
     base: Any = set if isinstance(value, set) else frozenset
     many: int = base.__len__(value)
     members: Iterable[object] = base.__iter__(value)
@@ -315,18 +315,18 @@ def _write_set(to: _Writer, value: Any, level: int) -> None:
         to.add(f"{base.__name__}()")
 
 
-def _write_deque(to: _Writer, value: Any, level: int) -> None:
+def _write_deque(to: _Page, value: Any, level: int) -> None:
     base: Any = deque
     to.members("deque([", base.__iter__(value), "])", level)
 
 
-def _of_kind(to: _Writer, value: Any, base: Any, open: str, close: str, level: int) -> None:
+def _of_kind(to: _Page, value: Any, base: Any, open: str, close: str, level: int) -> None:
     kind = _kind(value)
     name = "" if kind is base else _name(kind)
     to.members(f"{name}{open}", base.__iter__(value), close, level)
 
 
-def _write_dict(to: _Writer, value: Any, level: int) -> None:
+def _write_dict(to: _Page, value: Any, level: int) -> None:
     base: Any = dict
     kind = _kind(value)
     plain = kind is base

@@ -1,4 +1,4 @@
-"""Capture: what a conversation was at each of its turns, seen while its journal is run again.
+"""Notches: what a conversation was at each of its turns, seen while its journal is run again.
 
 A notch says what is new against the one before. It is taken where everything rests, before the next turn of
 the journal is given: in which operations its branches wait, in which lines of the author's code and with
@@ -53,7 +53,7 @@ Progress = Callable[[int, int], None]
 
 @final
 @attrs.define(eq=False)
-class _Seen:
+class _Strand:
     """What was seen of one branch.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Seen:
 
 
 @final
-class Capture:
+class Notches:
     """Takes a notch at each turn of a journal.
 
     Args:
@@ -107,7 +107,7 @@ class Capture:
         self._labels: dict[tuple[object, str], str] = {}
         self._lines: dict[str, JsonValue] = {}
         self._out: list[JsonValue] = []
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Strand] = {}
         self._parked: JsonValue = []
         self._blocks: JsonValue = []
         self._data: dict[str, JsonValue] = {}
@@ -195,7 +195,7 @@ class Capture:
         if failures:
             last["dot"] = "crash"
         gone: JsonObject = {path: None for path in self._seen if path}
-        found = _Seen()
+        found = _Strand()
         if failures:
             frames = _of_traceback(failures[0].__traceback__)
             found.places = self._told_places(frames)
@@ -338,7 +338,7 @@ class Capture:
             seen = self._seen.get(path)
             new = seen is None
             if seen is None:
-                seen = self._seen[path] = _Seen()
+                seen = self._seen[path] = _Strand()
             ran = new or ids.get(path) is None or seen.operation != ids[path]
             if ran:
                 seen.operation, seen.frames = ids.get(path), authors_frames(_frames_of(task))
@@ -361,7 +361,7 @@ class Capture:
         if variables or not self.notches:
             notch["v"] = variables
 
-    def _changed(self, seen: _Seen, texts: dict[int, str]) -> tuple[list[JsonValue], bool]:
+    def _changed(self, seen: _Strand, texts: dict[int, str]) -> tuple[list[JsonValue], bool]:
         """Return by frame which variables have other texts than before, and whether anything has."""
         before, held = seen.texts, seen.values
         told: list[JsonValue] = []
