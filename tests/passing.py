@@ -6,10 +6,13 @@ journals as well, over all with ``--long``, and a test whose journal it shows di
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from tests import samples
+from tests.schema import wrong
 from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
@@ -18,6 +21,9 @@ from triobot.conversations.inspection.standing import difference
 from triobot.engine.records import ENDS
 from triobot.travel.passes import Passed, folded, run_pass
 
+SCHEMA: Final[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "docs" / "travel.schema.json").read_text(encoding="utf-8")
+)
 EVERY: Final = 5
 """By default, a pass over one of so many journals, by their length; and over those that ended."""
 
@@ -37,17 +43,20 @@ async def compare(there: Conversation, checked: Checked) -> Divergence | None:
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     passed = await run_pass(dry, there.shared.table, checked.stored, set_by=checked.set_by)
     passes.append(len(passed.notches))
-    wrong = disagreement(passed, checked)
-    return None if wrong is None else Divergence("0", f"a pass: {wrong}", checked.standing.line)
+    said = disagreement(passed, checked)
+    return None if said is None else Divergence("0", f"a pass: {said}", checked.standing.line)
 
 
 def disagreement(passed: Passed, checked: Checked) -> str | None:
     """Say in what a pass parts from where its conversation stood; None if in nothing."""
     head, state = passed.head, dict[str, Any]()
+    for told, kind in [(head, "head"), *((notch, "notch") for notch in passed.notches)]:
+        if (unfit := wrong(told, SCHEMA["$defs"][kind], SCHEMA, kind)) is not None:
+            return f"docs/travel.schema.json: {unfit}"
     if head["divergence"] is not None or head["hangs"] is not None:
         return f"it parts: {head['divergence'] or head['hangs']}"
-    if (wrong := difference(checked.standing, passed.standing)) is not None:
-        return wrong
+    if (parts := difference(checked.standing, passed.standing)) is not None:
+        return parts
     for n, notch in enumerate(passed.notches):
         if notch["n"] != n:
             return f"notch {n} has the number {notch['n']}"

@@ -15,6 +15,8 @@ import trio.testing
 from cli_rig import Command, Ended
 
 from tests.bot.rig import say
+from tests.passing import SCHEMA
+from tests.schema import wrong
 from triobot.cli import journal_check
 from triobot.cli import replay as replay_command
 from triobot.cli.loading import load_bot
@@ -93,6 +95,19 @@ async def around(room: Room, call: object) -> None:
     number = await room.step(trio.lowlevel.checkpoint)
     await call()
 """
+
+
+def test_what_it_was_at_each_turn(triobot: Command, write: Callable[[str], str]) -> None:
+    target = write(ASKS)
+
+    (ended,) = live(target, lambda: triobot("replay", "7", target, "--store", "sqlite:bot.db", "--notches"))
+
+    head, *notches = [json.loads(line) for line in ended.out.splitlines()]
+    assert (head["format"], head["state"], head["notches"]) == (1, "waits", len(notches))
+    assert [wrong(told, SCHEMA["$defs"]["notch"], SCHEMA) for told in notches] == [None] * len(notches)
+    assert notches[2]["in"]["text"] == "Sara"
+    assert notches[2]["v"] == {"": [{"name": "'Sara'"}]}
+    assert (notches[-1]["k"], notches[-1]["parked"][0]["kind"]) == ("send", "receive")
 
 
 def test_hooks_are_run_again_too(triobot: Command, write: Callable[[str], str]) -> None:

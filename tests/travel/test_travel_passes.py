@@ -11,6 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.passing import SCHEMA
+from tests.schema import wrong
 from tests.travel.rig import journals, states
 from triobot import Bot, Chat, Key, Room
 from triobot.bot import dry_services_of
@@ -394,3 +396,31 @@ async def test_one_value_in_full(autojump_clock: MockClock, monkeypatch: pytest.
         assert await kept.in_full("talk", 2, "", 0, "rows") == repr(["x" * 1_000, "one"])
         assert await kept.in_full("talk", 2, "", 0, "nothing") is None
         assert await kept.in_full("talk", 2, "1/1.", 0, "rows") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"dot": "blue"}, "dot"),
+        ({"n": "1"}, "n: str"),
+        ({"more": 1}, "there is no 'more'"),
+        ({"f": {"": [[0, 1]]}}, "f."),
+        ({"v": {"": [{"a": 1}]}}, "a: int"),
+    ],
+)
+async def test_the_schema_refuses_what_is_no_notch(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], where: str
+) -> None:
+    passed = await passed_by("asks", monkeypatch)
+    schema = SCHEMA["$defs"]["notch"]
+
+    assert [wrong(notch, schema, SCHEMA) for notch in passed.notches] == [None] * len(passed.notches)
+    assert where in (wrong({**passed.notches[0], **change}, schema, SCHEMA) or "")
+
+
+@pytest.mark.parametrize("way", ["sleeps", "fails"])
+async def test_the_schema_knows_passes_that_part(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    passed = await passed_by(way, monkeypatch)
+    assert wrong(passed.head, SCHEMA["$defs"]["head"], SCHEMA) is None

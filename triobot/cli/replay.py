@@ -28,6 +28,7 @@ from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..operator.requests import ListJournals, ShowJournal, Told
 from ..rooms import told as named
 from ..settings import Settings
+from ..travel.passes import run_pass
 from ..wire.ids import ChatId
 from .arguments import add_json
 from .consulting import consult, instant, settings_of
@@ -67,6 +68,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="ID", help="stop before the outcome of this operation, such as 7")
     parser.add_argument(
         "--locals", action="store_true", help="show the variables, which may hold what people wrote"
+    )
+    parser.add_argument(
+        "--notches", action="store_true", help="write what it was at each turn, as JSON lines; variables, too"
     )
     parser.add_argument("--pdb", action="store_true", help="open the debugger where it stands")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
@@ -115,7 +119,13 @@ def _lines_of(path: Path) -> list[Told]:
 
 
 async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argparse.Namespace) -> bool:
-    async with open_rerun(dry_services_of(bot, settings), table_of(bot), stored) as rerun:
+    services, table = dry_services_of(bot, settings), table_of(bot)
+    if arguments.notches:
+        passed = await run_pass(services, table, stored)
+        for told in (passed.head, *passed.notches):
+            print(json.dumps(told, ensure_ascii=False))
+        return passed.head["divergence"] is None and passed.head["hangs"] is None
+    async with open_rerun(services, table, stored) as rerun:
         if arguments.json:
             print(json.dumps(_told(rerun, stored, variables=arguments.locals)))
         else:
