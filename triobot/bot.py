@@ -10,6 +10,7 @@ own code is refused at each call, except in a step.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 from collections import deque
@@ -403,6 +404,7 @@ class Bot(Router):
                         # A test's platform fails for as long as the test likes.
                         backlog_seconds=intake.settings.backlog_seconds if around is None else None,
                         on_failure=failures.take,
+                        instead=None if around is None else around.instead,
                     ) as self._work,
                 ):
                     failures.begin()
@@ -576,6 +578,20 @@ def dry_services_of(bot: Bot, settings: Settings) -> Services:
 
     hosts = settings.charge_hosts or own_hosts(settings.base_url)
     return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
+
+
+def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
+    """Return a bot of the same routes of which nothing leaves, and closed stand-ins for its resources.
+
+    It runs none of the bot's background tasks, and calls none of the functions that hear of alarms and
+    errors. Several of them may run at once, whether the bot itself does or not.
+    """
+    from .conversations.inspection.closed import closed_resources
+
+    own, closed = copy.copy(bot), closed_resources()
+    own._background, own._hook, own._on_error = [], None, None  # pyright: ignore[reportPrivateUsage]
+    own._work, own._around, own._stop = None, None, trio.Event()  # pyright: ignore[reportPrivateUsage]
+    return own, [Provided(one, closed[one]) for one in own._resources]  # pyright: ignore[reportPrivateUsage]
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from .conversations.jobs import SETTING, forget_stored, read_known, run_later, t
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
+from .conversations.services import Instead
 from .errors import StoreError
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
@@ -98,6 +99,7 @@ class Surroundings:
         opened: called with the intake once events can be accepted.
         replays: checks each conversation while it runs, or None.
         on_failure: told of each error of the bot's own code.
+        instead: what runs in place of each step's function; None: they run themselves.
     """
 
     settings: Settings
@@ -109,6 +111,7 @@ class Surroundings:
     opened: Callable[[Intake], None]
     replays: ReplayCheck | None = None
     on_failure: OnFailure = tell_nobody
+    instead: Instead | None = None
 
 
 @final
@@ -506,12 +509,14 @@ async def open_work(
     replays: ReplayCheck | None = None,
     backlog_seconds: float | None = None,
     on_failure: OnFailure = tell_nobody,
+    instead: Instead | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
     Args:
         backlog_seconds: after which a backlog has an alarm; None: it has none.
         on_failure: told of each error that an author's code leaves unhandled.
+        instead: what runs in place of each step's function; None: they run themselves.
     """
     settings, bell = intake.settings, intake.bell
     client = PlatformClient(
@@ -556,6 +561,7 @@ async def open_work(
             replays=None if replays is None else replays.watch,
             tracebacks=settings.log_tracebacks,
             on_failure=on_failure,
+            instead=instead,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
             announcing=LiveAnnouncing(broadcasts),

@@ -24,6 +24,7 @@ from .routes.routing import Watch
 from .running.branches import OperationKind, code_tasks, fingerprint_of_call
 from .running.failures import happened
 from .running.leash import held
+from .services import StepCall
 
 E_co = TypeVar("E_co", covariant=True, default=object)
 T = TypeVar("T")
@@ -186,6 +187,7 @@ async def run_step(
         )
     own = check_raises(raises)
     there.enter(OperationKind.STEP)
+    print, instead = fingerprint_of_call(fn, args), there.services.instead
 
     async def body() -> T:
         branch = code_tasks[trio.lowlevel.current_task()]
@@ -193,7 +195,7 @@ async def run_step(
             await first()
         branch.in_step = True
         try:
-            begun = fn(*args)
+            begun = fn(*args) if instead is None else instead(StepCall(fn, args, print, own, there.seq))
             if inspect.isawaitable(begun):
                 return await begun
         except own as error:
@@ -214,7 +216,7 @@ async def run_step(
 
     live: list[Exception] = []
     try:
-        done: T = await there.run.effect("step", body, print=fingerprint_of_call(fn, args), raises=own)
+        done: T = await there.run.effect("step", body, print=print, raises=own)
     except Exception as failed:
         # What is raised has been read from its record, live as on replay; only a report looks at the rest.
         if live:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, final
 
 import attrs
@@ -56,6 +56,28 @@ class Announcing(Protocol):
 
 @final
 @attrs.frozen
+class StepCall:
+    """A step that is to run.
+
+    Attributes:
+        print: what its record says of the function and its arguments.
+        raises: the errors that come back as themselves.
+        conversation: the number of the one that calls.
+    """
+
+    fn: Callable[..., Any] = attrs.field(repr=False)
+    args: tuple[object, ...] = attrs.field(repr=False)
+    print: str
+    raises: tuple[type[Exception], ...]
+    conversation: int
+
+
+Instead: TypeAlias = Callable[[StepCall], Awaitable[Any]]
+"""Does what is done in place of a step's function."""
+
+
+@final
+@attrs.frozen
 class Services:
     """What conversations use of the world around them.
 
@@ -72,6 +94,7 @@ class Services:
             which it hears from then on; None in production.
         tracebacks: log the traceback of an author's error, its text included.
         on_failure: told of each error that an author's code leaves unhandled.
+        instead: what runs in place of each step's function; None where they run themselves.
     """
 
     outbox: Outbox
@@ -92,3 +115,4 @@ class Services:
     replays: Callable[[Any, Lease, Sequence[Record]], HearRecords] | None = None
     tracebacks: bool = False
     on_failure: OnFailure = tell_nobody
+    instead: Instead | None = None

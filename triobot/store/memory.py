@@ -88,6 +88,11 @@ class MemoryRows:
         self._writer.close()
         put_meta(self.sql, "clean", str(now))
 
+    def number_from(self, newest: int) -> None:
+        """Give the events that come numbers above this one."""
+        self.sql.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
+        self.sql.execute("INSERT INTO sqlite_sequence VALUES ('inbox', ?)", (newest,))
+
     def copy(self) -> MemoryRows:
         """Copy what is stored, as a backup does."""
         other = MemoryRows()

@@ -40,18 +40,22 @@ def run(async_fn: Callable[[], Awaitable[T]]) -> T:
 class VirtualWallClock:
     """The time of day, as Trio's clock goes.
 
+    Args:
+        at: the wall milliseconds at which it begins.
+
     Attributes:
         on_set: called when it was set, so that no one needs to look at it every minute of a month.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at: int = MORNING) -> None:
+        self._at = at
         self._began = trio.current_time()
         self._set = 0
         self.on_set: Callable[[], None] = lambda: None
 
     def now(self) -> int:
         """Return wall milliseconds."""
-        return MORNING + self.steady() + self._set
+        return self._at + self.steady() + self._set
 
     def steady(self) -> int:
         """Return milliseconds since it began, whatever it was set to."""

@@ -18,14 +18,14 @@ import trio
 from ..conversations.conversation import Conversation
 from ..conversations.inspection.standing import authors_frames
 from ..conversations.revival.stored import Stored, read_opening
-from ..conversations.running.branches import OperationKind
+from ..conversations.running.branches import ChargeStands, OperationKind
 from ..conversations.running.lines import frames_of, is_authors, running_frames
 from ..emulator.views import JsonObject
 from ..engine import Record
 from ..engine.records import ABSENT, CONTINUED, DONE, ENDED, FAILED, FIRED, OUTCOMES, TURNS, Id, Node, time_of
 from ..errors import UnreadableRecordError
 from ..values import decode_value
-from ..wire.ids import MessageId
+from ..wire.ids import MessageId, RefId
 from ..wire.operations import Operation
 from ..wire.rules import JsonValue
 from .told import dot_of, error_words, told_operation, told_record, told_start
@@ -139,6 +139,9 @@ class Notches:
         """Note that a message loses its buttons in this turn."""
         if not self._over:
             self._out.append({"id": "", "kind": "tidy", "message_id": message_id})
+
+    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
+        """Do nothing: what a charge says and hears is in its operations."""
 
     def looks(self, there: Conversation) -> None:
         """Take the notch of the turn that has come to rest."""

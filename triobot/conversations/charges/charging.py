@@ -164,7 +164,15 @@ class Till:
         own = self._conversation.check_task()
         self._asked = attrs.evolve(self._asked, owner=f"{self._conversation.id}/{own}")
         await self._open()
+        self._seen(waits=True)
         self._wait.when_resting = self._listen_again
+
+    def _stands(self) -> tuple[Charge, bool]:
+        return self._asked, self._paid
+
+    def _seen(self, *, waits: bool) -> None:
+        if (dry := self._conversation.dry) is not None:
+            dry.charges(self.id, self._stands if waits else None)
 
     async def _open(self) -> None:
         """Have a number; the payment is written down under it in the transaction that records that."""
@@ -187,6 +195,7 @@ class Till:
 
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
+        self._seen(waits=False)
         # When the program stops, the conversation isn't over, only its process.
         if not self._paid:
             self._conversation.also("given up", moves(self._conversation, self._given_up))
@@ -299,9 +308,11 @@ class Till:
     async def replace(self, message: Sent, edit: Callable[[Sent, RefId], EditMessage]) -> None:
         """Exchange the payment for another one of the same charge, under another number."""
         before, ticket = self.id, self._ticket
+        self._seen(waits=False)
         self.replaced = True
         self._asked = attrs.evolve(self._asked, owner=f"{self._asked.owner}/2")
         await self._open()
+        self._seen(waits=True)
         await self._sent(edit(message, self.id))
         # Not before: until then the user sees the old button, and the charge still waits for it.
         if ticket is not None:

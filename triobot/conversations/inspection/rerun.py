@@ -25,7 +25,7 @@ from ...money import Payments
 from ...resources import Opened
 from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Store, Urgency, Write
 from ...wire.events import Press
-from ...wire.ids import ChatId, MessageId, Recipient
+from ...wire.ids import ChatId, MessageId, Recipient, RefId
 from ...wire.operations import Operation
 from ..chat import handle_of
 from ..codec import CODEC, leaves
@@ -36,7 +36,7 @@ from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
-from ..running.branches import Onlooker, OperationKind, code_tasks
+from ..running.branches import ChargeStands, Onlooker, OperationKind, code_tasks
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
@@ -202,6 +202,10 @@ class Watcher(Protocol):
         """Note that a question is over, and its message shows no buttons any more."""
         ...
 
+    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
+        """Note that a charge has opened this payment, and tells how it stands; with None that it is over."""
+        ...
+
 
 @final
 class Rerun(Onlooker):
@@ -360,6 +364,10 @@ class Rerun(Onlooker):
     def tidies(self, message_id: MessageId) -> None:
         if self._watcher is not None:
             self._watcher.tidies(message_id)
+
+    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
+        if self._watcher is not None:
+            self._watcher.charges(number, stands)
 
 
 def _words(end: End) -> str:

@@ -7,11 +7,11 @@ door that is not for conversations can tell, and name the line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Final, cast, final
+from typing import Final, TypeAlias, cast, final
 from uuid import UUID
 
 import attrs
@@ -20,8 +20,9 @@ import trio
 from ...engine import Host
 from ...engine.records import Id
 from ...errors import ForeignTaskError
+from ...money import Charge
 from ...wire.content import LocalFile, Media
-from ...wire.ids import MessageId
+from ...wire.ids import MessageId, RefId
 from ...wire.operations import Operation, SendMessage
 from ..inspection.closed import Closed
 from .lines import calling_line
@@ -69,6 +70,10 @@ class CodeTask:
     in_step: bool = False
 
 
+ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
+"""Tells what a charge asks for, and whether it knows by now that it is paid."""
+
+
 class Onlooker(Host):
     """The host of a run that only looks at its journal: it hears what its code would do."""
 
@@ -80,6 +85,9 @@ class Onlooker(Host):
 
     def tidies(self, message_id: MessageId) -> None:
         """Note that a question is over, and its message shows no buttons any more."""
+
+    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
+        """Note that a charge has opened this payment, and tells how it stands; with None that it is over."""
 
 
 code_tasks: Final[dict[trio.lowlevel.Task, CodeTask]] = {}
