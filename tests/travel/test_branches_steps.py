@@ -1,0 +1,219 @@
+"""Steps in a branch: as recorded, or as the developer says; none runs by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from enum import Enum
+from typing import Literal
+
+import attrs
+import pytest
+import trio
+from journals import library
+from trio.testing import MockClock
+
+from triobot import Bot, Chat
+from triobot.conversations.revival.stored import Stored
+from triobot.errors import LocalProtocolError, StepError
+from triobot.filters import join
+from triobot.testing import drive
+from triobot.travel.branches import LiveBranch, open_branch
+from triobot.travel.past import notches
+from triobot.travel.typed import UNKNOWN, of_type
+
+
+class Oven(Enum):
+    HOT = 1
+    COLD = 2
+
+
+@attrs.frozen
+class Baked:
+    minutes: int
+    oven: Oven = Oven.HOT
+
+
+class NoFlourError(Exception):
+    pass
+
+
+def a_kitchen() -> tuple[Bot, list[str]]:
+    bot, calls = Bot(), list[str]()
+
+    async def bake(what: str) -> Baked:
+        calls.append(what)
+        await trio.sleep(0.01)
+        return Baked(len(what))
+
+    async def buy(what: str) -> int:
+        calls.append(f"buy {what}")
+        await trio.lowlevel.checkpoint()
+        raise NoFlourError("none left")
+
+    @attrs.define
+    class Stove:
+        heat: int
+
+        async def warm(self, by: int) -> int:
+            calls.append(f"warm {by}")
+            await trio.lowlevel.checkpoint()
+            return self.heat + by
+
+    @bot.resource
+    @asynccontextmanager
+    async def stove() -> AsyncGenerator[Stove]:
+        calls.append("open")
+        yield Stove(200)
+        calls.append("close")
+
+    @bot.conversation(join(), name="order")
+    async def order(chat: Chat) -> None:
+        what = await chat.ask("What?")
+        baked = await chat.step(bake, what)
+        try:
+            await chat.step(buy, what, raises=NoFlourError)
+        except NoFlourError as error:
+            await chat.send(f"No flour: {error}")
+        heat = await chat.step(chat.use(stove).warm, 5)
+        await chat.send(f"{what}: {baked.minutes} {baked.oven.name} {heat}")
+        await chat.ask("Again?")
+
+    return bot, calls
+
+
+async def ordered(bot: Bot) -> Stored:
+    with library() as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.says("bread")
+            await sara.sees("bread: 5 HOT 205")
+            await sara.sees("Again?")
+    [stored] = kept.all().values()
+    return stored
+
+
+def asked_first(stored: Stored) -> int:
+    """The notch at which the first question is on the screen."""
+    begins = enumerate(notches(stored.records))
+    return next(n for n, place in begins if stored.records[place][3] == "send sendMessage")
+
+
+def said(branch: LiveBranch) -> list[str]:
+    lines = [line for line in branch.chat() if line["kind"] == "message" and line["new"] and line["from_bot"]]
+    return [str(line["content"]["text"]) for line in lines]
+
+
+async def test_a_step_that_was_done_gives_its_recorded_result(autojump_clock: MockClock) -> None:
+    bot, calls = a_kitchen()
+    stored = await ordered(bot)
+    calls.clear()
+    async with open_branch(bot, stored, asked_first(stored)) as branch:
+        await branch.says("bread")
+
+        assert said(branch) == ["No flour: none left", "bread: 5 HOT 205", "Again?"]
+        assert [step.how for step in branch.steps] == ["recorded"] * 3
+        assert branch.steps[0].name.endswith("bake")
+        assert branch.asked == []
+    assert calls == []  # nothing was opened, either
+
+
+async def test_a_step_with_other_arguments_asks(autojump_clock: MockClock) -> None:
+    bot, calls = a_kitchen()
+    stored = await ordered(bot)
+    calls.clear()
+    async with open_branch(bot, stored, asked_first(stored)) as branch:
+        await branch.says("cake")
+        [asked] = branch.asked
+        assert (asked.args, asked.returns, asked.conversation) == (("'cake'",), "Baked", stored.row.id)
+        await branch.waits(60)
+        assert said(branch) == []
+
+        with pytest.raises(LocalProtocolError, match="must be of the type Baked"):
+            await branch.returns("soon")
+        await branch.returns({"minutes": 9, "oven": "COLD"})
+        assert [asked.name.rpartition(".")[2] for asked in branch.asked] == ["buy"]
+        await branch.raises("NoFlourError", "shut")
+        assert said(branch) == ["No flour: shut", "cake: 9 COLD 205", "Again?"]
+        assert [step.how for step in branch.steps] == ["returned", "raised", "recorded"]
+        with pytest.raises(LocalProtocolError, match="waits for nothing"):
+            await branch.returns(1)
+    assert calls == []
+
+
+async def test_an_error_of_any_other_class_comes_as_any_failed_step(autojump_clock: MockClock) -> None:
+    bot, _ = a_kitchen()
+    stored = await ordered(bot)
+    async with open_branch(bot, stored, asked_first(stored)) as branch:
+        await branch.says("cake")
+        await branch.raises("OvenOnFire", "very")
+
+        [broke] = branch.failures
+        assert isinstance(broke.error, StepError)
+        assert "OvenOnFire: very" in broke.text
+
+
+async def test_a_step_runs_only_by_choice_and_each_time_anew(autojump_clock: MockClock) -> None:
+    bot, calls = a_kitchen()
+    stored = await ordered(bot)
+    records = [one for one in stored.records if one[3] != "step"]
+    bare = attrs.evolve(stored, records=[*records[:3], *(one for one in records[3:] if one[0] != "D")])
+    calls.clear()
+    async with open_branch(bot, bare, asked_first(bare)) as branch:
+        await branch.says("bread")
+        await branch.runs()
+        await branch.runs()
+        await branch.runs()
+
+        assert said(branch)[:2] == ["No flour: none left", "bread: 5 HOT 205"]
+        # Only while it runs is a resource open.
+        assert calls == ["bread", "buy bread", "open", "warm 5", "close"]
+        assert branch.now - branch.past.at < 5_000
+
+
+async def test_time_passes_as_outside_while_a_step_runs(autojump_clock: MockClock) -> None:
+    bot, calls = a_kitchen()
+    stored = await ordered(bot)
+    async with open_branch(bot, stored, asked_first(stored)) as branch:
+        await branch.says("cake")
+        calls.clear()
+        await branch.runs()
+
+        assert calls == ["cake"]
+    assert autojump_clock.rate == 0
+    assert autojump_clock.autojump_threshold == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "made"),
+    [
+        (5, int, 5),
+        (True, int, None),
+        ("5", int, None),
+        (5, float, 5.0),
+        (None, int | None, None),
+        ("HOT", Oven, Oven.HOT),
+        ("WARM", Oven, None),
+        ({"minutes": 3}, Baked, Baked(3)),
+        ({"seconds": 3}, Baked, None),
+        ({"oven": "HOT"}, Baked, None),
+        ([1, 2], tuple[int, ...], (1, 2)),
+        ([1, "b"], tuple[int, str], (1, "b")),
+        ([1], tuple[int, str], None),
+        ([{"minutes": 1}], list[Baked], [Baked(1)]),
+        ({"a": "HOT"}, dict[str, Oven], {"a": Oven.HOT}),
+        ([1], dict[str, int], None),
+        ("a", Literal["a", "b"], "a"),
+        ("c", Literal["a", "b"], None),
+        (object, UNKNOWN, object),
+    ],
+)
+def test_what_is_said_is_made_to_the_type_that_is_returned(
+    value: object, annotation: object, made: object
+) -> None:
+    if made is None and value is not None:
+        with pytest.raises(LocalProtocolError):
+            of_type(value, annotation)
+    else:
+        assert of_type(value, annotation) == made

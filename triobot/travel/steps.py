@@ -1,0 +1,261 @@
+"""Steps in a branch: their recorded results, else what the developer says, who may also run them.
+
+A step may call the kitchen. So nothing runs by itself: the result is the recorded one, if the journal behind
+the notch has the same function with the same arguments; else the branch stops and asks.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, Final, Literal, cast, final
+
+import attrs
+import trio
+from trio.testing import MockClock
+
+from ..conversations.codec import CODEC
+from ..conversations.inspection.closed import Closed
+from ..conversations.services import StepCall
+from ..engine import Record
+from ..engine.records import CUT, FAILED, OUTCOMES, differs
+from ..errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
+from ..resources import Resource
+from .typed import of_type, returned_by, shown
+
+_STEP: Final = "step"
+_SHOWN: Final = 200
+
+
+@final
+@attrs.define(eq=False)
+class AskedStep:
+    """A step that has no recorded result, and waits for the developer.
+
+    Attributes:
+        number: counts those of the branch, from 1.
+        name: of its function.
+        args: its arguments, as Python shows them.
+        returns: the type that its function is said to return, as Python shows it; empty if it doesn't say.
+        conversation: the number of the one that waits for it.
+    """
+
+    number: int
+    name: str
+    args: tuple[str, ...] = attrs.field(repr=False)
+    returns: str
+    conversation: int
+    call: StepCall = attrs.field(repr=False)
+    answered: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    do: Callable[[], Awaitable[object]] | None = attrs.field(default=None, repr=False)
+
+
+@final
+@attrs.frozen
+class DoneStep:
+    """A step that was done in the branch.
+
+    Attributes:
+        how: ``recorded``: its recorded result; ``returned`` and ``raised``: what the developer said.
+        outcome: what came of it, as Python shows it.
+    """
+
+    name: str
+    print: str
+    how: Literal["recorded", "returned", "raised", "ran"]
+    outcome: str = attrs.field(repr=False)
+
+
+@final
+class Steps:
+    """Stands in for the functions of steps.
+
+    Args:
+        records: in which the recorded results are found, those behind the notch.
+        resources: which a step that runs may use.
+
+    Attributes:
+        asked: those that wait for the developer, by number.
+        done: those that were done.
+    """
+
+    def __init__(self, records: Sequence[Record], resources: Sequence[Resource[object]]) -> None:
+        self._records = [record for record in records if record[0] in OUTCOMES and record[3] == _STEP]
+        self._used: list[Record] = []
+        self._resources = resources
+        self._count = 0
+        self.asked: dict[int, AskedStep] = {}
+        self.done: list[DoneStep] = []
+
+    async def __call__(self, call: StepCall) -> object:
+        """Do what is done in place of a step's function."""
+        name = name_of(call)
+        if (record := self._recorded(call)) is not None:
+            await trio.lowlevel.checkpoint()
+            self._done(call, "recorded", lambda: repr(CODEC.value_of(record[5])))
+            if record[0] == FAILED:
+                raise CODEC.error_of(record[5], call.raises)
+            return CODEC.value_of(record[5])
+        self._count += 1
+        asked = AskedStep(
+            self._count,
+            name,
+            tuple(repr(arg)[:_SHOWN] for arg in call.args),
+            shown(returned_by(call.fn)),
+            call.conversation,
+            call,
+        )
+        self.asked[asked.number] = asked
+        try:
+            await asked.answered.wait()
+        finally:
+            del self.asked[asked.number]
+        assert asked.do is not None
+        return await asked.do()
+
+    def _recorded(self, call: StepCall) -> Record | None:
+        """Return the first record of this step that was not given, or the last that was.
+
+        None as well for one that a block cut short: it is to be seen what happens meanwhile.
+        """
+        same = [record for record in self._records if _is_same(record[4], call)]
+        left = [record for record in same if not any(record is used for used in self._used)]
+        record = left[0] if left else same[-1] if same else None
+        if record is not None:
+            self._used.append(record)
+        return None if record is None or record[0] == CUT else record
+
+    def _done(self, call: StepCall, how: Literal["recorded", "returned", "raised", "ran"], show: Any) -> None:
+        try:
+            outcome = str(show())[:_SHOWN]
+        except Exception:  # an author's own class may not be shown
+            outcome = "?"
+        self.done.append(DoneStep(name_of(call), call.print, how, outcome))
+
+    # --- what the developer says
+
+    def returns(self, number: int, value: object) -> None:
+        """Have a step return this, which may be given as JSON has it where the type is known.
+
+        Raises:
+            LocalProtocolError: no such step waits, or the value isn't of the type that it returns.
+        """
+        asked = self._asked(number)
+        made = of_type(value, returned_by(asked.call.fn))
+        try:
+            CODEC.node_of(made)
+        except UnrecordableError as error:
+            raise LocalProtocolError("value", f"can't be recorded: {error}") from None
+
+        async def do() -> object:
+            await trio.lowlevel.checkpoint()
+            self._done(asked.call, "returned", lambda: repr(made))
+            return made
+
+        self._answer(asked, do)
+
+    def raises(self, number: int, kind: str, text: str = "") -> None:
+        """Have a step raise an error: of a class that it may come back with, a builtin one, or by its name.
+
+        Raises:
+            LocalProtocolError: no such step waits.
+        """
+        asked = self._asked(number)
+        own = next((cls for cls in asked.call.raises if cls.__name__ == kind), None)
+        found: object = own or getattr(builtins, kind, None)
+        if own is not None or (isinstance(found, type) and issubclass(found, Exception)):
+            error = cast("type[Exception]", found)(text)
+        else:
+            error = StepError(kind, text)
+
+        async def do() -> object:
+            await trio.lowlevel.checkpoint()
+            self._done(asked.call, "raised", lambda: repr(error))
+            raise error
+
+        self._answer(asked, do)
+
+    def runs(self, number: int) -> None:
+        """Run a step, in real time, with the resources that it uses open meanwhile.
+
+        Raises:
+            LocalProtocolError: no such step waits.
+        """
+        asked = self._asked(number)
+
+        async def do() -> object:
+            with real_time():
+                async with AsyncExitStack() as stack:
+                    opened: dict[str, object] = {}
+
+                    async def real(value: object) -> Any:
+                        return (
+                            await self._opened(value, stack, opened) if isinstance(value, Closed) else value
+                        )
+
+                    fn = await real(asked.call.fn)
+                    value = await fn(*[await real(arg) for arg in asked.call.args])
+            self._done(asked.call, "ran", lambda: repr(value))
+            return value
+
+        self._answer(asked, do)
+
+    async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
+        """Open the resource for which this stands, and return what is meant of it."""
+        path = closed_name(closed)
+        fits = [one for one in self._resources if f"{path}.".startswith(f"{one.name}.")]
+        if not fits:
+            raise ConfigError(f"the resource {path} isn't declared on the bot")
+        resource = max(fits, key=lambda one: len(one.name))
+        if resource.name not in opened:
+            opened[resource.name] = await stack.enter_async_context(resource.open())
+        value = opened[resource.name]
+        for part in path.removeprefix(resource.name).split(".")[1:]:
+            value = getattr(value, part)
+        return value
+
+    def _asked(self, number: int) -> AskedStep:
+        asked = self.asked.get(number)
+        if asked is None or asked.answered.is_set():
+            raise LocalProtocolError("step", f"{number} waits for nothing; those that do: {list(self.asked)}")
+        return asked
+
+    def _answer(self, asked: AskedStep, do: Callable[[], Awaitable[object]]) -> None:
+        asked.do = do
+        asked.answered.set()
+
+
+@contextmanager
+def real_time() -> Generator[None]:
+    """Let time pass as it does outside while the block runs: a step waits for sockets and real clocks."""
+    clock = trio.lowlevel.current_clock()
+    if not isinstance(clock, MockClock):
+        yield
+        return
+    rate, threshold = clock.rate, clock.autojump_threshold
+    clock.autojump_threshold, clock.rate = math.inf, 1.0
+    try:
+        yield
+    finally:
+        clock.rate, clock.autojump_threshold = rate, threshold
+
+
+def closed_name(closed: Closed) -> str:
+    """Return the name of a resource that isn't open, with what is meant of it."""
+    return closed._name  # pyright: ignore[reportPrivateUsage]
+
+
+def name_of(call: StepCall) -> str:
+    """Return the name of a step's function."""
+    if isinstance(call.fn, Closed):
+        return closed_name(call.fn)
+    return str(getattr(call.fn, "__qualname__", type(call.fn).__name__))
+
+
+def _is_same(recorded: str, call: StepCall) -> bool:
+    if differs(recorded, call.print):
+        return False
+    # The name of what isn't open is that of the resource, and not of its class.
+    return recorded.partition(" ")[0].rpartition(".")[2] == name_of(call).rpartition(".")[2]
