@@ -64,7 +64,7 @@ from .seams import (
 )
 from .settings import Settings
 from .store import DAY, Retention, Stamp, open_store
-from .webhook.answers import Readiness
+from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
 from .wire.events import Event
@@ -154,7 +154,26 @@ class Intake:
         # Of what something has waited for too long: None before the first look.
         self.late: frozenset[str] | None = None
         self.bell = bell
+        # What our own listener refuses; of several bots it is the first one's.
+        self.traffic: TrafficCounters | None = None
+        self.api = self._make_api()
         self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
+
+    def _make_api(self) -> OperatorApi:
+        return OperatorApi(
+            self.store,
+            self.clock,
+            name=self.settings.label,
+            health=self.health,
+            lag=self.lag,
+            chats=self.chats,
+            begun=begun_journal,
+            end=self.end_chat,
+            order=self.order,
+            broadcasts=self.about_broadcasts,
+            payments=self.about_payments,
+            jobs=self.about_jobs,
+        )
 
     def _deliver(self, row: InboxRow, event: Event) -> None:
         # Without a dispatcher the event is where it is safe, and the dispatcher begins by reading there.
@@ -179,6 +198,11 @@ class Intake:
         # What is held in doubt is no reason: only more events bring the sends that tell.
         refused = outbox is not None and outbox.token_refused
         return Readiness(working and not refused and self.writable, states)
+
+    async def lag(self) -> float:
+        """Return for how many seconds the oldest event has waited to be handed to its chat."""
+        since = None if self.work is None else await self.work.dispatcher.oldest()
+        return 0.0 if since is None else max(0, self.clock.now() - since) / 1000
 
     async def is_over(self, kind: AlarmKind, key: str, quiet: float) -> bool:
         """Tell whether the state that an alarm warned of is known to be over.
@@ -220,6 +244,7 @@ class Intake:
             "working": readiness.ready,
             "states": dict(readiness.states),
             "arrived": attrs.asdict(self.inbox.statistics()),
+            **({} if self.traffic is None else {"traffic": attrs.asdict(self.traffic.statistics())}),
             "send_age": 0.0 if work is None else work.outbox.oldest,
             "live": 0 if work is None else work.dispatcher.live,
             "counts": {} if work is None else dict(work.dispatcher.counts),
@@ -386,19 +411,7 @@ async def _begin_intake(
         nursery.start_soon(_forget_former, intake.secrets, untils, clock)
     place = socket_path(settings.store)
     if listens and place is not None:
-        api = OperatorApi(
-            store,
-            clock,
-            health=intake.health,
-            chats=intake.chats,
-            begun=begun_journal,
-            end=intake.end_chat,
-            order=intake.order,
-            broadcasts=intake.about_broadcasts,
-            payments=intake.about_payments,
-            jobs=intake.about_jobs,
-        )
-        await nursery.start(serve_api, api, place)
+        await nursery.start(serve_api, intake.api, place)
 
 
 async def _log_key(store: Store) -> str:
@@ -624,11 +637,7 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
     """Tell when something has waited longer than this for the runtime or the platform."""
     while True:
         await trio.sleep(most / 4)
-        since = await work.dispatcher.oldest()
-        ages = {
-            "sends": work.outbox.oldest,
-            "events": 0.0 if since is None else (intake.clock.now() - since) / 1000,
-        }
+        ages = {"sends": work.outbox.oldest, "events": await intake.lag()}
         for what, age in ages.items():
             if age > most and what not in (intake.late or ()):
                 text = f"the oldest of the {what} that wait has waited for {age:.0f} s"

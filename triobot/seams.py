@@ -509,6 +509,23 @@ class StoreStatistics:
 
 @final
 @attrs.frozen
+class Latencies:
+    """How long batches of transactions took, fsync included, since the start.
+
+    Attributes:
+        bounds: in seconds, ascending.
+        counts: how many took no longer than each bound and longer than the one before; the last, longer than
+            all of them.
+        seconds: of all together.
+    """
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    seconds: float
+
+
+@final
+@attrs.frozen
 class Forgotten:
     """What was deleted of a chat, in numbers."""
 
@@ -743,7 +760,11 @@ class Store(Protocol):
         ...
 
     def statistics(self) -> StoreStatistics:
-        """Return how full and how fast the store is, without waiting."""
+        """Return how full the store is, without waiting."""
+        ...
+
+    def latencies(self) -> Mapping[str, Latencies]:
+        """Return how fast it is, by ``write`` and ``read``, without waiting; empty for one in memory."""
         ...
 
     @property

@@ -68,6 +68,8 @@ class Settings:
         allow_insecure: let the token travel over http:// to another machine.
         env: what the variables' names begin with, for what is said of them.
         name: what log lines and metrics call the bot (``TRIOBOT_NAME``); see `label`.
+        metrics_port: where 127.0.0.1 is to serve ``/metrics`` for Prometheus (``TRIOBOT_METRICS_PORT``), 0
+            for a free port; None: only the operator's socket does.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
     """
@@ -98,10 +100,12 @@ class Settings:
     log_tracebacks: bool = False
     env: str = PREFIX
     name: str | None = None
+    metrics_port: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise ConfigError("the port must be from 0 to 65535")
+        for port in (self.port, self.metrics_port):
+            if port is not None and not 0 <= port <= 65535:
+                raise ConfigError("the port must be from 0 to 65535")
         if self.retention_days < 0:
             raise ConfigError("retention_days must not be negative")
         if self.max_amount is not None and self.max_amount < 1:
@@ -182,6 +186,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "public_url": str,
     "username": str,
     "name": str,
+    "metrics_port": _whole("a number", 9),
     "media_hosts": _listed,
     "development": lambda text: text != "0",
     "log_tracebacks": lambda text: text != "0",

@@ -16,9 +16,21 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from .errors import ConfigError, TriobotError
-from .http.binding import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind
-from .http.listener import allow_descriptors
+from .errors import ConfigError, StoreError, TriobotError
+from .http.binding import (
+    Bind,
+    FdBind,
+    RenewedCertificate,
+    TcpBind,
+    UnixBind,
+    address_of,
+    open_listeners,
+)
+from .http.limits import ServingLimits
+from .http.listener import allow_descriptors, serve_listeners
+from .http.server_connection import Talk
+from .operator import OperatorApi, Told
+from .operator.metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .outbox import OutboxRules
 from .resources import Provided
 from .runtime import Intake, open_intake
@@ -27,6 +39,7 @@ from .settings import Settings
 from .watchdog import telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, SharedEndpoint
+from .webhook.exchange import path_of
 from .webhook.limits import Limits
 from .webhook.serving import serve
 
@@ -34,6 +47,9 @@ log: Final = logging.getLogger("triobot")
 # Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
 # millisecond, and an echo costs a tenth less.
 _THRESHOLDS: Final = (10_000, 20, 20)
+_SCRAPERS: Final = 16
+_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
+_METRICS: Final = ((b"content-type", CONTENT_TYPE.encode()),)
 
 
 class Servable(Protocol):
@@ -153,6 +169,12 @@ async def serve_together(
                 traffic=traffic,
             )
         )
+        intakes[0].traffic = traffic
+        if first.metrics_port is not None:
+            page = await listener.start(
+                _serve_metrics, [intake.api for intake in intakes], first.metrics_port, closing
+            )
+            log.info("metrics are at %s%s", page, METRICS_PATH)
         # Not before the bots have come to rest: until then events are accepted.
         opened.callback(closing.set)
         for (bot, _), intake in zip(bots, intakes, strict=True):
@@ -162,6 +184,36 @@ async def serve_together(
         await stop.wait()
         if stopping is not None:
             stopping()
+
+
+async def _serve_metrics(
+    apis: Sequence[OperatorApi],
+    port: int,
+    shutdown: trio.Event,
+    *,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the metrics of all bots on a port of this machine's own, until `shutdown` is set."""
+
+    async def handle(talk: Talk) -> None:
+        if path_of(talk.request) != METRICS_PATH or talk.request.method not in ("GET", "HEAD"):
+            await talk.answer(404, _TEXT, b"there is GET /metrics\n", close=True)
+            return
+        told: dict[str, Told] = {}
+        try:
+            for number, api in enumerate(apis, start=1):
+                told[api.name if api.name not in told else f"{api.name}-{number}"] = await api.metrics()
+        except StoreError as error:
+            await talk.answer(503, _TEXT, f"{error}\n".encode(), close=True)
+            return
+        await talk.answer(200, _METRICS, exposition(told).encode())
+
+    listeners = await open_listeners([TcpBind("127.0.0.1", port)], backlog=_SCRAPERS)
+    address = address_of(listeners[0], secured=False)
+    async with trio.open_nursery() as nursery:
+        limits = ServingLimits(connections=_SCRAPERS)
+        await nursery.start(partial(serve_listeners, handle, listeners, shutdown=shutdown, limits=limits))
+        task_status.started(address)
 
 
 def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:

@@ -197,7 +197,7 @@ def test_a_probe_hears_of_a_store_that_fails(command: Command, monkeypatch: pyte
     async def fail(self: OperatorApi) -> None:
         raise StoreCorruptError("the store is damaged")
 
-    monkeypatch.setattr(OperatorApi, "_status", fail)
+    monkeypatch.setattr(OperatorApi, "status", fail)
     (ended,) = beside_a_bot(lambda: command("status", "--check"))
     assert (ended.code, ended.out) == (4, "the store is damaged\n")
 

@@ -48,7 +48,7 @@ FORMATS: Final = ("plain", "json")
 # The options that are settings as they are.
 _SETTINGS: Final = (
     *("host", "port", "unix", "unix_mode", "unix_group"),
-    *("tls_certificate", "tls_key", "store", "grace"),
+    *("tls_certificate", "tls_key", "store", "grace", "metrics_port"),
 )
 
 
@@ -78,6 +78,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--access-log", action="store_true", help="log each request to the webhook, without its path"
+    )
+    parser.add_argument(
+        "--metrics-port",
+        metavar="N",
+        type=port,
+        help="serve /metrics to Prometheus on this port of 127.0.0.1, 0 for a free one",
     )
     parser.add_argument(
         "--log-format",

@@ -44,7 +44,9 @@ class OperatorApi:
     """Answers requests.
 
     Args:
+        name: what metrics call the bot.
         health: returns what only the running bot knows of its state; None where no bot runs.
+        lag: returns for how many seconds the oldest event has waited for its chat.
         chats: yields the state of so many chats at most; None where no bot runs.
         begun: returns the journal that is still only in an event's row; None: there are none.
         end: ends what runs in a chat, and returns once nothing does.
@@ -60,7 +62,9 @@ class OperatorApi:
         store: Store,
         clock: WallClock,
         *,
+        name: str = "",
         health: Callable[[], Told] | None = None,
+        lag: Callable[[], Awaitable[float]] | None = None,
         chats: Callable[[int], Iterable[Told]] | None = None,
         begun: Begun | None = None,
         end: Callable[[ChatId], Awaitable[None]] | None = None,
@@ -71,7 +75,9 @@ class OperatorApi:
     ) -> None:
         self._store = store
         self._clock = clock
+        self.name = name
         self._health = health
+        self._lag = lag
         self._chats = chats
         self._filing = Filing(store, begun)
         self._end = end
@@ -89,7 +95,7 @@ class OperatorApi:
         """
         match request:
             case Status():
-                await tell(await self._status())
+                await tell(await self.status())
             case ListJournals():
                 await self._list(request, tell)
             case ShowJournal(conversation):
@@ -135,7 +141,20 @@ class OperatorApi:
             case _:
                 assert_never(request)
 
-    async def _status(self) -> Told:
+    async def metrics(self) -> Told:
+        """Return what metrics are made of: a status, and how fast the store is.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
+        return {**await self.status(), "store_latencies": self._store.latencies()}
+
+    async def status(self) -> Told:
+        """Return how the bot is, as `Status` asks.
+
+        Raises:
+            StoreError: the store could not be read.
+        """
         opening, statistics = self._store.opening(), self._store.statistics()
         oldest = await self._store.backlog(after=0, limit=1)
         alarms = await self._store.alarms.open(limit=_MOST_ALARMS)
@@ -162,6 +181,8 @@ class OperatorApi:
             told["money"] = await self._payments({"ask": "payments.ages"})
         if self._health is not None:
             told |= self._health()
+        if self._lag is not None:
+            told["event_lag"] = await self._lag()
         return told
 
     async def _forget(self, chat_id: ChatId) -> Told:

@@ -1,8 +1,9 @@
 """Serves the operator API on a Unix socket.
 
 The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
-user and root are answered. Eight connections are served at once; further ones wait. A connection that sends
-no request for ten seconds, or takes no answer for thirty, is closed.
+user and root are answered. A line of JSON is a request of a command; ``GET /metrics`` is one of a scraper.
+Eight connections are served at once; further ones wait. A connection that sends no request for ten seconds,
+or takes no answer for thirty, is closed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import Final
 
 import trio
 
-from ..errors import RemoteProtocolError, TriobotError
+from ..errors import RemoteProtocolError, StoreError, TriobotError
 from .api import OperatorApi
 from .calling import lines_of, short_name
+from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .requests import END, LONGEST_REQUEST, Told, decode_request, encode_line, failure
 
 log: Final = logging.getLogger("triobot.operator")
@@ -32,6 +34,8 @@ AT_ONCE: Final = 8
 _TO_ASK: Final = 10.0
 _TO_TAKE: Final = 30.0
 _LOGGED_EVERY: Final = 60.0
+_HTTP: Final = (b"GET ", b"HEAD ")
+_TEXT: Final = "text/plain; charset=utf-8"
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -141,6 +145,22 @@ def is_ours(connection: trio.socket.SocketType) -> bool:
     return uid in {os.geteuid(), 0}
 
 
+async def _answer_http(api: OperatorApi, line: bytes) -> bytes:
+    """Answer an HTTP request by its first line, for scrapers and curl; its headers change nothing."""
+    method, _, rest = line.decode("latin-1").partition(" ")
+    path = rest.partition(" ")[0].partition("?")[0]
+    status, kind, body = "200 OK", CONTENT_TYPE, b""
+    if path != METRICS_PATH:
+        status, kind, body = "404 Not Found", _TEXT, b"there is /metrics\n"
+    else:
+        try:
+            body = exposition({api.name: await api.metrics()}).encode()
+        except StoreError as error:
+            status, kind, body = "503 Service Unavailable", _TEXT, f"{error}\n".encode()
+    fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+    return f"HTTP/1.1 {status}\r\n{fields}\r\n".encode() + (b"" if method == "HEAD" else body)
+
+
 async def _converse(api: OperatorApi, stream: trio.SocketStream) -> None:
     async def tell(fields: Told) -> None:
         with trio.fail_after(_TO_TAKE):
@@ -150,6 +170,10 @@ async def _converse(api: OperatorApi, stream: trio.SocketStream) -> None:
         async with aclosing(lines_of(stream, LONGEST_REQUEST)) as lines:
             line = await anext(lines, b"")
     if not line.endswith(b"\n"):
+        return
+    if line.startswith(_HTTP):
+        with trio.fail_after(_TO_TAKE):
+            await stream.send_all(await _answer_http(api, line))
         return
     try:
         await api.answer(decode_request(line), tell)

@@ -30,6 +30,7 @@ from ..seams import (
     Forgotten,
     InboxRow,
     KeepRaw,
+    Latencies,
     Quota,
     Receiver,
     Store,
@@ -482,3 +483,6 @@ class SqliteStore:
 
     def statistics(self) -> StoreStatistics:
         return self._writer.statistics
+
+    def latencies(self) -> Mapping[str, Latencies]:
+        return self._writer.latencies()

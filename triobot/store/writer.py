@@ -39,8 +39,9 @@ import socket
 import sqlite3
 import threading
 import time
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import groupby
@@ -52,7 +53,16 @@ import outcome
 import trio
 
 from ..errors import StoreCorruptError, StoreError, StoreFullError
-from ..seams import Acceptance, Arrival, Beginning, InboxRow, Quota, StoreStatistics, WallClock
+from ..seams import (
+    Acceptance,
+    Arrival,
+    Beginning,
+    InboxRow,
+    Latencies,
+    Quota,
+    StoreStatistics,
+    WallClock,
+)
 from .file import StoreFile, grow_log
 from .sqlite_errors import ends_the_store, for_the_caller
 from .statements import Tables
@@ -70,6 +80,9 @@ _REPEAT_SECONDS: Final = 1.0
 
 # The machine was up a second later: its crash, whenever that comes, leaves no doubt about the last answers.
 _BEAT_SECONDS: Final = 1.5
+
+_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Of a batch's latency, in seconds: from a disk that caches what it is told to one that dies."""
 
 _SWEEP_EVERY: Final = 60 * 1000
 _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand pages
@@ -414,6 +427,9 @@ class Writer:
         self._give_up_at = math.inf
         self._swept_at = clock.now()
         self._in_log = 0
+        # Written by the thread alone.
+        self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
+        self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = file.notes
         # What is noted joins this, until a job comes.
         self._open: Noted | None = None
@@ -639,12 +655,26 @@ class Writer:
             self._waiting[:0] = failed
             self._some_noted.set()
 
+    def latencies(self) -> Mapping[str, Latencies]:
+        """Return how long batches took, in the thread that ran them."""
+        return {
+            kind: Latencies(_BOUNDS, tuple(counts), self._seconds[kind])
+            for kind, counts in self._counts.items()
+        }
+
     def _commit(self, work: Sequence[Job[Any]]) -> list[Exception | None]:
+        kind = "read"
         for job in work:
             if job.writes:
+                kind = "write"
                 self._in_log += _ROW_OVERHEAD + job.size()
         with self._file.turn:
-            return self._transactions.run(work)
+            began = time.perf_counter()
+            verdicts = self._transactions.run(work)
+            took = time.perf_counter() - began
+        self._counts[kind][bisect_left(_BOUNDS, took)] += 1
+        self._seconds[kind] += took
+        return verdicts
 
     def _checkpoint(self) -> None:
         with self._file.turn:
@@ -700,6 +730,10 @@ class InlineWriter:
     def statistics(self) -> StoreStatistics:
         """Return the store's statistics as they are now."""
         return self._tables.tally.statistics()
+
+    def latencies(self) -> Mapping[str, Latencies]:
+        """Return nothing: there is no disk to wait for."""
+        return {}
 
     def ask(
         self,

@@ -1,0 +1,299 @@
+"""What a bot's status says in numbers, in Prometheus's text format (0.0.4). Pure.
+
+The one list of names is `METRICS`. Nothing is counted for it: each number is read when somebody asks, from
+what `Status` tells. The label ``bot`` is the bot's name; no other label's value comes from outside of the
+program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, cast, final
+
+import attrs
+
+from ..alarm_kinds import ABOUT
+from ..seams import Latencies
+from .requests import Told
+
+METRICS_PATH: Final = "/metrics"
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample: TypeAlias = tuple[Mapping[str, str], float]
+"""A number, and its labels but for the bot's."""
+
+# What is counted by its word from the first time on, and must be there before.
+_HAPPENED: Final = (
+    *("started", "revived", "evicted", "crashed", "parked", "possible_repeat", "expired", "gone"),
+    *("filter_failed", "fell_behind", "unreadable", "reworded"),
+)
+
+
+@final
+@attrs.frozen
+class Metric:
+    """One name, and where its numbers come from.
+
+    Attributes:
+        read: returns the samples out of what a status tells.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    read: Callable[[Told], Iterable[Sample]]
+
+
+def _one(name: str) -> Callable[[Told], Iterable[Sample]]:
+    """Return a reader of a number of the status itself; None and what isn't there are no sample."""
+
+    def read(told: Told) -> Iterable[Sample]:
+        value = told.get(name)
+        return [] if value is None else [({}, float(cast("float", value)))]
+
+    return read
+
+
+def _of(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
+    """Return a reader of a number of a part of the status."""
+    inner = _one(name)
+    return lambda told: inner(_part(told, group))
+
+
+def _by(label: str, group: str, names: Sequence[str] = ()) -> Callable[[Told], Iterable[Sample]]:
+    """Return a reader of one number for each word.
+
+    Args:
+        names: those that are there in any case.
+    """
+
+    def read(told: Told) -> Iterable[Sample]:
+        counts = {**dict.fromkeys(names, 0), **_part(told, group)}
+        return [({label: word}, float(cast("float", count))) for word, count in counts.items()]
+
+    return read
+
+
+def _words(label: str, group: str, words: Mapping[str, str]) -> Callable[[Told], Iterable[Sample]]:
+    """Return a reader of those numbers of a part of the status, each under a word of its own."""
+
+    def read(told: Told) -> Iterable[Sample]:
+        part = _part(told, group)
+        return [
+            ({label: word}, float(cast("float", part[name]))) for word, name in words.items() if name in part
+        ]
+
+    return read
+
+
+def _since(group: str, name: str) -> Callable[[Told], Iterable[Sample]]:
+    """Return a reader of how many seconds ago a moment was; 0 if there is none."""
+
+    def read(told: Told) -> Iterable[Sample]:
+        part = told if not group else _part(told, group)
+        if name not in part:
+            return []
+        at, now = part[name], cast("int", told["at"])
+        return [({}, 0.0 if at is None else max(0, now - cast("int", at)) / 1000)]
+
+    return read
+
+
+def _part(told: Told, group: str) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", told.get(group) or {})
+
+
+def _conversations(told: Told) -> Iterable[Sample]:
+    states = {"all": "conversations", "in_memory": "live", "parked": "parked"}
+    return [
+        ({"state": state}, float(cast("float", told[name]))) for state, name in states.items() if name in told
+    ]
+
+
+def _started(told: Told) -> Iterable[Sample]:
+    return [({}, cast("int", told["opened_at"]) / 1000)] if told.get("opened_at") is not None else []
+
+
+def _latencies(told: Told) -> Iterable[Sample]:
+    for kind, found in cast("Mapping[str, Latencies]", _part(told, "store_latencies")).items():
+        count = 0
+        for bound, more in zip((*found.bounds, math.inf), found.counts, strict=True):
+            count += more
+            yield {"": "_bucket", "kind": kind, "le": "+Inf" if bound == math.inf else f"{bound:g}"}, count
+        yield {"": "_sum", "kind": kind}, found.seconds
+        yield {"": "_count", "kind": kind}, count
+
+
+METRICS: Final = (
+    Metric("triobot_working", "gauge", "1 if the bot does its work.", _one("working")),
+    Metric("triobot_start_time_seconds", "gauge", "When this run began, in Unix time.", _started),
+    Metric(
+        "triobot_unclean_stops",
+        "gauge",
+        "Stops in a row up to the last one, that were not clean.",
+        _one("unclean"),
+    ),
+    Metric(
+        "triobot_events_total",
+        "counter",
+        "Events that came, by what became of them: accepted, or repeated, refused, unreadable.",
+        _by("outcome", "arrived"),
+    ),
+    Metric(
+        "triobot_requests_refused_total",
+        "counter",
+        "Requests that the listener refused before they were events, by the reason.",
+        _by("reason", "traffic"),
+    ),
+    Metric("triobot_inbox_events", "gauge", "Accepted events that are not handled yet.", _one("inbox")),
+    Metric("triobot_inbox_bytes", "gauge", "Their size.", _one("inbox_bytes")),
+    Metric(
+        "triobot_inbox_oldest_seconds",
+        "gauge",
+        "For how long the oldest of them has waited, for the bot's own code included.",
+        _since("", "oldest_event_at"),
+    ),
+    Metric(
+        "triobot_event_lag_seconds",
+        "gauge",
+        "For how long the oldest event has waited to be handed to its chat: the runtime's lag.",
+        _one("event_lag"),
+    ),
+    Metric("triobot_unreadable_requests", "gauge", "Requests kept that nobody could read.", _one("raw")),
+    Metric(
+        "triobot_conversations",
+        "gauge",
+        "Conversations that have not ended: all, those of them in memory, those that can't go on.",
+        _conversations,
+    ),
+    Metric(
+        "triobot_conversation_events_total",
+        "counter",
+        "What happened to conversations, by word.",
+        _by("what", "counts", _HAPPENED),
+    ),
+    Metric(
+        "triobot_sends_total",
+        "counter",
+        "Operations that came to an end: done, or failed for their caller.",
+        _words("outcome", "outbox", {"done": "done", "failed": "failed"}),
+    ),
+    Metric(
+        "triobot_typing_total",
+        "counter",
+        "Typing indicators.",
+        _words("outcome", "outbox", {"done": "typing_sent", "failed": "typing_failed"}),
+    ),
+    Metric(
+        "triobot_answers_total",
+        "counter",
+        "Answers to presses of buttons.",
+        _words("outcome", "outbox", {"done": "answers_sent", "failed": "answers_failed"}),
+    ),
+    Metric("triobot_send_retries_total", "counter", "Attempts after the first.", _of("outbox", "retries")),
+    Metric(
+        "triobot_possible_repeats_total",
+        "counter",
+        "Attempts of what must not repeat, after one whose outcome nobody knows.",
+        _of("outbox", "possible_repeats"),
+    ),
+    Metric(
+        "triobot_outbox_operations",
+        "gauge",
+        "Operations that wait, or are under way.",
+        _words("state", "outbox", {"queued": "queued", "in_flight": "in_flight"}),
+    ),
+    Metric("triobot_outbox_lanes", "gauge", "Recipients that are remembered.", _of("outbox", "lanes")),
+    Metric(
+        "triobot_outbox_suspended",
+        "gauge",
+        "Recipients whose first operation was refused, and isn't judged yet.",
+        _of("outbox", "suspended"),
+    ),
+    Metric("triobot_outbox_held", "gauge", "1 while all sending is held back.", _of("outbox", "held")),
+    Metric(
+        "triobot_outbox_rate",
+        "gauge",
+        "Starts a second that are allowed; absent: any.",
+        _of("outbox", "rate"),
+    ),
+    Metric(
+        "triobot_send_lag_seconds",
+        "gauge",
+        "For how long the oldest operation has waited to be sent.",
+        _one("send_age"),
+    ),
+    Metric(
+        "triobot_unknown_effects",
+        "gauge",
+        "Effects whose outcome is not known, those in flight included.",
+        _one("unknown_effects"),
+    ),
+    Metric("triobot_payments", "gauge", "Payments, by state.", _by("state", "payments")),
+    Metric(
+        "triobot_payment_facts_total",
+        "counter",
+        "What happened to payments, by fact.",
+        _by("fact", "payment_facts"),
+    ),
+    Metric(
+        "triobot_payments_unverified",
+        "gauge",
+        "Said to be paid, and not verified.",
+        _of("money", "unverified"),
+    ),
+    Metric(
+        "triobot_payment_oldest_unverified_seconds",
+        "gauge",
+        "For how long the oldest of them; after an hour the money goes back.",
+        _since("money", "oldest_unverified_at"),
+    ),
+    Metric(
+        "triobot_payments_unsettled",
+        "gauge",
+        "Captured, and the goods not given.",
+        _of("money", "unsettled"),
+    ),
+    Metric(
+        "triobot_payment_oldest_unsettled_seconds",
+        "gauge",
+        "For how long the oldest of them.",
+        _since("money", "oldest_unsettled_at"),
+    ),
+    Metric(
+        "triobot_store_seconds",
+        "histogram",
+        "How long the store took for a batch of transactions, fsync included, by kind: write or read.",
+        _latencies,
+    ),
+    Metric("triobot_alarms", "gauge", "Open alarms, by kind.", _by("kind", "open_alarm_kinds", tuple(ABOUT))),
+)
+"""Every name, in the order in which they are told."""
+
+
+def exposition(bots: Mapping[str, Told]) -> str:
+    """Return what a scraper is told.
+
+    Args:
+        bots: by name, what `Status` tells of each that runs.
+    """
+    return "".join(_lines(bots))
+
+
+def _lines(bots: Mapping[str, Told]) -> Iterator[str]:
+    for metric in METRICS:
+        yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"
+        for bot, told in bots.items():
+            for labels, value in metric.read(told):
+                shown = {"bot": bot, **{name: text for name, text in labels.items() if name}}
+                inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in shown.items())
+                yield f"{metric.name}{labels.get('', '')}{{{inside}}} {_number(value)}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
