@@ -343,6 +343,10 @@ STATES: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.it
 """Those that end by themselves when the state that they warn of is over."""
 EVENTS: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.once)
 """Those that are told once, and again only if it happens again."""
+PAYMENTS: Final[tuple[AlarmKind, ...]] = tuple(
+    kind for kind, about in ABOUT.items() if not about.ends and not about.once
+)
+"""Those that are about a payment, or about payments."""
 STOPPING: Final[frozenset[AlarmKind]] = frozenset(kind for kind, about in ABOUT.items() if about.stops)
 """Those that are open only while the bot can't do its work."""
 

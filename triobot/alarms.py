@@ -206,6 +206,6 @@ class AlarmBell:
 def _alarm_of(row: AlarmRow) -> Alarm:
     again = f" (said {row.count} times)" if row.count > 1 else ""
     if row.told is not None:
-        seen = f"triobot payments acknowledge --kind {row.kind} --key {shlex.quote(row.key)}"
+        seen = f"triobot alarms acknowledge --kind {row.kind} --key {shlex.quote(row.key)}"
         again += f" Once you have seen it: `{seen}`"
     return Alarm(row.kind, row.key, f"{row.text}{again}")

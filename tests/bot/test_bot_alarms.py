@@ -80,7 +80,7 @@ async def test_what_goes_wrong_again_after_it_was_seen_is_news(
         await trio.sleep(HOUR + 600)
         assert heard[2:] == [
             "text",
-            "text Once you have seen it: `triobot payments acknowledge --kind adopted --key a`",
+            "text Once you have seen it: `triobot alarms acknowledge --kind adopted --key a`",
         ]
         nursery.cancel_scope.cancel()
 

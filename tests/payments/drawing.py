@@ -129,13 +129,14 @@ handed to `@bot.on_alarm` at least once. Then it depends on what it is about:
 - A state of the bot (**Ends** says when that is over): it is repeated about every hour while the state
   lasts. The bot looks every five minutes; once it is over, the alarm ends by itself: it is in no list any
   more, and a line in the log says so. `@bot.on_alarm` isn't called for that. What comes back is raised anew.
-- Something that happened (**Told once**): it stays in `triobot payments alarms` until you have acknowledged
+- Something that happened (**Told once**): it stays in `triobot alarms` until you have acknowledged
   it, and is told again only if it happens again, an hour later or more.
 - A payment, all others: it is repeated about every hour until what it warned of is over, where that can be
   known, or until you have acknowledged it.
 
-`triobot payments acknowledge` ends any of them. `REF` stands for the payment's number, which each alarm
-names.
+`triobot alarms` lists those that are open, with what to do. `triobot alarms acknowledge` ends any of them, by
+`--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` only those about payments. `REF` stands
+for the payment's number, which each alarm names.
 
 This page is drawn from the list that the code reads: `python -m tests.payments.drawing alarms`.
 """

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "emulate": "be the platform",
     "demo": "see a bot at work",
     "status": "say how a bot is",
+    "alarms": "list alarms, or take note of them",
     "payments": "look after the money",
     "journal": "look at conversations and their journals",
     "replay": "look at where a stored conversation stands",

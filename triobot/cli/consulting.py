@@ -21,6 +21,7 @@ from ..operator.calling import ask, file_of, socket_path
 from ..operator.requests import (
     AboutBroadcasts,
     AboutJobs,
+    ListAlarms,
     ListJournals,
     ReadJournals,
     ReadKept,
@@ -129,7 +130,7 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
 def _only_reads(request: Request) -> bool:
     """Return whether it changes nothing: who may read the file gets an answer, whosever the store is."""
     match request:
-        case ListJournals() | ShowJournal() | ReadJournals() | ReadKept():
+        case ListJournals() | ShowJournal() | ReadJournals() | ReadKept() | ListAlarms():
             return True
         case AboutJobs():
             return request == AboutJobs()

@@ -39,9 +39,9 @@ _ON_ALL: Final = {
     "export": "write all payments as a table (CSV)",
     "totals": "say what was captured, day by day",
     "counts": "count payments by their state",
-    "alarms": "list the alarms that are open",
+    "alarms": "list the open alarms about payments; `triobot alarms` lists all",
     "adopt": "take in an invoice whose number was lost",
-    "acknowledge": "take note of alarms: they are told no more",
+    "acknowledge": "take note of alarms about payments: they are told no more",
 }
 _ON_ONE: Final = {
     "show": "print all that is known of a payment, with its history",

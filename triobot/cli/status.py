@@ -141,7 +141,7 @@ def _lines(told: Told) -> Iterator[str]:
     if told.get("payment_facts"):
         yield f"of them since the start: {_numbers(told['payment_facts'])}"
     if told["open_alarms"]:
-        yield f"open alarms: {told['open_alarms']}; `triobot payments alarms`"
+        yield f"open alarms: {told['open_alarms']}; `triobot alarms`"
     alarms = cast("list[Told]", told.get("alarms", []))
     if told["running"]:
         yield f"alarms: {len(alarms) or 'none'}"

@@ -15,7 +15,9 @@ from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import AboutJobs as AboutJobs
 from .requests import AboutPayments as AboutPayments
 from .requests import Backup as Backup
+from .requests import EndAlarms as EndAlarms
 from .requests import Forget as Forget
+from .requests import ListAlarms as ListAlarms
 from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
 from .requests import ReadJournals as ReadJournals

@@ -8,8 +8,10 @@ from typing import Final, TypeAlias, assert_never, final
 
 import attrs
 
+from ..alarm_kinds import ABOUT
 from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
+from ..money import AcknowledgeAlarms
 from ..rooms import is_chat
 from ..seams import InboxRow, Store, WallClock
 from ..wire.ids import ChatId
@@ -18,7 +20,9 @@ from .requests import (
     AboutJobs,
     AboutPayments,
     Backup,
+    EndAlarms,
     Forget,
+    ListAlarms,
     ListChats,
     ListJournals,
     ReadJournals,
@@ -130,6 +134,14 @@ class OperatorApi:
                     raise ConfigError("nobody here knows of jobs")
                 for job in await self._jobs(request):
                     await tell(job)
+            case ListAlarms():
+                await self._list_alarms(tell)
+            case EndAlarms(kind, key, all):
+                if kind is None and key is None and not all:
+                    raise ConfigError("say which alarms: by kind, by key, or all")
+                kinds = () if kind is None else (kind,)
+                await self._store.commit(AcknowledgeAlarms(kinds, key, self._clock.now()))
+                await self._list_alarms(tell)
             case AboutBroadcasts(fields):
                 if self._broadcasts is None:
                     raise ConfigError("nobody here knows of broadcasts")
@@ -140,6 +152,10 @@ class OperatorApi:
                 await tell(await self._payments(fields))
             case _:
                 assert_never(request)
+
+    async def _list_alarms(self, tell: Tell) -> None:
+        for row in await self._store.alarms.open(limit=_MOST_ALARMS):
+            await tell({**attrs.asdict(row), "act": ABOUT[row.kind].act.replace("REF", row.key)})
 
     async def metrics(self) -> Told:
         """Return what metrics are made of: a status, and how fast the store is.

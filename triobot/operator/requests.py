@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 
+from ..alarm_kinds import ABOUT, AlarmKind
 from ..errors import (
     ConfigError,
     LocalProtocolError,
@@ -184,6 +185,33 @@ class AboutJobs:
     forget: str | None = attrs.field(default=None, validator=is_optional_text)
 
 
+def _is_kind(instance: object, attribute: object, value: object) -> None:
+    if value is not None and value not in ABOUT:
+        raise LocalProtocolError("kind", "must be one of docs/alarms.md")
+
+
+@final
+@attrs.frozen
+class ListAlarms:
+    """List the alarms that are open."""
+
+
+@final
+@attrs.frozen
+class EndAlarms:
+    """Tell alarms no more: a person has seen them. Those are listed that are still open.
+
+    Attributes:
+        kind: only of this kind.
+        key: only about this.
+        all: whatever they are about; needed if neither is given.
+    """
+
+    kind: AlarmKind | None = attrs.field(default=None, validator=_is_kind)
+    key: str | None = attrs.field(default=None, validator=is_optional_text)
+    all: bool = attrs.field(default=False, validator=is_a(bool))
+
+
 @final
 @attrs.frozen
 class AboutBroadcasts:
@@ -195,7 +223,7 @@ class AboutBroadcasts:
 @final
 @attrs.frozen
 class AboutPayments:
-    """Ask about payments and alarms; the payments know the questions."""
+    """Ask about payments, and alarms about them; the payments know the questions."""
 
     fields: Told
 
@@ -211,6 +239,8 @@ Request: TypeAlias = (
     | Forget
     | Backup
     | AboutJobs
+    | ListAlarms
+    | EndAlarms
     | AboutBroadcasts
     | AboutPayments
 )
@@ -227,6 +257,8 @@ _NAMES: Final[Mapping[str, type[Request]]] = {
     "forget": Forget,
     "backup": Backup,
     "jobs": AboutJobs,
+    "alarms": ListAlarms,
+    "alarms.end": EndAlarms,
 }
 """What a request is called in its line; those about broadcasts and payments have names of their own."""
 _CALLED: Final = {kind: name for name, kind in _NAMES.items()}

@@ -13,8 +13,8 @@
 ``payments.counts``           ``{"counts": {...}}`` by state
 ``payments.ages``             what is said to be paid and not verified, and what is captured and not settled:
                               how many of each, and since when
-``payments.alarms``           ``{"alarms": [...]}`` that are open
-``payments.acknowledge``      ``kind``, ``key``, or neither for all
+``payments.alarms``           ``{"alarms": [...]}`` about payments that are open
+``payments.acknowledge``      ``kind``, ``key``, or neither for all that are about payments
 ``payments.forget``           ``chat``: what was bought and said is deleted, amounts and numbers stay; refused
                               while money is open; with ``captured``, only looks for what is owed
 ============================  =========================================================================
@@ -30,7 +30,7 @@ from typing import Final, TypeAlias, cast, final, get_args
 
 import attrs
 
-from ..alarm_kinds import AlarmKind
+from ..alarm_kinds import PAYMENTS, AlarmKind
 from ..errors import ConfigError
 from ..money import AcknowledgeAlarms
 from ..seams import StaleRowError, Store
@@ -98,8 +98,7 @@ class PaymentsAdmin:
             case "payments.ages":
                 return await self._ages()
             case "payments.alarms":
-                alarms = await self._store.alarms.open(limit=_MOST)
-                return {"alarms": [attrs.asdict(alarm) for alarm in alarms]}
+                return await self._alarms()
             case "payments.forget":
                 return await self._forget(as_chat_id(cast("int", question.get("chat"))), question)
             case "payments.acknowledge":
@@ -236,13 +235,19 @@ class PaymentsAdmin:
             found += map(entry_of, page)
         return found
 
+    async def _alarms(self) -> dict[str, object]:
+        alarms = await self._store.alarms.open(kinds=PAYMENTS, limit=_MOST)
+        return {"alarms": [attrs.asdict(alarm) for alarm in alarms]}
+
     async def _acknowledge(self, question: Question) -> dict[str, object]:
         kind, key = question.get("kind"), question.get("key")
         if kind is not None and kind not in get_args(AlarmKind):
             raise ConfigError(f"there is no kind of alarm {kind!r}")
-        kinds = () if kind is None else (cast("AlarmKind", kind),)
+        if kind is not None and kind not in PAYMENTS:
+            raise ConfigError(f"{kind} is about no payment: `triobot alarms acknowledge --kind {kind}`")
+        kinds = PAYMENTS if kind is None else (kind,)
         await self._store.commit(AcknowledgeAlarms(kinds, None if key is None else str(key), self._now()))
-        return {"alarms": [attrs.asdict(alarm) for alarm in await self._store.alarms.open(limit=_MOST)]}
+        return await self._alarms()
 
     async def _entry(self, question: Question) -> Entry:
         ref = str(question.get("ref"))

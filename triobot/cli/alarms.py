@@ -1,0 +1,70 @@
+"""``triobot alarms``: what goes wrong, what to do about it, and that a person has seen it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from ..alarm_kinds import ABOUT
+from ..errors import ConfigError
+from ..operator.requests import EndAlarms, ListAlarms, Told
+from .arguments import add_actions, add_json
+from .consulting import add_bot_options, consult, instant, settings_of
+from .terminal import harmless
+
+DETAILS: Final = """\
+A running bot is asked over the socket beside its store; while none runs, the store itself is used.
+An alarm of a state of the bot ends by itself, one about a payment with it; any ends when it is acknowledged.
+What each kind means is in docs/alarms.md.
+
+examples:
+  triobot alarms
+  triobot alarms --json | jq .kind
+  triobot alarms acknowledge --kind conversation_crashed
+  triobot alarms acknowledge --kind adopted --key 1234567890123456
+  triobot alarms acknowledge --all
+"""
+
+_ACTIONS: Final = {
+    "list": "list the alarms that are open, the oldest first",
+    "acknowledge": "take note of alarms: they are told no more; those still open are listed",
+}
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
+    actions = add_actions(parser, _ACTIONS, unsaid="list")
+    add_bot_options(parser, *actions.values())
+    add_json(parser, *actions.values())
+    acknowledge = actions["acknowledge"]
+    acknowledge.add_argument("--kind", metavar="KIND", choices=sorted(ABOUT), help="only alarms of this kind")
+    acknowledge.add_argument("--key", metavar="KEY", help="only the alarm about this")
+    acknowledge.add_argument("--all", action="store_true", help="all that are open")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """List alarms, or end some first."""
+    request: ListAlarms | EndAlarms = ListAlarms()
+    if arguments.action == "acknowledge":
+        if arguments.all == (arguments.kind is not None or arguments.key is not None):
+            raise ConfigError("say which alarms: --kind KIND, --key KEY or both; or --all")
+        request = EndAlarms(arguments.kind, arguments.key, arguments.all)
+    rows = consult(settings_of(arguments), request)
+    for row in rows:
+        if arguments.json:
+            print(json.dumps(row))
+            continue
+        for line in _lines(row):
+            print(line)
+    if not rows and not arguments.json:
+        print("no alarm is open")
+
+
+def _lines(row: Told) -> Iterator[str]:
+    about = harmless(f"{row['kind']} {row['key']}")
+    yield f"{about} x{row['count']}, {instant(row['first'])} to {instant(row['last'])}"
+    yield f"  {harmless(str(row['text']))}"
+    if str(row["act"]) not in str(row["text"]):
+        yield f"  {harmless(str(row['act']))}"
