@@ -66,3 +66,30 @@ def test_a_bot_s_address_that_is_none_is_not_repeated(triobot: Command) -> None:
     assert ended.code == 1
     assert ended.err.startswith("triobot: --bot-url must look like")
     assert "the-secret" not in ended.err
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_liberty_is_told_once(tmp_path: Path, strict: bool) -> None:
+    command = [sys.executable, "-m", "triobot", "emulate", "--port", "0", "--token", "t0ken"]
+    with subprocess.Popen(
+        [*command, *(["--strict"] if strict else [])],
+        cwd=tmp_path,
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as emulator:
+        try:
+            assert emulator.stdout is not None
+            base = emulator.stdout.readline().split()[1]
+            form = {"Content-Type": "application/x-www-form-urlencoded", "token": "t0ken"}
+            statuses = {ask(f"{base}/sendAction", form, b"chat_id=1&type=Typing")[0] for _ in range(2)}
+            emulator.send_signal(signal.SIGINT)
+            _, told = emulator.communicate(timeout=PATIENCE)
+        finally:
+            emulator.kill()
+
+    what = "refused" if strict else "taken, though the interface doesn't promise it"
+    assert told == f"triobot: {what}: sendAction: type must be in small letters\n"
+    assert statuses == {400 if strict else 403}  # nobody has joined

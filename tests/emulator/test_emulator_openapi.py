@@ -146,7 +146,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
             assert answer.status_code == 200, (path, answer.text)
             assert list(misfits(answer_of(said), answer.json(), path)) == []
             seen += 1
-        assert seen == 10
+        assert seen == 11
         nursery.cancel_scope.cancel()
 
 
@@ -199,7 +199,7 @@ async def live(platform: Emulated) -> Mapping[str, int]:
     await act(f"{place}/pay")
     await act(f"{place}/pay", newest_invoice=True)
     await act(f"{place}/top-up", IRR=1)
-    await platform.perform("sendMessage", chat_id=chat, type="text", data="Hello")
+    await platform.perform("sendMessage", chat_id=chat, type="Text", data="Hello")
     await act("/faults", operation="sendMessage", status=500)
     await act("/faults", type="text", drop=True, times=1)
     await act("/clock", seconds=1)

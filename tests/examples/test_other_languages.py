@@ -86,6 +86,7 @@ async def test_it_welcomes_echoes_and_answers_a_press(name: str, tmp_path: Path)
             await sara.presses("Press me")
             await sara.sees_answer("Thanks.")
             await sara.sees("It is pressed.")
+        assert platform.exchange.liberties == {}
         await platform.exchange.pusher.wait_idle()
         assert [entry.status for entry in platform.exchange.requests] == [200] * 4
         assert [entry.status for entry in platform.exchange.pusher.deliveries] == [200] * 3

@@ -25,6 +25,7 @@ from typing import Final
 import trio
 
 from ..emulator.exchange import ShiftedClock
+from ..emulator.faults import Switches
 from ..emulator.pusher import PushSettings
 from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
@@ -121,6 +122,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     token=token,
                     control_token=saved.secret("control"),
                     clock=ShiftedClock(ahead=ahead),
+                    switches=Switches(strict=arguments.strict),
                     push=PushSettings(attempts=_ATTEMPTS),
                     wait_bot=supervisor.wait_up,
                     folder=saved.folder,

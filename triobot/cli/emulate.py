@@ -93,7 +93,9 @@ async def _emulate(arguments: argparse.Namespace) -> None:
             token=saved.secret("token", arguments.token),
             control_token=saved.secret("control"),
             switches=Switches(
-                json_events=arguments.json, lower_case_callbacks=arguments.lower_case_callbacks
+                json_events=arguments.json,
+                lower_case_callbacks=arguments.lower_case_callbacks,
+                strict=arguments.strict,
             ),
             clock=ShiftedClock(ahead=saved.ahead),
             folder=saved.folder,

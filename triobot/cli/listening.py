@@ -10,19 +10,27 @@ import sys
 import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import trio
 
 from ..emulator.server import Emulator
+from ..emulator.strictness import Liberty
 from ..errors import ConfigError
 from ..settings import PREFIX
 from .arguments import whole
+from .terminal import harmless
 
 _ERROR_OUTPUT = 2
 
 
 def add_listening(parser: argparse.ArgumentParser) -> None:
-    """Add the options that are about its having begun to listen."""
+    """Add the options that both commands have."""
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse what the platform may take, but its interface doesn't promise",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
     parser.add_argument(
         "--ready-fd",
@@ -55,7 +63,11 @@ async def announced(
     platform: Emulator,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Tell who wants to know that the platform listens; started once a script was told."""
+    """Tell who wants to know that the platform listens; started once a script was told.
+
+    From now on the liberties that the bot takes are told at the terminal, each once.
+    """
+    platform.exchange.hear_liberty = partial(_tell_liberty, platform)
     if arguments.ready_fd is not None:
         _tell(arguments.ready_fd, platform)
     task_status.started()
@@ -67,6 +79,13 @@ async def announced(
             opened = await trio.to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
         if not opened:
             print("triobot: no browser could be opened: open the page yourself", file=sys.stderr, flush=True)
+
+
+def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
+    strict = platform.world.switches.strict
+    what = "refused" if strict else "taken, though the interface doesn't promise it"
+    words = f"{operation}: {liberty.field} {liberty.rule}"
+    print(f"triobot: {what}: {harmless(words)}", file=sys.stderr, flush=True)
 
 
 def _tell(fd: int, platform: Emulator) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from typing import BinaryIO, Final, cast
+from collections.abc import Iterable, Mapping
+from typing import BinaryIO, Final, cast, final
 from urllib.parse import parse_qsl
 
 import trio
@@ -21,11 +22,13 @@ from ..wire.content import MEDIA, MediaKind
 from ..wire.decode import decode_operation
 from ..wire.encode import encode_error, encode_result
 from ..wire.ids import as_message_id, as_recipient
-from ..wire.operations import EditMessage, Upload
+from ..wire.operations import EditMessage
 from .blobs import FileTooLargeError
 from .door import AsgiApp, Message, Receive, Send, send_json
-from .exchange import Exchange, Logged
+from .exchange import CALL, Exchange, Logged
 from .performing import Refusal, invalid, kind_of
+from .strictness import Liberty, liberties
+from .traffic import RecordedCall
 
 # A form of keyboards and text is far smaller; uploads have a limit of their own.
 LONGEST_FORM: Final = 1024 * 1024
@@ -49,17 +52,18 @@ def operations_app(exchange: Exchange, token: str) -> AsgiApp:
     expected = token.encode()
 
     async def perform(scope: Message, receive: Receive, send: Send) -> None:
-        path = str(scope["path"]).strip("/")
+        asked = _Serving(exchange, str(scope["path"]), scope.get(CALL))
         headers = dict(cast("list[tuple[bytes, bytes]]", scope["headers"]))
         if not hmac.compare_digest(headers.get(b"token", b""), expected):
-            answer = _refuse(exchange, path, [], _STRANGER)
+            answer = asked.refuse(_STRANGER)
         else:
             try:
-                fields = await _fields(exchange, headers.get(b"content-type", b"").decode("latin-1"), receive)
+                kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+                asked.fields = await _fields(exchange, kind, receive)
             except RemoteProtocolError as error:
-                answer = _refuse(exchange, path, [], invalid(error.field))
+                answer = asked.refuse(invalid(error.field))
             else:
-                answer = _perform(exchange, path, fields)
+                answer = _perform(asked, as_json=kind == _JSON)
         await send_json(send, *answer)
 
     return perform
@@ -71,10 +75,12 @@ def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
     expected = token.encode()
 
     async def upload(operation: str) -> Response:
+        scope = cast("Mapping[str, object]", request.scope or {})
+        asked = _Serving(exchange, operation, cast("RecordedCall | None", scope.get(CALL)))
         if hmac.compare_digest(request.headers.get("token", "").encode(), expected):
-            status, body = await _upload(exchange)
+            status, body = await _upload(asked)
         else:
-            status, body = _refuse(exchange, operation.strip("/"), [], _STRANGER)
+            status, body = asked.refuse(_STRANGER)
         return Response(body, status, content_type=_JSON)
 
     async def file(file_id: str, name: str) -> Response:
@@ -90,17 +96,60 @@ def platform_blueprint(exchange: Exchange, token: str) -> Blueprint:
     return blueprint
 
 
-def _perform(exchange: Exchange, path: str, fields: Fields) -> Answer:
+@final
+class _Serving:
+    """A request that is being served.
+
+    Attributes:
+        path: as it was asked for.
+        fields: what was read of it.
+        liberties: what of it the interface doesn't promise.
+    """
+
+    def __init__(self, exchange: Exchange, path: str, call: RecordedCall | None) -> None:
+        self.exchange = exchange
+        self.path = path
+        self.fields: Fields = []
+        self.liberties: tuple[Liberty, ...] = ()
+        self._call = call
+
+    def look(self, *, as_json: bool = False) -> Refusal | None:
+        """Note its liberties; return why it is refused, where the platform is strict."""
+        world = self.exchange.world
+        self.liberties = liberties(self.path, self.fields, world.uploads, as_json=as_json)
+        if not (self.liberties and world.switches.strict):
+            return None
+        first = self.liberties[0]
+        return Refusal(400, f"{first.field} is not valid: {first.rule}")
+
+    def take(self, body: bytes) -> Answer:
+        """Answer that it was done."""
+        self._log(200)
+        return 200, body
+
+    def refuse(self, refusal: Refusal) -> Answer:
+        """Answer that it was not."""
+        self._log(refusal.status)
+        return refusal.status, encode_error(refusal.reason, self.exchange.world.letters())
+
+    def _log(self, status: int) -> None:
+        exchange, name = self.exchange, self.path.strip("/")
+        logged = Logged(exchange.clock.now(), name, tuple(self.fields), status, self.liberties)
+        exchange.log(logged, self._call)
+
+
+def _perform(asked: _Serving, *, as_json: bool) -> Answer:
+    exchange, path, fields = asked.exchange, asked.path.strip("/"), asked.fields
     try:
         operation = decode_operation(path, fields, edited_type=_edited(exchange, path, fields))
     except RemoteProtocolError as error:
-        refusal = Refusal(404, "not found") if error.field == "path" else invalid(error.field)
-        return _refuse(exchange, path, fields, refusal)
+        return asked.refuse(Refusal(404, "not found") if error.field == "path" else invalid(error.field))
+    if (refusal := asked.look(as_json=as_json)) is not None:
+        return asked.refuse(refusal)
     answer = exchange.perform(operation)
     if isinstance(answer, Refusal):
-        return _refuse(exchange, path, fields, answer)
-    _log(exchange, path, fields, 200)
-    return 200, encode_result(operation, answer)
+        return asked.refuse(answer)
+    return asked.take(encode_result(operation, answer))
 
 
 def _edited(exchange: Exchange, path: str, fields: Fields) -> str:
@@ -114,7 +163,7 @@ def _edited(exchange: Exchange, path: str, fields: Fields) -> str:
         return "text"
 
 
-async def _fields(exchange: Exchange, content_type: str, receive: Receive) -> Fields:
+async def _fields(exchange: Exchange, kind: str, receive: Receive) -> Fields:
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -122,7 +171,6 @@ async def _fields(exchange: Exchange, content_type: str, receive: Receive) -> Fi
         more = bool(message.get("more_body", False))
         if len(body) > LONGEST_FORM:
             raise RemoteProtocolError("body", f"must be at most {LONGEST_FORM} bytes")
-    kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == _JSON and exchange.world.switches.json_operations:
             return _from_json(body.decode())
@@ -145,26 +193,30 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-async def _upload(exchange: Exchange) -> Answer:
+async def _upload(asked: _Serving) -> Answer:
     try:
         files = await request.files
+        form = await request.form  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except RequestEntityTooLarge:
-        return _refuse(exchange, Upload.path, [], _TOO_LARGE)
+        return asked.refuse(_TOO_LARGE)
     given = [(name, part) for name, part in files.items(multi=True) if name in MEDIA]
     if len(given) != 1:
-        return _refuse(exchange, Upload.path, [], invalid("file"))
+        return asked.refuse(invalid("file"))
     name, part = given[0]
-    log: Fields = [(name, part.filename or "")]
+    # The names of all parts; of the others than the file no more is read.
+    parts = cast("Iterable[str]", (*files, *form))
+    asked.fields = [(name, part.filename or ""), *((other, "") for other in parts if other != name)]
     try:
-        descriptor = await exchange.upload(
+        if (refusal := asked.look()) is not None:
+            return asked.refuse(refusal)
+        descriptor = await asked.exchange.upload(
             cast("MediaKind", name), part.filename or name, cast("BinaryIO", part.stream)
         )
     except FileTooLargeError:
-        return _refuse(exchange, Upload.path, log, _TOO_LARGE)
+        return asked.refuse(_TOO_LARGE)
     finally:
         part.close()
-    _log(exchange, Upload.path, log, 200)
-    return 200, descriptor.json.encode()
+    return asked.take(descriptor.json.encode())
 
 
 def _file(exchange: Exchange, file_id: str) -> Response:
@@ -198,12 +250,3 @@ def _span(asked: str, size: int) -> tuple[int, int] | None:
     first = int(found[1])
     last = min(int(found[2]), size - 1) if found[2] else size - 1
     return (first, last) if first <= last else None
-
-
-def _refuse(exchange: Exchange, path: str, fields: Fields, refusal: Refusal) -> Answer:
-    _log(exchange, path, fields, refusal.status)
-    return refusal.status, encode_error(refusal.reason, exchange.world.letters())
-
-
-def _log(exchange: Exchange, path: str, fields: Fields, status: int) -> None:
-    exchange.requests.append(Logged(exchange.clock.now(), path, tuple(fields), status))

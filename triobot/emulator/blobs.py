@@ -234,6 +234,12 @@ class UploadedFiles:
         head, ours, rest = str(source.fields["path"]).partition(f"{self.base_url}/files/")
         return bool(head) or not ours or rest.partition("/")[0] in self._known
 
+    def describes(self, descriptor: Descriptor) -> bool:
+        """Return whether this is a file of ours, described as it was at its upload."""
+        _, ours, rest = str(descriptor.fields["path"]).partition(f"{self.base_url}/files/")
+        known = self._known.get(rest.partition("/")[0]) if ours else None
+        return known is not None and known.fields == descriptor.fields
+
     def known(self) -> dict[str, Descriptor]:
         """Return every file's descriptor, by its id."""
         return dict(self._known)

@@ -34,6 +34,7 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``POST switches``                     the fields of `Switches`
 ``POST forget-uploads``               descriptors of ours are refused from now on
 ``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
+``GET  liberties``                    what it asked for beyond the interface's promises: see `strictness`
 ``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies,
                                       before the one of this number
 ``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
@@ -318,6 +319,7 @@ class PlatformControl:
             "payments": self._payments,
             "faults": lambda asked: [_plain(fault) for fault in self._exchange.plan.pending()],
             "requests": lambda asked: [_plain(entry) for entry in self._exchange.requests],
+            "liberties": self._liberties,
             "calls": self._calls,
             "history": self._history,
             "script": self._script,
@@ -399,6 +401,12 @@ class PlatformControl:
         count = min(max(given.get("count", NEWEST_CALLS), 1), _MOST_CALLS)
         traffic = self._exchange.traffic
         return view_calls(traffic.newest(count, before=given.get("before")), traffic)
+
+    def _liberties(self, asked: Asked) -> JsonValue:
+        return [
+            {"operation": operation, **_plain(liberty), "count": count}
+            for (operation, liberty), count in self._exchange.liberties.items()
+        ]
 
     def _history(self, asked: Asked) -> JsonValue:
         asked.only(("chat", "before", "count"))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final, Protocol, cast, final
 
@@ -25,12 +25,15 @@ from .faults import EventFault, FaultPlan, Outage, in_words
 from .performing import Refusal, Result, perform
 from .pusher import Pusher
 from .script import KEPT, PersonAct
-from .traffic import LONGEST, Traffic
+from .strictness import Liberty
+from .traffic import LONGEST, RecordedCall, Traffic
 from .world import World
 
 _KEPT: Final = 1_000
 # Uploads stream past: their bytes are the files', which can be looked at on their own.
 _UNKEPT: Final = "multipart/form-data"
+CALL: Final = "triobot.call"
+"""The key in an operation's scope under which its `RecordedCall` is."""
 
 
 @final
@@ -65,12 +68,18 @@ class ShiftedClock:
 @final
 @attrs.frozen
 class Logged:
-    """A request that the bot made; the token is not kept."""
+    """A request that the bot made; the token is not kept.
+
+    Attributes:
+        liberties: what of it the interface doesn't promise to take; where the platform is strict, the first
+            is why it was refused.
+    """
 
     at: int
     path: str
     fields: tuple[tuple[str, str], ...] = attrs.field(repr=False)
     status: int
+    liberties: tuple[Liberty, ...] = ()
 
 
 class BotProcess(Protocol):
@@ -126,6 +135,8 @@ class Exchange:
         traffic: the newest requests in both directions, with their answers.
         diary: what people did through the control API.
         bot: the bot's process, where this program keeps one.
+        liberties: how often the bot took each, by operation.
+        hear_liberty: is told of each the first time that it is taken.
     """
 
     def __init__(
@@ -147,6 +158,8 @@ class Exchange:
         self.traffic = Traffic()
         self.diary: deque[PersonAct] = deque(maxlen=KEPT)
         self.bot: BotProcess | None = None
+        self.liberties: Counter[tuple[str, Liberty]] = Counter()
+        self.hear_liberty: Callable[[str, Liberty], None] | None = None
         self._changed = trio.Event()
         self._news = 0
 
@@ -155,6 +168,21 @@ class Exchange:
         answer, _ = perform(self.world, operation, self.clock.now())
         self.tell()
         return answer
+
+    def log(self, logged: Logged, call: RecordedCall | None) -> None:
+        """Note what the bot asked for; `call` is the same request as it was on the wire."""
+        self.requests.append(logged)
+        if call is not None:
+            call.liberties = logged.liberties
+        operation = logged.path.strip("/")
+        for liberty in logged.liberties:
+            # A bot that makes up names must not fill the memory.
+            if (operation, liberty) not in self.liberties and len(self.liberties) < _KEPT:
+                self.liberties[operation, liberty] = 0
+                if self.hear_liberty is not None:
+                    self.hear_liberty(operation, liberty)
+            if (operation, liberty) in self.liberties:
+                self.liberties[operation, liberty] += 1
 
     def act(self, what: Callable[[int], tuple[Event, ...]]) -> tuple[Event, ...]:
         """Perform a person's act now, and queue its events for the bot.
@@ -253,7 +281,7 @@ class Recorder:
             await send(message)
 
         try:
-            await app(scope, received, sent)
+            await app({**scope, CALL: call}, received, sent)
         finally:
             traffic.end(call, trio.current_time() - started, status, bytes(answer))
             self._exchange.tell()

@@ -80,6 +80,7 @@ class Switches:
         json_events: events are posted as JSON, not as forms.
         lower_case_callbacks: ``paycallback`` and ``invoicecallback``, not the interface's spelling.
         undocumented: the operations outside the interface exist.
+        strict: what the platform may take, but the interface doesn't promise, is refused.
     """
 
     second_verify: Word = attrs.field(
@@ -106,6 +107,7 @@ class Switches:
     json_events: bool = attrs.field(default=False, validator=_is_flag)
     lower_case_callbacks: bool = attrs.field(default=False, validator=_is_flag)
     undocumented: bool = attrs.field(default=True, validator=_is_flag)
+    strict: bool = attrs.field(default=False, validator=_is_flag)
 
 
 def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias, final
 import attrs
 
 from ..wire.rules import JsonValue
+from .strictness import Liberty
 
 KEPT: Final = 10_000
 # Bodies of usual length take a sixth of this; those of a bot that sends novels must not fill the memory.
@@ -36,6 +37,7 @@ class RecordedCall:
         status: the answer's, or None while there is none, or when none came.
         took: milliseconds until the answer, or until it was clear that none comes; None while under way.
         note: what was made to go wrong, in words.
+        liberties: what of it the interface doesn't promise to take.
         held: how many bytes of it are kept; known at its end.
         version: the number of its newest change.
     """
@@ -51,6 +53,7 @@ class RecordedCall:
     answer: bytes = attrs.field(default=b"", repr=False)
     took: int | None = None
     note: str = ""
+    liberties: tuple[Liberty, ...] = ()
     held: int = 0
     version: int = 0
 
