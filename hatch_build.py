@@ -1,8 +1,8 @@
 """Completes the package's metadata when it is built: links that hold away from the repository.
 
 README links to files beside it. On an index page there are none, so each such link becomes an address below
-the project's own, at the tag of this version. The project's address is one setting, in `pyproject.toml`; while
-it is empty, a link becomes its text, an image goes, and no addresses of the project are told.
+the project's own, at the tag of this version. The project's address is one setting, in `pyproject.toml`: as
+long as it is empty, a link becomes its text, an image goes, and no addresses of the project are told.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Addresses:
     def __init__(self, address: str, forge: str, version: str, root: Path) -> None:
         if address and (forge not in SHAPES or not address.startswith("https://") or address.endswith("/")):
             raise ValueError(
-                "pyproject.toml, [tool.hatch.metadata.hooks.custom]: address is to begin with https:// and to "
-                f"end without a slash, and forge to be one of {', '.join(SHAPES)}"
+                "pyproject.toml, [tool.hatch.metadata.hooks.custom]: address is to begin with https:// and "
+                f"to end without a slash, and forge to be one of {', '.join(SHAPES)}"
             )
         self._address = address
         self._forge = forge
