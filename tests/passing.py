@@ -19,6 +19,7 @@ from triobot.conversations.inspection.checking import Checked
 from triobot.conversations.inspection.rerun import Divergence, dry_services
 from triobot.conversations.inspection.standing import difference
 from triobot.engine.records import ENDS
+from triobot.travel.notches import FRAMES
 from triobot.travel.passes import Passed, folded, run_pass
 
 SCHEMA: Final[dict[str, Any]] = json.loads(
@@ -71,7 +72,8 @@ def disagreement(passed: Passed, checked: Checked) -> str | None:
         return f"the last notch has the blocks {blocks}"
     sources = [source["path"] for source in head["sources"]]
     lines = {path: tuple(f"{sources[file]}:{line}" for file, line, _ in f) for path, f in state["f"].items()}
-    if lines != {path: spot.lines for path, spot in checked.standing.spots.items()}:
+    spots = {path: spot.lines for path, spot in checked.standing.spots.items()}
+    if lines != spots and all(len(spot) <= FRAMES for spot in spots.values()):
         return f"the last notch stands in {lines}"
     if any(len(state["v"][path]) != len(state["f"][path]) for path in state["f"]):
         return "variables of another number of frames"

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -18,9 +18,13 @@ import trio
 from cli_rig import Command, child_environment
 
 from tests.loopback import PATIENCE
+from tests.passing import SCHEMA
+from tests.schema import wrong
 from triobot.cli.dev import can_reload, folder_of
 from triobot.cli.dev import child_environment as environment_of_bot
-from triobot.emulator.person import App, connect
+from triobot.emulator.person import App, AppError, connect
+
+Told = dict[str, Any]
 
 # What a bot's file says is for production: none of it may be used here.
 BOT = """\
@@ -237,3 +241,33 @@ async def test_a_crash_is_looked_at_while_the_bot_runs_and_after_it(tmp_path: Pa
     assert "bot.py:9" in crashed.stdout
     after = await replayed(sara.chat_id)
     assert (after.returncode, after.stdout) == (0, crashed.stdout)
+
+
+@pytest.mark.processes
+async def test_what_a_conversation_was(tmp_path: Path) -> None:
+    """Its turns are told while it waits, and while the bot is down; and when the bot was killed."""
+    (tmp_path / "bot.py").write_text(BOT)
+    async with developing(tmp_path, "--no-reload") as dev:
+        sara = await dev.app.user("Lena")
+        await sara.joins()
+        await sara.sees("Your name?", within=PATIENCE)
+        chat = f"travel/{sara.chat_id}"
+        with trio.fail_after(PATIENCE):
+            while not (listed := cast("Told", await dev.app.get(chat)))["conversations"]:
+                await trio.sleep(0.05)
+        (conversation,) = listed["conversations"]
+        assert (conversation["route"], conversation["state"]) == ("bot.hello", "waits")
+
+        await dev.app.post("bot/kill", {})
+        await dev.wait_phase("killed")
+        opened = cast("Told", await dev.app.post(f"{chat}/{conversation['conversation']}/open", {}))
+        with trio.fail_after(PATIENCE):
+            while "format" not in (head := cast("Told", await dev.app.get(f"travel/pass/{opened['id']}"))):
+                await trio.sleep(0.05)
+        assert wrong(head, SCHEMA["$defs"]["head"], SCHEMA) is None
+        assert [mark["what"] for mark in head["marks"]] == ["kill"]
+        told = cast("Told", await dev.app.get(f"travel/pass/{opened['id']}/notches"))
+        assert [notch["k"] for notch in told["notches"]] == ["begin", "send"]
+        assert [wrong(notch, SCHEMA["$defs"]["notch"], SCHEMA) for notch in told["notches"]] == [None] * 2
+        with pytest.raises(AppError, match="open it again"):
+            await dev.app.get("travel/pass/p99")

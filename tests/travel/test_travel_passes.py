@@ -25,7 +25,8 @@ from triobot.filters import text
 from triobot.secrets import Secret
 from triobot.settings import Settings
 from triobot.testing import drive
-from triobot.travel.passes import Passed, run_pass, window
+from triobot.travel.notches import FRAMES
+from triobot.travel.passes import Passed, run_pass
 
 SEEN = Key("seen", int, default=0)
 HERE = Path(__file__).name
@@ -338,9 +339,10 @@ async def test_a_window_begins_with_a_whole_state(
     passed = await passed_by("asks", monkeypatch)
 
     for start in range(len(passed.notches)):
-        first, *rest = window(passed.notches, start, start + 2)
+        first, *rest = passed.window(start, start + 2)
         assert first == states(passed)[start]
         assert rest == list(passed.notches[start + 1 : start + 2])
+    assert passed.window(len(passed.notches), 99) == []
 
 
 async def test_after_its_time_only_what_ran_has_variables(
@@ -424,3 +426,63 @@ async def test_the_schema_knows_passes_that_part(
 ) -> None:
     passed = await passed_by(way, monkeypatch)
     assert wrong(passed.head, SCHEMA["$defs"]["head"], SCHEMA) is None
+
+
+async def test_a_long_journal_by_windows(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each whole notch is what the notches from the first to it make."""
+    bot = Bot()
+
+    async def counts(chat: Chat, n: int) -> None:
+        await chat.sleep(n)
+
+    @bot.conversation
+    async def talk(chat: Chat) -> None:
+        for n in range(300):
+            async with chat.open_nursery() as nursery:
+                nursery.start_soon(counts, chat, n % 3 + 1)
+                nursery.start_soon(counts, chat, n % 2 + 1)
+            if n % 7 == 0:
+                chat.data[SEEN] = n
+        await chat.ask("Done?")
+
+    with journals(monkeypatch) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("Done?", within=1_000)
+        passed = await kept.passed("talk")
+
+    whole = states(passed)
+    assert len(whole) > 400
+    assert list(passed.wholes) == [0, 256]
+    for start in (0, 1, 255, 256, 257, 300, len(whole) - 1):
+        first, *rest = passed.window(start, start + 20)
+        assert first == whole[start]
+        assert rest == list(passed.notches[start + 1 : start + 20])
+
+
+async def test_deep_recursion_shows_its_ends(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    async def deeper(chat: Chat, n: int) -> None:
+        if n:
+            await deeper(chat, n - 1)
+        else:
+            await chat.ask("Done?")
+
+    @bot.conversation
+    async def talk(chat: Chat) -> None:
+        await deeper(chat, 100)
+
+    with journals(monkeypatch) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("Done?")
+        last = states(await kept.passed("talk"))[-1]
+
+    assert len(last["f"][""]) == len(last["v"][""]) == FRAMES
+    assert [frame.get("n") for frame in last["v"][""]][:2] == [None, "100"]
+    assert last["v"][""][-1]["n"] == "0"

@@ -30,7 +30,9 @@ from ..emulator.pusher import PushSettings
 from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
 from ..operator.calling import file_of
+from ..travel.twins import Twins
 from .arguments import port
+from .dev_past import make_twins
 from .keeping import SavedPlatform, path_beside
 from .listening import add_listening, announced, check_listening, ignored_variables
 from .loading import check_there, parse_target
@@ -135,13 +137,16 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
+            twins = make_twins(arguments.bot, environ, store, supervisor.marks, platform.exchange.tell)
+            platform.exchange.travels = twins
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
+                bots.start_soon(twins.run, supervisor.wait_up)
                 if not arguments.no_reload:
-                    bots.start_soon(_reload, arguments.bot, supervisor)
+                    bots.start_soon(_reload, arguments.bot, supervisor, twins)
                 async for _ in signals:
                     break
                 platforms.start_soon(_kill_on_next, signals, supervisor)
@@ -202,13 +207,14 @@ def _whereabouts(given: str | None, store: str) -> str:
     return f"The store {kept} is kept, and the platform beside it in {kept}.platform and {kept}.files."
 
 
-async def _reload(target: str, supervisor: BotSupervisor) -> None:
+async def _reload(target: str, supervisor: BotSupervisor, twins: Twins) -> None:
     if not can_reload():
         print("triobot: files are not watched: pip install 'triobot[dev]'", file=sys.stderr)
         return
 
     def changed(names: str) -> None:
         print(f"triobot: {harmless(names)} changed", file=sys.stderr, flush=True)
+        twins.changed()
         supervisor.restart()
 
     await watch(folder_of(target), changed)

@@ -99,6 +99,7 @@ class BotSupervisor:
         self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
         self._written = 0
         self._problem: deque[str] = deque(maxlen=_TELLING)
+        self._marks: deque[dict[str, JsonValue]] = deque(maxlen=_KEPT)
 
     # --- what people see and do
 
@@ -162,6 +163,13 @@ class BotSupervisor:
         missing = min(self._written - after, len(self._lines))
         return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
 
+    def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
+        """Return when the process was killed, and started again, since this time of its own clock."""
+        return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
+
+    def _mark(self, what: str) -> None:
+        self._marks.append({"t": time.time_ns() // 1_000_000 + self._ahead, "what": what})
+
     def kill(self) -> None:
         """End the process at once; it stays down."""
         self._again = False
@@ -218,6 +226,8 @@ class BotSupervisor:
         self._process = process
         self._killed = False
         self._starts += 1
+        if self._starts > 1:
+            self._mark("restart")
         self._problem.clear()
         self._enter("starting")
         try:
@@ -239,6 +249,7 @@ class BotSupervisor:
 
     def _ended(self, code: int | None) -> Phase:
         if self._killed:
+            self._mark("kill")
             self._say("was killed")
             return "killed"
         if self._phase == "stopping":

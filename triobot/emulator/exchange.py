@@ -13,6 +13,7 @@ from typing import BinaryIO, Final, Protocol, cast, final
 import attrs
 import trio
 
+from ..errors import TriobotError
 from ..seams import WallClock
 from ..wire.content import Descriptor, MediaKind
 from ..wire.encode import Body
@@ -127,6 +128,58 @@ class BotProcess(Protocol):
 
 
 @final
+class TravelError(TriobotError):
+    """What was asked of a conversation's past can't be told; the text says why.
+
+    Attributes:
+        gone: it could be a moment ago: ask for the pass anew.
+    """
+
+    def __init__(self, why: str, *, gone: bool = False) -> None:
+        super().__init__(why)
+        self.gone = gone
+
+
+class Travels(Protocol):
+    """What people may see of what the bot's conversations were; see `docs/travel.md`.
+
+    All of it but `view` raises a `TravelError` where it can't be told.
+    """
+
+    def view(self) -> Sequence[JsonValue]:
+        """Tell of each pass how far it is."""
+        ...
+
+    async def conversations(self, chat_id: int) -> JsonValue:
+        """List a chat's conversations, the newest first."""
+        ...
+
+    async def open(self, chat_id: int, conversation: int) -> JsonValue:
+        """Begin a pass over a conversation; returns its id."""
+        ...
+
+    def passed(self, id: str) -> JsonValue:
+        """Return a pass's head, or how far it is."""
+        ...
+
+    async def notches(self, id: str, start: int, end: int) -> bytes:
+        """Return some of its notches, as compressed JSON."""
+        ...
+
+    async def source(self, id: str, source: int) -> bytes:
+        """Return one of its sources, compressed."""
+        ...
+
+    async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
+        """Return a variable nearly whole."""
+        ...
+
+    async def close(self, id: str) -> None:
+        """Forget a pass."""
+        ...
+
+
+@final
 class Exchange:
     """One running platform.
 
@@ -137,6 +190,7 @@ class Exchange:
         bot: the bot's process, where this program keeps one.
         liberties: how often the bot took each, by operation.
         hear_liberty: is told of each the first time that it is taken.
+        travels: what shows the past of its conversations, where something does.
     """
 
     def __init__(
@@ -160,6 +214,7 @@ class Exchange:
         self.bot: BotProcess | None = None
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
+        self.travels: Travels | None = None
         self._changed = trio.Event()
         self._news = 0
 

@@ -16,6 +16,7 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``runtime``     what the bot says of itself; only when that is new
 ``inside``      its chats in memory and its ledger; only when that is new
 ``lines``       what the bot's process wrote
+``travel``      the passes over conversations' journals, and how far they are; only when that is new
 ==============  ====================================================================================
 
 A page that has shown the control token gets these over a WebSocket, or as server-sent events. A page uses the
@@ -149,6 +150,7 @@ class Follower:
             "bot": bot.view() if bot is not None else None,
             "runtime": bot.runtime() if bot is not None else {},
             "inside": _inside(bot),
+            "travel": [] if exchange.travels is None else list(exchange.travels.view()),
         }
 
 

@@ -575,7 +575,7 @@ class InsideControl:
 
 def _read(answer: httpx.Response) -> JsonValue:
     value = cast("JsonValue", answer.json())
-    if answer.status_code != 200:
+    if not answer.is_success:
         told: JsonObject = value if isinstance(value, dict) else {"error": value}
         raise AppError(f"{answer.status_code}: {told.get('error')}", not_shown="not_shown" in told)
     return value

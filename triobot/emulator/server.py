@@ -33,6 +33,7 @@ from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, Reques
 from .exchange import Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
 from .follower import stream_blueprint
+from .past import past_blueprint
 from .pusher import HttpPost, Post, Pusher, PushSettings
 from .world import World
 
@@ -180,7 +181,7 @@ def make_app(
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     if control_token is not None:
-        for blueprint in (control_blueprint(exchange), stream_blueprint(exchange)):
+        for blueprint in (past_blueprint(exchange), control_blueprint(exchange), stream_blueprint(exchange)):
             app.register_blueprint(_behind_the_door(blueprint))
         app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))
     app.register_blueprint(platform_blueprint(exchange, token))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from types import FrameType, TracebackType
 from typing import Final, cast, final
 
@@ -36,6 +37,13 @@ SECONDS: Final = 2.0
 """After which only branches that ran have their variables looked at."""
 CAUSES: Final = 8
 """Of an error, that are told."""
+WINDOW: Final = 256
+"""Notches between two that are kept whole."""
+FRAMES: Final = 50
+"""Of one branch, that are shown: the outermost ten, and the innermost."""
+NAMES: Final = 200
+"""Variables of one frame that are shown."""
+_OUTER: Final = 10
 TELLS: Final = 0.05
 """Seconds between two words of how far it is."""
 
@@ -81,6 +89,7 @@ class Notches:
     Attributes:
         notches: the first is whole.
         sources: the author's files, by their ids.
+        wholes: each `WINDOW`-th of the notches, whole.
         thin: notches in which variables were left out.
     """
 
@@ -94,6 +103,7 @@ class Notches:
     ) -> None:
         self.notches: list[JsonObject] = []
         self.sources: list[str] = []
+        self.wholes: dict[int, JsonObject] = {}
         self.thin = 0
         records = stored.records
         self._stored = stored
@@ -157,9 +167,11 @@ class Notches:
         notch = self._turn(given)
         self._add_standing(notch, there)
         self.notches.append(notch)
+        if given % WINDOW == 0:
+            self.wholes[given] = self._whole(notch)
         if self._at is not None and self._at[0] == given:
             tasks = run.tasks
-            self._at[1]({path: authors_frames(_frames_of(task)) for path, task in tasks.items()})
+            self._at[1]({path: _own_frames(task) for path, task in tasks.items()})
         for branch, count in zip(branches, counts, strict=True):
             branch.count = count
         now = time.perf_counter()
@@ -330,6 +342,14 @@ class Notches:
         if (data := self._new_data(run.view)) or whole:
             notch["data"] = data
 
+    def _whole(self, notch: JsonObject) -> JsonObject:
+        lines: JsonObject = {path: seen.places for path, seen in self._seen.items()}
+        variables: JsonObject = {
+            path: [dict[str, JsonValue](frame) for frame in seen.texts] for path, seen in self._seen.items()
+        }
+        standing: JsonObject = {"parked": self._parked, "blocks": self._blocks, "data": dict(self._data)}
+        return {**notch, "whole": True, "f": lines, "v": variables, **standing}
+
     def _add_frames(
         self, notch: JsonObject, tasks: Mapping[str, trio.lowlevel.Task], ids: Mapping[str, Id | None]
     ) -> None:
@@ -344,7 +364,7 @@ class Notches:
                 seen = self._seen[path] = _Strand()
             ran = new or ids.get(path) is None or seen.operation != ids[path]
             if ran:
-                seen.operation, seen.frames = ids.get(path), authors_frames(_frames_of(task))
+                seen.operation, seen.frames = ids.get(path), _own_frames(task)
                 places = self._told_places(seen.frames)
                 if new or places != seen.places:
                     lines[path] = seen.places = places
@@ -377,7 +397,7 @@ class Notches:
             known, same = before[depth], held[depth]
             new: JsonObject = {}
             there = frame.f_locals
-            for name, value in there.items():
+            for name, value in islice(there.items(), NAMES):
                 if name in same and same[name] is value:
                     continue
                 text = self._text(name, value, texts)
@@ -398,7 +418,8 @@ class Notches:
         return told, different
 
     def _texts(self, frame: FrameType) -> dict[str, str]:
-        found = [(name, self._text(name, value, {})) for name, value in frame.f_locals.items()]
+        there = islice(frame.f_locals.items(), NAMES)
+        found = [(name, self._text(name, value, {})) for name, value in there]
         return {name: text for name, text in found if text is not None}
 
     def _text(self, name: str, value: object, texts: dict[int, str]) -> str | None:
@@ -463,6 +484,12 @@ def _frames_of(task: trio.lowlevel.Task) -> Frames:
     return running_frames() if task is trio.lowlevel.current_task() else frames_of(task)
 
 
+def _own_frames(task: trio.lowlevel.Task) -> Frames:
+    """Return the author's frames of a task; of deep recursion its ends."""
+    frames = authors_frames(_frames_of(task))
+    return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
+
+
 def _of_traceback(found: TracebackType | None) -> Frames:
     """Return the author's frames of a traceback, outermost first."""
     frames: Frames = []
@@ -470,7 +497,7 @@ def _of_traceback(found: TracebackType | None) -> Frames:
         if is_authors(found.tb_frame.f_code.co_filename):
             frames.append((found.tb_frame, found.tb_lineno))
         found = found.tb_next
-    return frames
+    return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
 
 
 def _kept(node: object) -> str:

@@ -48,6 +48,7 @@ class Passed:
         head: how it went, see `docs/travel.md`.
         notches: the first is whole.
         texts: of the sources, by their ids.
+        wholes: some notches that are kept whole, by their numbers.
         standing: where it came to stand.
     """
 
@@ -55,6 +56,24 @@ class Passed:
     notches: Sequence[JsonObject]
     texts: Sequence[str]
     standing: Standing
+    wholes: Mapping[int, JsonObject] = attrs.field(factory=dict[int, JsonObject])
+
+    def window(self, start: int, end: int) -> list[JsonObject]:
+        """Return some notches, of which the first is whole; nothing where there are none.
+
+        Args:
+            start: a notch's number.
+            end: the number behind the last one.
+        """
+        if not self.notches or start > (newest := cast("int", self.notches[-1]["n"])):
+            return []
+        first = cast("int", self.notches[0]["n"])
+        start, end = max(start, first), min(end, newest + 1)
+        known = max((n for n in self.wholes if first <= n <= start), default=first)
+        state = self.wholes.get(known, self.notches[0])
+        for notch in self.notches[known - first + 1 : start - first + 1]:
+            state = folded(state, notch)
+        return [state, *self.notches[start - first + 1 : end - first]]
 
 
 async def run_pass(
@@ -127,7 +146,9 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun) -> Passed:
     failures = [] if stands else capture.told_failures(rerun.failures)
     texts = ["".join(linecache.getlines(file)) for file in capture.sources]
     head |= {"state": state, "divergence": divergence, "hangs": hangs, "failures": failures}
-    return Passed({**head, **_sources(capture, texts)}, capture.notches, texts, ended)
+    passed = Passed({**head, **_sources(capture, texts)}, capture.notches, texts, ended, capture.wholes)
+    first = cast("int", head["first"])
+    return attrs.evolve(passed, notches=passed.window(first, len(passed.notches))) if first else passed
 
 
 def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
@@ -224,14 +245,6 @@ def _cut_after(leash: Leash) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def window(notches: Sequence[JsonObject], start: int, end: int) -> list[JsonObject]:
-    """Return some notches, of which the first is whole."""
-    state: JsonObject = {}
-    for notch in notches[: start + 1]:
-        state = folded(state, notch)
-    return [state, *notches[start + 1 : end]]
 
 
 _LASTING: Final = ("parked", "blocks")

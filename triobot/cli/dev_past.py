@@ -1,0 +1,65 @@
+"""What ``triobot dev`` shows of the past: the bot's journals, and the twins in which they are run again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, cast, final
+
+from ..emulator.exchange import TravelError
+from ..emulator.views import JsonObject
+from ..errors import TriobotError
+from ..journals import ConversationId
+from ..operator.requests import ListJournals, Request, ShowJournal
+from ..settings import Settings
+from ..travel.twins import Twins
+from ..wire.ids import ChatId
+from .consulting import ask_bot, gather
+
+_MOST: Final = 1_000
+"""Conversations of one chat that are listed."""
+
+Marks = Callable[[int], Sequence[JsonObject]]
+
+
+@final
+class StoredJournals:
+    """Reads journals of the running bot over its socket, or of its store while it is down."""
+
+    def __init__(self, settings: Settings, marks: Marks) -> None:
+        self._ask = partial(ask_bot, settings)
+        self._marks = marks
+
+    def marks(self, since: int) -> Sequence[JsonObject]:
+        """Return when the bot's process was killed, and started again, since this wall time."""
+        return self._marks(since)
+
+    async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
+        """Return the rows of a chat's conversations, in their order."""
+        return await self._lines(ListJournals(ChatId(chat_id), limit=_MOST, crashed=True))
+
+    async def journal(self, conversation: int) -> Sequence[JsonObject]:
+        """Return a journal: its row, its records, its effects."""
+        return await self._lines(ShowJournal(ConversationId(conversation)))
+
+    async def _lines(self, request: Request) -> list[JsonObject]:
+        try:
+            return cast("list[JsonObject]", await gather(self._ask, request))
+        except (TriobotError, OSError) as error:
+            raise TravelError(str(error)) from error
+
+
+def make_twins(
+    bot: str, environ: Mapping[str, str], store: str, marks: Marks, tell: Callable[[], None]
+) -> Twins:
+    """Make the twins of a bot; none of their processes is there yet.
+
+    Args:
+        environ: the variables of the bot's process.
+        marks: returns when that was killed and started again.
+        tell: called when something is new.
+    """
+    journals = StoredJournals(Settings(store=store), marks)
+    command = [sys.executable, "-m", "triobot.cli.dev_twin"]
+    return Twins(command, environ, bot, journals, tell)

@@ -1,0 +1,225 @@
+"""The twin: a process beside the bot's, in which journals are run again.
+
+It is neither the bot's process nor the page's: an author's code runs here between its operations, and may
+hang, eat memory, or end the process, and nobody else notices. It waits with everything loaded but the bot,
+and loads that once: new code needs a new twin. It ends when its line to its parent does.
+
+Both say JSON lines. A question has a number ``n``, a word ``do`` and what that needs; its answer has the same
+number, and ``value``, or ``error`` in words, or ``size``: then so many bytes follow, which are compressed
+JSON. In between, ``{"pass": id, "given": 3, "of": 9}`` tells how far a pass is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from ..conversations.revival.stored import Stored
+from ..conversations.routes.declarations import Table
+from ..conversations.services import Services
+from ..emulator.views import JsonObject
+from ..errors import TriobotError
+from ..operator.calling import lines_of
+from ..wire.rules import JsonValue
+from .notches import WINDOW
+from .passes import Passed, remember_sources, run_pass, value_in_full
+
+LONGEST: Final = 256 * 1024 * 1024
+"""Of a line: a journal."""
+LARGEST: Final = 1_000_000
+"""Bytes of an answer, before it is compressed."""
+KEPT: Final = 8
+"""Passes."""
+MEMORY: Final = 64 * 1024 * 1024
+"""Bytes that their notches may take, as JSON."""
+_LOADS: Final = 20
+"""Seconds that the author's modules may take."""
+_LEVEL: Final = 5
+
+Loaded: TypeAlias = tuple[Services, Table]
+Load: TypeAlias = Callable[[str], Loaded]
+Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
+
+
+@final
+class _RefusedError(TriobotError):
+    """A question that can't be answered; the text says why."""
+
+
+@final
+@attrs.frozen
+class _Kept:
+    """A pass that is kept.
+
+    Attributes:
+        stored: what it was made of, for a second look.
+        size: of its notches as JSON.
+    """
+
+    stored: Stored
+    passed: Passed
+    size: int
+
+
+@final
+class Twin:
+    """Answers its parent's questions.
+
+    Args:
+        load: loads the bot of this name.
+        read: reads a journal as it is told.
+    """
+
+    def __init__(self, line: trio.SocketStream, load: Load, read: Read) -> None:
+        self._line = line
+        self._load = load
+        self._read = read
+        self._loaded: Loaded | None = None
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._one = trio.Lock()
+        self._says = trio.Lock()
+        self._far: tuple[str, int, int] | None = None
+        self._further = trio.Event()
+
+    async def serve(self) -> None:
+        """Answer until the parent is gone."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell)
+            async with aclosing(lines_of(self._line, LONGEST)) as lines:
+                async for line in lines:
+                    if not line.endswith(b"\n"):
+                        break
+                    nursery.start_soon(self._answer, json.loads(line))
+            nursery.cancel_scope.cancel()
+
+    async def _answer(self, asked: dict[str, Any]) -> None:
+        answer: JsonObject = {"n": asked["n"]}
+        body = b""
+        try:
+            value = await self._do(asked["do"], asked)
+            if isinstance(value, bytes):
+                body = value
+                answer["size"] = len(body)
+            else:
+                answer["value"] = value
+        except _RefusedError as error:
+            answer["error"] = str(error)
+        except Exception as error:  # whatever an author's module does on import
+            answer["error"] = f"{type(error).__name__}: {error}"[:4_000]
+        await self._say(answer, body)
+
+    async def _say(self, told: JsonObject, body: bytes = b"") -> None:
+        async with self._says:
+            await self._line.send_all(_json(told) + b"\n" + body)
+
+    async def _do(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
+        match what:
+            case "load":
+                return self._load_now(asked["bot"])
+            case "open":
+                async with self._one:
+                    return await self._open(asked["id"], asked["lines"])
+            case "notches":
+                return self._window(asked["id"], asked["from"], asked["to"])
+            case "source":
+                texts = self._find(asked["id"]).passed.texts
+                if not 0 <= asked["source"] < len(texts):
+                    raise _RefusedError("there is no such source")
+                text: str = texts[int(asked["source"])]
+                return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
+            case "value":
+                async with self._one:
+                    return await self._value(asked)
+            case "close":
+                self._kept.pop(asked["id"], None)
+                return None
+            case _:
+                raise _RefusedError(f"nobody knows what {what} is")
+
+    def _load_now(self, bot: str) -> JsonValue:
+        # A module that doesn't come to its end takes the process with it.
+        signal.alarm(_LOADS)
+        try:
+            self._loaded = self._load(bot)
+        finally:
+            signal.alarm(0)
+        remember_sources()
+        return None
+
+    def _find(self, id: str) -> _Kept:
+        kept = self._kept.get(id)
+        if kept is None:
+            raise _RefusedError("this pass is gone: open it again")
+        self._kept.move_to_end(id)
+        return kept
+
+    async def _open(self, id: str, lines: Sequence[Mapping[str, object]]) -> JsonValue:
+        if self._loaded is None:
+            raise _RefusedError("there is no bot yet")
+
+        def far(given: int, of: int) -> None:
+            self._far = id, given, of
+            self._further.set()
+
+        services, table = self._loaded
+        stored = self._read(lines)
+        passed = await run_pass(services, table, stored, tell=far)
+        size = sum(len(_json(notch)) for notch in passed.notches)
+        self._kept[id] = _Kept(stored, passed, size)
+        while len(self._kept) > 1 and (
+            len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
+        ):
+            self._kept.popitem(last=False)
+        return {**passed.head, "id": id}
+
+    def _window(self, id: str, start: int, end: int) -> bytes:
+        """Return notches as compressed JSON: as many as an answer may have, and one at least."""
+        parts: list[bytes] = []
+        room = LARGEST
+        for notch in self._find(id).passed.window(start, min(end, start + WINDOW)):
+            part = _json(notch)
+            if parts and len(part) > room:
+                break
+            room -= len(part) + 1
+            parts.append(part)
+        head = f'{{"from":{start},"to":{start + len(parts)},"notches":['.encode()
+        return gzip.compress(head + b",".join(parts) + b"]}", _LEVEL)
+
+    async def _value(self, asked: dict[str, Any]) -> JsonValue:
+        assert self._loaded is not None
+        kept = self._find(asked["id"])
+        place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
+        text = await value_in_full(*self._loaded, kept.stored, *place)
+        if text is None:
+            raise _RefusedError("there is no such variable")
+        return {"text": text}
+
+    async def _tell(self) -> None:
+        while True:
+            await self._further.wait()
+            self._further = trio.Event()
+            if (far := self._far) is not None:
+                await self._say({"pass": far[0], "given": far[1], "of": far[2]})
+
+
+def _json(told: JsonObject) -> bytes:
+    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+async def serve_twin(fd: int, load: Load, read: Read) -> None:
+    """Be a twin, on the line that this descriptor is an end of."""
+    end = trio.socket.fromfd(fd, *_FAMILY)
+    async with trio.SocketStream(end) as line:
+        await Twin(line, load, read).serve()
+
+
+_FAMILY: Final = (cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM))

@@ -1,0 +1,386 @@
+"""The twins of a bot, seen from their parent: one that has loaded the bot as it is now, and one that waits.
+
+A twin that doesn't answer within its time is killed, and its passes are gone: whoever looks at one opens it
+again. When the code changes, the one that waits loads it, and the one before it stays until the next change.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import subprocess
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast, final
+
+import attrs
+import trio
+
+from ..emulator.exchange import TravelError
+from ..emulator.views import JsonObject
+from ..errors import TriobotError
+from ..wire.rules import JsonValue
+from .twin import KEPT
+
+SECONDS: Final = 20.0
+"""Within which a twin answers, or is killed."""
+_CHUNK: Final = 1 << 16
+_GONE: Final = "the process in which it was has ended"
+
+
+class Journals(Protocol):
+    """Where journals are read."""
+
+    async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
+        """Return the rows of a chat's conversations: those that live, crashed and ended."""
+        ...
+
+    async def journal(self, conversation: int) -> Sequence[JsonObject]:
+        """Return a journal as an operator is told it: its row, its records, its effects."""
+        ...
+
+    def marks(self, since: int) -> Sequence[JsonObject]:
+        """Return when the bot's process was killed, and started again, since this wall time."""
+        ...
+
+
+@final
+class _Process:
+    """One twin's process."""
+
+    def __init__(
+        self, process: trio.Process, line: trio.SocketStream, far: Callable[[JsonObject], None]
+    ) -> None:
+        self.process = process
+        self.dead = False
+        self._line = line
+        self._far = far
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, trio.MemorySendChannel[Any]] = {}
+        self._says = trio.Lock()
+
+    async def ask(self, do: str, **asked: Any) -> Any:
+        """Ask, and return the answer: a value, or compressed JSON.
+
+        Raises:
+            TravelError: it says why not, or is dead by now.
+        """
+        number = next(self._numbers)
+        answers, answer = trio.open_memory_channel[Any](1)
+        self._answers[number] = answers
+        try:
+            with trio.move_on_after(SECONDS):
+                if self.dead:
+                    raise trio.EndOfChannel
+                async with self._says:
+                    await self._line.send_all(json.dumps({"n": number, "do": do, **asked}).encode() + b"\n")
+                told = await answer.receive()
+                if isinstance(told, bytes):
+                    return told
+                if (error := told.get("error")) is not None:
+                    raise TravelError(str(error), gone="is gone" in str(error))
+                return told["value"]
+        except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
+            raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
+        finally:
+            self._answers.pop(number, None)
+        self.kill()
+        raise TravelError(
+            f"no answer within {SECONDS:g} s: the process in which this ran was killed", gone=True
+        )
+
+    def kill(self) -> None:
+        """End it."""
+        self.dead = True
+        self.process.kill()
+
+    async def close(self) -> None:
+        """End it, and return once it has."""
+        self.kill()
+        with trio.CancelScope(shield=True):  # it was killed: this is short
+            await self._line.aclose()
+            await self.process.wait()
+
+    async def hear(self) -> None:
+        """Hand on what it says, until it ends."""
+        rest = bytearray()
+        try:
+            while (line := await self._until_line(rest)) is not None:
+                told = json.loads(line)
+                if "pass" in told:
+                    self._far(told)
+                    continue
+                body: Any = told
+                if "size" in told:
+                    while len(rest) < told["size"] and (chunk := await self._line.receive_some(_CHUNK)):
+                        rest += chunk
+                    body = bytes(rest[: told["size"]])
+                    del rest[: told["size"]]
+                if (channel := self._answers.get(told["n"])) is not None:
+                    channel.send_nowait(body)
+        except trio.BrokenResourceError:
+            pass
+        finally:
+            self.dead = True
+            for waiting in self._answers.values():
+                waiting.close()
+
+    async def _until_line(self, rest: bytearray) -> bytes | None:
+        while (end := rest.find(b"\n") + 1) == 0:
+            chunk = await self._line.receive_some(_CHUNK)
+            if not chunk:
+                return None
+            rest += chunk
+        line = bytes(rest[:end])
+        del rest[:end]
+        return line
+
+
+@final
+@attrs.define(eq=False)
+class _Open:
+    """A pass that a page has asked for.
+
+    Attributes:
+        twin: in which it is.
+        head: once it is ready.
+        failed: why it will never be.
+    """
+
+    id: str
+    chat_id: int
+    conversation: int
+    twin: _Process | None = None
+    given: int = 0
+    of: int = 0
+    head: JsonObject | None = None
+    failed: str = ""
+    gone: bool = False
+
+
+@final
+class Twins:
+    """Opens passes, and answers what a page asks of them; `emulator.exchange.Travels` describes it.
+
+    Args:
+        command: starts a twin; the descriptor of its line is added.
+        environ: all of its variables.
+        bot: ``MODULE:BOT``.
+        tell: called when something is new.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        bot: str,
+        journals: Journals,
+        tell: Callable[[], None],
+    ) -> None:
+        self._command = command
+        self._environ = environ
+        self._bot = bot
+        self._journals = journals
+        self._tell = tell
+        self._nursery: trio.Nursery | None = None
+        self._numbers = itertools.count(1)
+        self._passes: OrderedDict[str, _Open] = OrderedDict()
+        self._current: _Process | None = None
+        self._before: _Process | None = None
+        self._waiting: _Process | None = None
+        self._loading = trio.Lock()
+
+    # --- life
+
+    async def run(self, wait_up: Callable[[], Awaitable[None]]) -> None:
+        """Keep the processes until cancelled.
+
+        Args:
+            wait_up: returns once a first process may be started without slowing the bot's start.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await wait_up()
+                self._waiting = self._waiting or await self._start()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    def changed(self) -> None:
+        """Note that the code is another one: what is opened from now on is run by that."""
+        if self._before is not None:
+            self._before.kill()
+        self._before, self._current = self._current, None
+
+    async def _start(self) -> _Process:
+        if self._nursery is None:
+            raise TravelError("no process for this is there yet")
+        nursery, (ours, theirs) = self._nursery, socket.socketpair()
+        line = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        with theirs:
+            try:
+                process = await trio.lowlevel.open_process(
+                    [*self._command, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=self._environ,
+                    start_new_session=True,
+                )
+            except BaseException:
+                await trio.aclose_forcefully(line)
+                raise
+        twin = _Process(process, line, self._far)
+        nursery.start_soon(self._keep, twin)
+        return twin
+
+    async def _keep(self, twin: _Process) -> None:
+        """Hear a twin until it ends, or this is cancelled, and take it out of the list."""
+        try:
+            await twin.hear()
+        finally:
+            await twin.close()
+            for each in self._passes.values():
+                if each.twin is twin:
+                    each.gone = True
+            self._current = None if self._current is twin else self._current
+            self._before = None if self._before is twin else self._before
+            self._waiting = None if self._waiting is twin else self._waiting
+            self._tell()
+
+    async def _loaded(self) -> _Process:
+        """Return the twin that has the present code, which may have to be loaded first."""
+        async with self._loading:
+            if self._current is None or self._current.dead:
+                twin, self._waiting = self._waiting, None
+                if twin is None or twin.dead:
+                    twin = await self._start()
+                assert self._nursery is not None
+                self._nursery.start_soon(self._wait_anew)
+                try:
+                    await twin.ask("load", bot=self._bot)
+                except TravelError:
+                    twin.kill()
+                    raise
+                self._current = twin
+            return self._current
+
+    async def _wait_anew(self) -> None:
+        if self._waiting is None:
+            self._waiting = await self._start()
+
+    # --- what a page asks
+
+    def view(self) -> list[JsonValue]:
+        """Tell of each pass how far it is."""
+        return [
+            {
+                "id": one.id,
+                "chat_id": one.chat_id,
+                "conversation": one.conversation,
+                "given": one.given,
+                "of": one.of,
+                "ready": one.head is not None and not one.gone,
+                "failed": one.failed or (_GONE if one.gone else ""),
+            }
+            for one in self._passes.values()
+        ]
+
+    async def conversations(self, chat_id: int) -> JsonValue:
+        """List a chat's conversations, the newest first."""
+        rows = await self._journals.conversations(chat_id)
+        told = [row for row in rows if row["chat_id"] == chat_id]
+        return {"conversations": [_told_row(row) for row in reversed(told)]}
+
+    async def open(self, chat_id: int, conversation: int) -> JsonValue:
+        """Begin a pass over a conversation under the present code; `view` tells how far it is."""
+        lines = await self._journals.journal(conversation)
+        if not lines or lines[0].get("chat_id") != chat_id:
+            raise TravelError("this chat has no such conversation")
+        if self._nursery is None:
+            raise TravelError("no process for this is there yet")
+        one = _Open(f"p{next(self._numbers)}", chat_id, conversation)
+        one.of = sum("record" in line for line in lines)
+        self._passes[one.id] = one
+        while len(self._passes) > KEPT:
+            self._passes.popitem(last=False)
+        self._nursery.start_soon(self._pass, one, lines)
+        self._tell()
+        return {"id": one.id}
+
+    async def _pass(self, one: _Open, lines: Sequence[JsonObject]) -> None:
+        try:
+            one.twin = await self._loaded()
+            head: JsonObject = await one.twin.ask("open", id=one.id, lines=lines)
+            marks = self._journals.marks(cast("int", head["started_at"]))
+            one.head = {**head, "marks": list[JsonValue](marks)}
+        except TriobotError as error:
+            one.failed = str(error)
+        self._tell()
+
+    def passed(self, id: str) -> JsonObject:
+        """Return a pass's head, or how far it is."""
+        one = self._find(id)
+        if one.failed:
+            raise TravelError(one.failed)
+        return one.head or {"id": one.id, "given": one.given, "of": one.of}
+
+    async def notches(self, id: str, start: int, end: int) -> bytes:
+        """Return some of its notches, as compressed JSON."""
+        return cast("bytes", await self._ask(id, "notches", **{"from": start, "to": end}))
+
+    async def source(self, id: str, source: int) -> bytes:
+        """Return one of its sources, compressed."""
+        return cast("bytes", await self._ask(id, "source", source=source))
+
+    async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
+        """Return a variable nearly whole."""
+        place = {"notch": notch, "branch": branch, "frame": frame, "name": name}
+        return cast("JsonValue", await self._ask(id, "value", **place))
+
+    async def close(self, id: str) -> None:
+        """Forget a pass."""
+        one = self._passes.pop(id, None)
+        if one is not None and one.twin is not None and not one.twin.dead:
+            with suppress(TravelError):
+                await one.twin.ask("close", id=id)
+        self._tell()
+
+    async def _ask(self, id: str, do: str, **asked: Any) -> object:
+        one = self._find(id)
+        if one.twin is None or one.head is None:
+            raise TravelError(one.failed or "this pass is not ready yet")
+        return await one.twin.ask(do, id=id, **asked)
+
+    def _find(self, id: str) -> _Open:
+        one = self._passes.get(id)
+        if one is None or one.gone:
+            raise TravelError("this pass is gone: open it again", gone=True)
+        return one
+
+    def _far(self, told: JsonObject) -> None:
+        one = self._passes.get(str(told["pass"]))
+        if one is not None:
+            one.given, one.of = cast("int", told["given"]), cast("int", told["of"])
+            self._tell()
+
+
+def _told_row(row: JsonObject) -> JsonValue:
+    state = "waits"
+    if row.get("ended_at") is not None:
+        state = "ended" if row.get("error") is None else "crashed"
+    elif row.get("parked_because") is not None:
+        state = "parked"
+    return {
+        "conversation": row["conversation"],
+        "route": row["route"],
+        "kind": row["kind"],
+        "state": state,
+        "because": row.get("parked_because"),
+        "started_at": row["started_at"],
+        "updated_at": row["updated_at"],
+    }
