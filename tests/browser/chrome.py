@@ -231,6 +231,15 @@ class Page:
         """Save what is to be seen as a PNG."""
         await self._tab.screenshot(path=path)
 
+    async def answers(self, addresses: str, answer: Callable[[str, str], tuple[int, str, str]]) -> None:
+        """From now on, `answer(method, address)` answers for the server: status, type, and body."""
+
+        async def told(asked: async_api.Route) -> None:
+            status, kind, body = answer(asked.request.method, asked.request.url)
+            await asked.fulfill(status=status, content_type=kind, body=body)
+
+        await self.browser.there(self._tab.route, addresses, told)
+
     @asynccontextmanager
     async def refused(self, addresses: str) -> AsyncGenerator[None]:
         """While the block runs, nobody is there at addresses that look like this one."""

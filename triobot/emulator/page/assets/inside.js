@@ -1,7 +1,7 @@
 // The bot from inside, as it is now: each chat's conversations with their tasks and lines, what they wait for and
 // until when, what waits for them, what is to be sent, what is owed; and what happened so far, on demand.
 
-import { fill, h, icon, keepFocus } from "./dom.js";
+import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { exactClock, longwatch, money, number } from "./format.js";
 import { look } from "./link.js";
 import { t } from "./words.js";
@@ -11,7 +11,8 @@ import { listen, now, ownerOf, world } from "./world.js";
 const JOURNAL_EVERY = 400;
 const OVER = new Set(["settled", "lapsed", "refused", "void", "resolved"]);
 
-export function insidePanel() {
+/** The panel. `travel(chatId, conversation)` goes through its time. */
+export function insidePanel({ travel }) {
   const element = h("div.panel-body.inside");
   // What is unfolded, by the conversation's number: its records, once they have come.
   const journals = new Map();
@@ -68,7 +69,7 @@ export function insidePanel() {
         chat.loading && h("span.tag.replays", {}, t("loading")),
         chat.behind && h("span.tag.replays", {}, t("behind")),
       ),
-      chat.conversations.map((one) => conversation(one)),
+      chat.conversations.map((one) => conversation(one, chat.chat_id)),
       !chat.conversations.length && h("p.hint", {}, t("nothingRuns")),
       fact("inbox", t("mailbox"), chat.mailbox.length, () => mailbox(chat.mailbox)),
       fact("send", t("lane"), chat.lane.queued, () => lane(chat.lane)),
@@ -76,7 +77,7 @@ export function insidePanel() {
     );
   }
 
-  function conversation(one) {
+  function conversation(one, chatId) {
     const short = one.route.split(".").pop();
     return h(
       "div.inside-conversation",
@@ -88,6 +89,8 @@ export function insidePanel() {
         h("b", { dir: "ltr" }, short),
         h("span.faint", {}, `${t(`kind_${one.kind}`)}\u00a0${number(one.id)}`),
         !one.durable && h("span.tag", {}, t("notDurable")),
+        h("span.spring"),
+        one.durable && iconButton("travel", t("travelHint"), () => travel(chatId, one.id)),
       ),
       one.tasks.map((task) => taskRow(task)),
       one.blocks.map((block) => blockRow(block)),

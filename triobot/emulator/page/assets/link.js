@@ -12,11 +12,26 @@ const SILENCE = 6_000;
 const ANSWER = 60_000;
 // A subprotocol can't be empty and a header holds no other letters: a browser fails without asking anybody.
 const SAYABLE = /^[ -~]+$/;
+// What is behind the # may also be a place in the page, which is no secret.
+const PLACE = /^#c\/(-?\d+)\/(\d+)(?:\/n\/(\d+))?$/;
 
 let token = takeToken();
 
+/** The notch that the address names: chat, conversation, and its number, if one is named. */
+export function placeInAddress() {
+  const found = PLACE.exec(location.hash);
+  if (!found) return null;
+  return { chat: Number(found[1]), conversation: Number(found[2]), notch: found[3] === undefined ? null : Number(found[3]) };
+}
+
+/** Write a place into the address; null for none. A step to another notch makes no step back of the browser's. */
+export function writePlace(place) {
+  const behind = place ? `#c/${place.chat}/${place.conversation}${place.notch === null ? "" : `/n/${place.notch}`}` : "";
+  history.replaceState(null, "", location.pathname + behind);
+}
+
 function takeToken() {
-  const given = unquoted(location.hash.slice(1));
+  const given = PLACE.test(location.hash) ? "" : unquoted(location.hash.slice(1));
   if (given) {
     sessionStorage.setItem(KEY, given);
     history.replaceState(null, "", location.pathname);
@@ -47,13 +62,19 @@ function headers(more = {}) {
 }
 
 /** The emulator said no; the message is its own words. */
-export class Refused extends Error {}
+export class Refused extends Error {
+  /** @param {string} words @param {number} status */
+  constructor(words, status = 0) {
+    super(words);
+    this.status = status;
+  }
+}
 
 /** Do something through the control API. */
-export async function act(path, given = {}) {
+export async function act(path, given = {}, method = "POST") {
   return answerOf(
     await reach(`/control/${path}`, {
-      method: "POST",
+      method,
       headers: headers({ "Content-Type": "application/json" }),
       body: JSON.stringify(given),
     }),
@@ -63,6 +84,12 @@ export async function act(path, given = {}) {
 /** Look something up in the control API. */
 export async function look(path) {
   return answerOf(await reach(`/control/${path}`, { headers: headers() }));
+}
+
+/** Look up a text in the control API. */
+export async function lookText(path) {
+  const answer = await reach(`/control/${path}`, { headers: headers() });
+  return answer.ok ? answer.text() : answerOf(answer);
 }
 
 async function reach(path, request) {
@@ -76,7 +103,7 @@ async function reach(path, request) {
 
 async function answerOf(answer) {
   const value = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refused(value?.error ?? `HTTP ${answer.status}`);
+  if (!answer.ok) throw new Refused(value?.error ?? `HTTP ${answer.status}`, answer.status);
   return value;
 }
 

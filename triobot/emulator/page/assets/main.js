@@ -9,6 +9,8 @@
 //                           what a message holds, and what a person does
 //   wallet, inspector, inside, mischief, machine
 //                           the panels beside the chats
+//   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
+//                           them; say puts them in words; timeline, chat, code, values and view show them
 //
 // There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
 // nothing is fetched but from this server (world.ownPath).
@@ -16,11 +18,13 @@
 import { fill, h, icon, iconButton } from "./dom.js";
 import { insidePanel } from "./inside.js";
 import { inspectorPanel } from "./inspector.js";
-import { follow, useToken } from "./link.js";
+import { follow, placeInAddress, useToken } from "./link.js";
 import { banner, machinePanel } from "./machine.js";
 import { mischiefPanel } from "./mischief.js";
 import { peopleList } from "./people.js";
 import { openThread } from "./thread.js";
+import { chooseConversation } from "./travel/choose.js";
+import { travelView } from "./travel/view.js";
 import { walletPanel } from "./wallet.js";
 import { chooseLanguage, language, t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
@@ -75,6 +79,7 @@ function openChat(chatId, beside = false) {
     onClose: () => closePane(pane),
     onBeside: () => besides(pane),
     onPanel: (name) => openPanel(name),
+    onTravel: (chat) => chooseConversation(chat, openTravel),
     onFocus: () => focusOn(pane, false),
   });
   const old = beside && panes.length < MOST_PANES ? null : (focused ?? panes[0]);
@@ -133,12 +138,35 @@ function drawNothing() {
   fill(main, h("div.nothing", {}, icon("people", 48), h("p", {}, t("chooseChat"))));
 }
 
+// --- time travel
+
+const travel = travelView({
+  onClose: () => {
+    app.classList.remove("travelling");
+    if (focused && !isNarrow()) focused.focus();
+  },
+});
+
+/** @param {number} chat @param {number} conversation @param {number | null} notch */
+function openTravel(chat, conversation, notch = null) {
+  app.classList.add("travelling");
+  travel.open(chat, conversation, notch);
+}
+
+/** An address that names a notch leads to it; one that names none leads back. */
+function goToAddress() {
+  const place = placeInAddress();
+  if (place) openTravel(place.chat, place.conversation, place.notch);
+  else if (travel.isOpen()) travel.close();
+}
+addEventListener("hashchange", goToAddress);
+
 // --- panels
 
 const panels = {
   wallet: walletPanel(user),
   inspector: inspectorPanel(),
-  inside: insidePanel(),
+  inside: insidePanel({ travel: (chat, conversation) => openTravel(chat, conversation) }),
   mischief: mischiefPanel(),
   machine: machinePanel(),
 };
@@ -229,7 +257,7 @@ const tabs = h(
   Object.keys(panels).map(tab),
 );
 
-fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
+fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
 drawNothing();
 notice.draw();
 show("list");
@@ -239,12 +267,14 @@ listen((fresh) => {
   document.title = `${people.unread() ? `(${people.unread()}) ` : ""}${botName()} · triobot`;
   app.classList.toggle("without-process", world.bot === null);
   if (focused && document.hasFocus() && fresh.chats.has(focused.chatId)) people.read(focused.chatId);
+  travel.take(fresh);
   if (begun || !world.known) return;
   begun = true;
   const remembered = localStorage.getItem("triobot-panel");
   if (remembered !== null && remembered in panels && !isNarrow()) openPanel(remembered);
   const [first] = world.chats.keys();
   if (first !== undefined && !isNarrow()) openChat(first);
+  goToAddress();
 });
 addEventListener("focus", () => focused && people.read(focused.chatId));
 
@@ -275,7 +305,7 @@ function askForToken() {
 
 function start() {
   if (!app.querySelector(".columns"))
-    fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs);
+    fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
   follow(merge, (state) => (state === "refused" ? askForToken() : notice.line(state)));
 }
 

@@ -16,7 +16,7 @@ const MOST_DRAWN = 600;
 // Nearer to the end than this, a reader is at the end, and stays there.
 const AT_END = 80;
 
-/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onFocus. */
+/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onFocus. */
 export function openThread(chatId, userId, hooks) {
   const view = {
     chatId,
@@ -94,6 +94,7 @@ export function openThread(chatId, userId, hooks) {
         h("span.avatar.small", { style: { "--own": colour(user.name) } }, initials(user.name)),
         h("span", { dir: "auto" }, user.name),
       ),
+      world.bot !== null && iconButton("travel", t("travelHint"), () => hooks.onTravel(chatId)),
       iconButton("more", t("more"), (event) => openMenu(event.currentTarget)),
     );
   }

@@ -13,7 +13,7 @@ export const html = htm.bind((type, props, ...children) =>
 );
 
 /** Draw into an element; what was drawn there before is changed into this. */
-export const draw = (/** @type {Drawn} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
+export const draw = (/** @type {Drawn | null} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
 
 /** A part that is drawn again only if it is given something else. */
 export class Part extends Component {

@@ -1,6 +1,7 @@
 // The page's own words, in English and in Persian. What bots and people write is never in here.
 
 import { ENGLISH as INSIDE_ENGLISH, PERSIAN as INSIDE_PERSIAN } from "./words_inside.js";
+import { ENGLISH as TRAVEL_ENGLISH, PERSIAN as TRAVEL_PERSIAN } from "./words_travel.js";
 
 const KEY = "triobot-language";
 
@@ -456,7 +457,10 @@ const PERSIAN = {
   phase_failed: "شکست خورد",
 };
 
-const TABLES = { en: { ...ENGLISH, ...INSIDE_ENGLISH }, fa: { ...PERSIAN, ...INSIDE_PERSIAN } };
+const TABLES = {
+  en: { ...ENGLISH, ...INSIDE_ENGLISH, ...TRAVEL_ENGLISH },
+  fa: { ...PERSIAN, ...INSIDE_PERSIAN, ...TRAVEL_PERSIAN },
+};
 let chosen = localStorage.getItem(KEY) ?? (navigator.language.startsWith("fa") ? "fa" : "en");
 if (!(chosen in TABLES)) chosen = "en";
 

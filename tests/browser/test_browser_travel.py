@@ -1,0 +1,311 @@
+"""Time travel in the page: every notch of a conversation with its chat, its line and its values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chrome import Browser, Page
+from travels import Told, pizza, travel
+from window import SCREEN, Window, needs_browser, window
+
+pytestmark = [needs_browser, pytest.mark.processes]
+
+WIDE = (1440, 900)
+LIT = "document.querySelector('.line.lit .line-text')?.textContent ?? ''"
+SLIDER = "document.querySelector('.travel input[type=range]')"
+CHANGED = "[...document.querySelectorAll('.variables .changed')].map((one) => one.textContent.trim())"
+AXE = Path(__file__).with_name("node_modules") / "axe-core" / "axe.min.js"
+
+
+async def at(page: Page, n: int) -> None:
+    """Wait until this notch is shown."""
+    await page.wait(f"{SLIDER}?.getAttribute('aria-valuetext')?.startsWith('Notch {n} of ')")
+
+
+def long(notches: int) -> Told:
+    """A conversation that asks and answers for a long time, in a loop of two lines and a child beside it."""
+    told = pizza()
+    lines = [
+        "async def talk(chat):",
+        "    while True:",
+        "        text = await chat.ask('More?')",
+        "        count += 1",
+    ]
+    every: list[dict[str, Any]] = []
+    for n in range(notches):
+        notch: dict[str, Any] = {"n": n, "t": 1_798_880_400_000 + 1_000 * n, "r": n, "id": str(n)}
+        if n % 2:
+            notch |= {"k": "receive", "dot": "person"}
+            notch["in"] = {"what": "message", "from": 1, "name": "Sara", "text": f"answer {n}"}
+            notch["out"] = [{"id": str(n + 1), "kind": "send", "text": f"More? {n}", "line": [0, 3]}]
+            notch["v"] = {"": [{"text": repr(f"answer {n}"), "count": str(n // 2)}]}
+        else:
+            notch |= {"k": "send" if n else "begin", "dot": "bot" if n else "begin", "done": [[str(n), n]]}
+            notch["f"] = {"": [[0, 3 + n % 4 // 2, "talk"]]}
+        every.append(notch)
+    every[0] |= {"whole": True, "v": {"": [{"count": "0"}]}, "parked": [], "blocks": [], "data": {}}
+    every[5] |= {"f": {"1/1.": [[0, 1, "beside"]]}, "v": {"1/1.": [{"inner": "1"}]}}
+    head = told.head | {"notches": notches, "records": notches, "state": "waits", "marks": []}
+    return Told(head, every, "\n".join(lines) + "\n")
+
+
+async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
+    """By keys, by clicks on what hangs together, and by a link."""
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, pizza(shown.sara.chat_id))
+        await page.finds("slider", "Time line")
+        await at(page, 18)
+        await page.sees("It came to its end", within=".notch-words")
+        await page.sees("conversation 1 of", within=".travel-head")
+        await page.press("Home")
+        await at(page, 0)
+        assert "Your name?" in await page.run(LIT)
+        await page.press("Shift+ArrowRight")
+        await at(page, 2)
+        assert "chat.choose" in await page.run(LIT)
+        assert await page.run(CHANGED) == ["name'Sara'"]
+        # What the notch made is ringed; what came later is there, too, and says so.
+        ringed = "[...document.querySelectorAll('.then .now')].map((one) => one.textContent.trim())"
+        assert [text[:5] for text in await page.run(ringed)] == ["Sara0", "Size?"]
+        await page.finds("region", "The chat then")
+        await page.sees("Where to?", within=".then-bubble.later")
+        await page.sees("Size?", within=".value-card:nth-of-type(3)")
+        await page.press("ArrowRight")
+        await at(page, 3)
+        await page.sees("nothing", within=".value-card:nth-of-type(3)")
+
+        # A bubble leads to its notch, its line and its record.
+        await page.push("button", "Floor: please enter a whole number.")
+        await at(page, 10)
+        assert "chat.fill" in await page.run(LIT)
+        await page.sees("9:30 left", within=".value-card")
+        await page.sees("receive · #12 · form", within=".value-card")
+        assert await page.run("[...document.querySelectorAll('.mark')].length") == 1
+        # A number in the margin leads to a notch that stood there.
+        await page.push("button", "Notch 4", exact=True)
+        await at(page, 4)
+        assert await page.run("location.hash") == f"#c/{shown.sara.chat_id}/1/n/4"
+
+        await page.press("/")
+        await page.type("cutlery=True")
+        await at(page, 12)
+        await page.press("Escape")
+        await page.press("Escape")
+        await page.lacks(".travel:not([hidden])")
+        assert await page.run("location.hash") == ""
+        await page.finds("textbox", "Write a message")
+
+        await page.run(f"void (location.hash = '#c/{shown.sara.chat_id}/1/n/6')")
+        await at(page, 6)
+
+
+async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browser) -> None:
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        told = pizza(shown.sara.chat_id)
+        await page.answers("**/control/travel/**", told.answer)
+        await page.lacks(".thread-header .icon-travel")
+        process = {
+            "phase": "running",
+            "target": "pizza.py:bot",
+            "since": 0,
+            "starts": 1,
+            "pid": 1,
+            "problem": "",
+        }
+        await page.run(
+            "import('/page/world.js').then((one) =>"
+            f" one.merge({{now: Date.now(), bot: {json.dumps(process)}}}))"
+        )
+        await page.push("button", "Go through what happened in this chat")
+        await page.finds("slider", "Time line")
+        assert told.asked[:2] == [
+            f"GET /control/travel/{shown.sara.chat_id}",
+            f"POST /control/travel/{shown.sara.chat_id}/1/open",
+        ]
+        await page.push("button", "Back to now")
+        await page.has(".compose:focus")
+
+
+async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
+    """The keys, too; code stays as it is."""
+    async with window(browser, size=WIDE, dark=True) as shown:
+        page = shown.page
+        await page.run("localStorage.setItem('triobot-language', 'fa')")
+        await page.reload()
+        await page.has(".thread")
+        await travel(shown, pizza(shown.sara.chat_id), notch=6)
+        valued = f"{SLIDER}?.getAttribute('aria-valuetext') ?? ''"
+        await page.wait(f"({valued}).startsWith('شکاف ۶ از ۱۸')")
+        await page.press("ArrowLeft")
+        await page.wait(f"({valued}).startsWith('شکاف ۷ ')")
+        await page.press("ArrowRight")
+        await page.press("ArrowRight")
+        await page.wait(f"({valued}).startsWith('شکاف ۵ ')")
+        directions = (
+            "['.travel', '.code', '.variables']"
+            ".map((one) => getComputedStyle(document.querySelector(one)).direction)"
+        )
+        assert await page.run(directions) == ["rtl", "ltr", "ltr"]
+        at_start = "document.querySelector('.notch').getBoundingClientRect().left > innerWidth / 2"
+        assert await page.run(at_start) is True
+
+
+async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
+    """That of the notch that is looked at comes first; the states are those that the notches tell."""
+    told = long(1_000)
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, told, notch=600)
+        await at(page, 600)
+        await page.has(".strip")
+        await page.wait(f"{SLIDER}.max - {SLIDER}.min === 120")
+        await page.press("End")
+        await at(page, 999)
+        await page.press("Home")
+        await at(page, 0)
+        asked = [address.partition("?")[2] for address in told.asked if "notches" in address]
+        assert asked == ["from=512&to=768", "from=768&to=1000", "from=256&to=512", "from=0&to=256"]
+        found = await page.run(
+            "import('/page/travel/state.js').then(async ({Journal, fold}) => {"
+            " const {look} = await import('/page/link.js');"
+            " const pass = await look('travel/pass/p1'), all = new Journal(pass);"
+            " for (const [from, to] of [[768, 1000], [0, 256], [512, 768], [256, 512]])"
+            " all.take((await look(`travel/pass/p1/notches?from=${from}&to=${to}`)).notches);"
+            " return [0, 5, 6, 255, 256, 300, 777, 999].map((n) => all.state(n)) })"
+        )
+        for n, state in zip([0, 5, 6, 255, 256, 300, 777, 999], found, strict=True):
+            whole = told.whole_at(n)
+            assert (state["frames"], state["vars"]) == (whole["f"], whole["v"])
+        # The child of the nursery has a tab of its own.
+        await page.press("End")
+        await page.push("tab", "beside")
+        await page.wait("document.querySelector('.line.lit').dataset.line === '1'")
+        await page.sees("inner", within=".variables")
+
+
+def crashed() -> Told:
+    """The order, which failed at its last notch."""
+    told = pizza()
+    frames = [[0, 60, "pizza"], [0, 46, "submit"]]
+    cause = {
+        "error": "KeyError",
+        "text": "'oven'",
+        "frames": [[0, 45, "submit"]],
+        "v": [{}],
+        "because": "cause",
+    }
+    failure = {
+        "error": "ValueError",
+        "text": "no oven is free",
+        "frames": frames,
+        "v": [{"name": "'Sara'"}, {"order": "Order(…)"}],
+        "causes": [cause],
+    }
+    told.head |= {"state": "crashed", "failures": [failure]}
+    told.notches[-1] |= {"dot": "crash", "f": {"": frames}, "v": {"": failure["v"]}}
+    return told
+
+
+async def test_a_crash_has_a_card_with_its_frames(browser: Browser) -> None:
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, crashed())
+        await at(page, 18)
+        await page.finds("article", "ValueError")
+        await page.sees("ValueError: no oven is free", within=".crash")
+        await page.sees("KeyError: 'oven'", within=".crash")
+        await page.sees("caused by", within=".crash")
+        await page.push("button", "pizza.py:60 · pizza")
+        await page.wait("document.querySelector('.line.lit').dataset.line === '60'")
+        await page.sees("'Sara'", within=".variables")
+        await page.push("button", "pizza.py:46 · submit")
+        await page.wait("document.querySelector('.line.lit').dataset.line === '46'")
+        # All of a value that was cut is a click away.
+        await page.push("button", "All of")
+        await page.sees("all of it all of it", within=".sheet")
+
+
+async def test_where_the_code_parts_both_sides_are_shown(browser: Browser) -> None:
+    told = pizza()
+    told.notches = told.notches[:7]
+    parts = {"notch": 6, "operation": "9", "what": "recorded: send 9; now: sleep", "line": [0, 56]}
+    told.head |= {"state": "diverged", "notches": 7, "divergence": parts, "because": "the code differs"}
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, told)
+        await at(page, 6)
+        await page.finds("note", "")
+        await page.sees("recorded: send 9; now: sleep", within=".parting")
+        await page.sees("with chat.fail_after(10 * 60):", within=".parting pre")
+        await page.has(".gap")
+        await page.press("ArrowLeft")
+        await at(page, 5)
+        await page.lacks(".parting")
+
+
+async def test_while_it_is_read_there_is_a_bar_and_a_failure_has_its_words(browser: Browser) -> None:
+    told = pizza()
+    told.given = 1_204
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, told)
+        await page.sees("1,204 of 4,004 records", within=".travel-waits")
+        assert await page.run("document.querySelector('progress').value") == 1_204
+        told.failed = "it came to no rest"
+        await page.sees("it came to no rest", within=".travel-waits")
+        # The refusal is logged by the browser, and shown by the page.
+        page.errors.clear()
+        told.failed, told.given = "", None
+        await page.push("button", "Try again")
+        await at(page, 18)
+
+
+async def test_what_goes_on_is_read_again_and_the_slider_stays(browser: Browser) -> None:
+    told = pizza()
+    whole = list(told.notches)
+    told.notches = whole[:12]
+    told.head |= {"state": "waits", "notches": 12}
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, told, notch=9)
+        await at(page, 9)
+        told.notches, told.head = whole[:16], told.head | {"notches": 16, "id": "p2"}
+        shown.sends("something new")
+        shown.exchange.tell()
+        await page.sees("4 new", within=".time-line")
+        await page.wait(f"{SLIDER}.getAttribute('aria-valuetext').startsWith('Notch 9 of 15')")
+        assert "DELETE /control/travel/pass/p1" in told.asked
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
+@pytest.mark.parametrize("size", [WIDE, (1024, 768), (390, 844)], ids=str)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing(browser: Browser, size: tuple[int, int], dark: bool) -> None:
+    """In both directions of writing, and in every state."""
+    async with window(browser, size=size, dark=dark) as shown:
+        for language in ("en", "fa"):
+            await shown.page.run(f"localStorage.setItem('triobot-language', '{language}')")
+            await shown.page.reload()
+            await shown.page.has(".thread" if size == SCREEN else ".chat-item")
+            for told, notch in ((pizza(), 6), (pizza(), 12), (crashed(), 18), (long(300), 200)):
+                await travel(shown, told, notch=notch)
+                await shown.page.has(".line.lit" if size[0] > 700 else ".then .now, .crash")
+                assert await complaints(shown) == []
+                await shown.page.press("Escape")
+                await shown.page.lacks(".travel:not([hidden])")
+
+
+async def complaints(shown: Window) -> list[str]:
+    """What axe finds wrong with the view."""
+    await shown.page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
+    found = await shown.page.run("axe.run('.travel').then(({violations}) => violations)")
+    return [
+        f"{one['id']}: {node['html'][:120]} {node['failureSummary']}"
+        for one in found
+        for node in one["nodes"]
+    ]

@@ -1,0 +1,94 @@
+"""Answers for a server that travels: a pass that is kept in a file, or one that is made up for a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import attrs
+from window import Window
+
+PIZZA = Path(__file__).with_name("travel_pizza.json")
+"""An order as a pass tells it: two forms that failed, a kill, a payment."""
+
+
+@attrs.define
+class Told:
+    """A pass with its notches and its source; what was asked for is in `asked`."""
+
+    head: dict[str, Any]
+    notches: list[dict[str, Any]]
+    source: str
+    given: int | None = None
+    failed: str = ""
+    asked: list[str] = attrs.Factory(list)
+
+    def whole_at(self, n: int) -> dict[str, Any]:
+        """Return a notch with everything that stands in it, as the first of a window has."""
+        whole: dict[str, Any] = {"f": {}, "v": {}, "parked": [], "blocks": [], "data": {}}
+        for notch in self.notches[: n + 1]:
+            whole["parked"] = notch.get("parked", whole["parked"])
+            whole["blocks"] = notch.get("blocks", whole["blocks"])
+            whole["data"] = _over(whole["data"], notch.get("data", {}))
+            whole["f"] = _over(whole["f"], notch.get("f", {}))
+            for branch, frames in notch.get("v", {}).items():
+                old = whole["v"].get(branch, [])
+                whole["v"][branch] = [
+                    _over(old[depth] if depth < len(old) else {}, changes)
+                    for depth, changes in enumerate(frames or [])
+                ]
+        return {**self.notches[n], **whole, "whole": True}
+
+    def answer(self, method: str, address: str) -> tuple[int, str, str]:
+        """Answer a request of the page."""
+        url = urlsplit(address)
+        self.asked.append(f"{method} {url.path}{'?' + url.query if url.query else ''}")
+        match method, url.path.split("/")[3:]:
+            case "POST", [_, _, "open"]:
+                return 202, "application/json", json.dumps({"id": self.head["id"]})
+            case "GET", ["pass", _]:
+                if self.failed:
+                    return 409, "application/json", json.dumps({"error": self.failed})
+                if self.given is not None:
+                    return 200, "application/json", json.dumps({"id": "p1", "given": self.given, "of": 4_004})
+                return 200, "application/json", json.dumps(self.head)
+            case "GET", ["pass", _, "notches"]:
+                query = parse_qs(url.query)
+                start, end = int(query["from"][0]), int(query["to"][0])
+                notches = [self.whole_at(start), *self.notches[start + 1 : min(end, start + 256)]]
+                told = {"from": start, "to": start + len(notches), "notches": notches}
+                return 200, "application/json", json.dumps(told)
+            case "GET", ["pass", _, "source", _]:
+                return 200, "text/plain; charset=utf-8", self.source
+            case "GET", ["pass", _, "value"]:
+                return 200, "application/json", json.dumps({"text": "all of it " * 100, "cut": False})
+            case "DELETE", ["pass", _]:
+                return 200, "application/json", "{}"
+            case "GET", [_]:
+                return 200, "application/json", json.dumps({"conversations": [self.listed()]})
+            case _:
+                return 404, "application/json", json.dumps({"error": "there is no such pass"})
+
+    def listed(self) -> dict[str, Any]:
+        """Return the line of the list of a chat's conversations."""
+        kept = ("conversation", "route", "kind", "state", "started_at", "records")
+        return {key: self.head[key] for key in kept}
+
+
+def _over(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**before, **changes}.items() if value is not None}
+
+
+def pizza(chat_id: int = 13601) -> Told:
+    """Return the order."""
+    kept = json.loads(PIZZA.read_text("utf-8"))
+    return Told({**kept["pass"], "chat_id": chat_id}, kept["notches"], kept["source"])
+
+
+async def travel(shown: Window, told: Told, *, notch: int | None = None) -> None:
+    """Open the view on it, as by a link."""
+    await shown.page.answers("**/control/travel/**", told.answer)
+    place = f"c/{shown.sara.chat_id}/1" + ("" if notch is None else f"/n/{notch}")
+    await shown.page.run(f"void (location.hash = '#{place}')")

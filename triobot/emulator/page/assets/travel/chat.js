@@ -1,0 +1,149 @@
+// The chat as it was at a notch: what the notch made is ringed, what came later is faint and dashed.
+
+import { exactClock, money } from "../format.js";
+import { html, Icon, Part } from "../ui.js";
+import { t } from "../words.js";
+import { ownPath } from "../world.js";
+import { brief, cameWords } from "./say.js";
+import { isOf, near, saidAt } from "./story.js";
+
+/** @typedef {import("./story.js").Item} Item */
+
+const LONGEST = 2_000;
+
+const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
+
+/** One bubble or grey line. It is drawn again when its look changes, and not for each notch. */
+class Entry extends Part {
+  /** @param {{item: Item, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, said: any, go: (n: number) => void}} given */
+  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, said, go }) {
+    const marks = [isLater && "later", isNow && "now", isPending && "pending", isGone && "gone"].filter(Boolean).join(" ");
+    const here = isNow ? "true" : undefined;
+    if (item.kind === "act") {
+      return html`
+        <button type="button" class=${`then-act ${marks}`} aria-current=${here} onclick=${() => go(item.at)}>
+          ${actWords(item)}
+        </button>
+      `;
+    }
+    const text = item.kind === "mine" ? (item.notch.in?.text ?? "") : (said?.text ?? "");
+    const content = item.kind === "mine" ? item.notch.in?.content : said?.content;
+    const media = content && content.type !== "text" ? content.type : "";
+    return html`
+      <button
+        type="button"
+        class=${`then-bubble ${item.kind} ${marks}`}
+        aria-current=${here}
+        onclick=${() => go(item.at)}
+      >
+        ${media && mediaOf(content)}
+        ${text && html`<span class="then-text" dir="auto">${short(text)}</span>`}
+        ${said?.form && formOf(said.form, isUsed)}
+        <span class="then-time digits">
+          ${item.failed ? t("notSent") : isPending ? t("waitsInOutbox") : isLater ? "" : exactClock(item.t)}
+        </span>
+        ${said?.buttons && !isBare && keysOf(said.buttons.map((row) => row.map(buttonWords)))}
+        ${said?.keyboard && keysOf(said.keyboard.map((row) => row.map((key) => key.label)), "keyboard")}
+      </button>
+    `;
+  }
+}
+
+const buttonWords = (button) =>
+  button.kind === "pay" ? `${button.text} ${money(button.amount, button.currency)}` : button.text;
+
+/** A picture, if its file is on this server; of all else, what it is. */
+function mediaOf(content) {
+  const path = content.type === "image" ? ownPath(content.descriptor?.path) : null;
+  if (path) return html`<img class="then-picture" src=${path} alt=${t("image")} />`;
+  return html`<span class="then-media"><${Icon} name=${pictureOf(content.type)} size=${18} />${t(content.type)}</span>`;
+}
+
+const pictureOf = (media) => ({ image: "image", video: "video", audio: "audio", voice: "mic", location: "pin", contact: "person" })[media] ?? "file";
+
+const keysOf = (rows, kind = "") => html`
+  <span class=${`then-keys ${kind}`}>
+    ${rows.map((row) => html`<span class="then-row">${row.map((label) => html`<span class="then-key"><bdi>${label}</bdi></span>`)}</span>`)}
+  </span>
+`;
+
+const formOf = (fields, isUsed) => html`
+  <span class=${`then-form ${isUsed ? "used" : ""}`}>
+    ${fields.filter((field) => field.name).map(
+      (field) => html`
+        <span class="then-field"><i><bdi>${field.label || field.name}</bdi></i><b><bdi>${field.value ? String(field.value) : "–"}</bdi></b></span>
+      `,
+    )}
+  </span>
+`;
+
+/** What a grey line says. @param {Item} item */
+function actWords(item) {
+  if (item.sent) {
+    const text = brief(item.sent.text);
+    if (item.sent.to) return t("wroteElsewhere", { text });
+    return t(item.sent.kind === "answer" ? "answeredPress" : item.sent.kind === "invoice" ? "madeInvoice" : "didSend", { text });
+  }
+  return item.notch.in ? cameWords(item.notch.in, item.notch.k) : "";
+}
+
+/** One failure, with its line and what caused it; a frame is chosen by a click. */
+export function Crash({ failure, sources, chosen, choose, lineOf, depth = 0 }) {
+  return html`
+    <article class="crash" aria-label=${failure.error}>
+      ${depth === 0 && html`<h3>${t("crashCard")}</h3>`}
+      <p class="crash-words" dir="ltr"><b>${failure.error}</b>${failure.text && `: ${short(failure.text)}`}</p>
+      <ol class="crash-frames" dir="ltr">
+        ${failure.frames.map(
+          (frame, place) => html`
+            <li>
+              <button
+                type="button"
+                aria-pressed=${String(chosen?.failure === failure && chosen?.place === place)}
+                onclick=${() => choose({ failure, place })}
+              >
+                <span class="crash-place">${sources[frame[0]]?.name ?? "?"}:${frame[1]} · ${frame[2]}</span>
+                <code>${lineOf(frame[0], frame[1]).trim()}</code>
+              </button>
+            </li>
+          `,
+        )}
+      </ol>
+      ${(failure.causes ?? []).map(
+        (cause) => html`
+          <p class="faint">${t(cause.because === "context" ? "whileHandling" : "causedBy")}</p>
+          <${Crash} failure=${cause} sources=${sources} chosen=${chosen} choose=${choose} lineOf=${lineOf} depth=${depth + 1} />
+        `,
+      )}
+    </article>
+  `;
+}
+
+/**
+ * The column.
+ * @param {{items: Item[], cur: number, go: (n: number) => void, crash: any, onlyThis: boolean}} given
+ */
+export function Chat({ items, cur, go, crash }) {
+  return html`
+    <section class="column column-chat" id="travel-chat">
+      <header class="column-head"><h2>${t("chatThen")}</h2><span class="spring"></span><span class="faint">${t("laterIsFaint")}</span></header>
+      <div class="then" tabindex="0" role="region" aria-label=${t("chatThen")}>
+        ${near(items, cur).map(
+          (item) => html`<${Entry}
+            key=${item.key}
+            item=${item}
+            isLater=${item.at > cur}
+            isNow=${isOf(item, cur)}
+            isPending=${item.kind === "bot" && item.at <= cur && item.done > cur}
+            isGone=${item.gone <= cur}
+            isUsed=${item.used <= cur}
+            isBare=${item.bare <= cur}
+            said=${saidAt(item, cur)}
+            go=${go}
+          />`,
+        )}
+        ${crash}
+      </div>
+    </section>
+  `;
+}

@@ -1,0 +1,137 @@
+// The author's file with the line where the conversation stood; in the margin, the notches that stood in a line.
+
+import { number } from "../format.js";
+import { html, Part } from "../ui.js";
+import { t } from "../words.js";
+
+// The nearest ones; a line in a loop has hundreds.
+const MARKS = 3;
+const SCHEMES = {
+  none: null,
+  vscode: (path, line) => `vscode://file${path}:${line}`,
+  cursor: (path, line) => `cursor://file${path}:${line}`,
+  idea: (path, line) => `idea://open?file=${encodeURIComponent(path)}&line=${line}`,
+};
+const KEY = "triobot-editor";
+
+/** Of the notches that stood in a line, those nearest to the one that is shown. */
+function nearest(all, cur) {
+  if (all.length <= MARKS) return all;
+  let place = all.findIndex((n) => n >= cur);
+  if (place < 0) place = all.length - 1;
+  const from = Math.max(0, Math.min(place - 1, all.length - MARKS));
+  return all.slice(from, from + MARKS);
+}
+
+/** A line; most of them stay as they are from notch to notch. */
+class Line extends Part {
+  /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, cur: number, note: string, go: (n: number) => void}} given */
+  render({ at, pieces, marks, count, lit, cur, note, go }) {
+    const indent = /^\s*/.exec(pieces.map(([, text]) => text).join(""))?.[0] ?? "";
+    return html`
+      <div class=${`line ${lit}`} data-line=${at} aria-current=${lit === "lit" ? "location" : undefined}>
+        <span class="line-number" aria-hidden="true">${at}</span>
+        <span class="line-marks">
+          ${marks &&
+          marks.split(",").map(
+            (n) => html`
+              <button
+                type="button"
+                key=${n}
+                class=${Number(n) === cur ? "on" : ""}
+                title=${t("lineStood", { count: number(count) })}
+                aria-label=${t("notchNumber", { n: number(Number(n)) })}
+                onclick=${() => go(Number(n))}
+              >
+                ${number(Number(n))}
+              </button>
+            `,
+          )}
+        </span>
+        <span class="line-text">${pieces.map(([kind, text]) => (kind ? html`<span class=${`py-${kind}`}>${text}</span>` : text))}</span>
+      </div>
+      ${note &&
+      html`<div class="line lit note"><span class="line-number"></span><span class="line-marks"></span><span class="line-text">${indent}<span class="note-words" dir=${document.dir}>${note}</span></span></div>`}
+    `;
+  }
+}
+
+/** The frames from the outermost to where it waits; each is chosen by a click. */
+function Stack({ frames, sources, depth, choose, behind }) {
+  return html`
+    <nav class="stack" aria-label=${t("stack")} dir="ltr">
+      ${frames.map(
+        (frame, place) => html`
+          <button type="button" key=${place} aria-pressed=${String(place === depth)} onclick=${() => choose(place)}>
+            <b>${frame[2]}()</b><span>${sources[frame[0]]?.name ?? "?"}:${frame[1]}</span>
+          </button>
+          ${(place < frames.length - 1 || behind) && html`<span class="stack-arrow" aria-hidden="true">›</span>`}
+        `,
+      )}
+      ${behind && html`<span class="stack-behind">${behind}</span>`}
+    </nav>
+  `;
+}
+
+/** Leads into an editor by its own scheme, which is chosen once; nothing is fetched. */
+function Editor({ source, line }) {
+  const chosen = localStorage.getItem(KEY) ?? "none";
+  const address = source && SCHEMES[chosen]?.(source.path, line);
+  const choose = (event) => {
+    localStorage.setItem(KEY, event.target.value);
+    event.target.dispatchEvent(new CustomEvent("travel-draw", { bubbles: true }));
+  };
+  return html`
+    <span class="editor">
+      ${address && html`<a class="chip" href=${address}>${t("openInEditor")}</a>`}
+      <select aria-label=${t("openInEditor")} title=${t("openInEditor")} onchange=${choose}>
+        ${Object.keys(SCHEMES).map(
+          (name) => html`<option value=${name} selected=${name === chosen}>${name === "none" ? t("openInEditor") : name}</option>`,
+        )}
+      </select>
+    </span>
+  `;
+}
+
+/** Where the code parts from the journal: what is recorded, and what it does now. */
+const Parting = ({ recorded, line }) => html`
+  <div class="parting" role="note">
+    <b>${t("partsHere")}</b>
+    <div class="parting-sides">
+      <div><h3>${t("recordedThen")}</h3><p dir="ltr">${recorded}</p></div>
+      <div><h3>${t("codeNow")}</h3><pre dir="ltr">${line}</pre></div>
+    </div>
+  </div>
+`;
+
+/** The column. @param {any} given */
+export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, parting }) {
+  const name = sources[source]?.name ?? "";
+  return html`
+    <section class="column column-code" id="travel-code">
+      <header class="column-head">
+        <${Stack} frames=${frames} sources=${sources} depth=${depth} choose=${choose} behind=${behind} />
+        <span class="spring"></span>
+        <${Editor} source=${sources[source]} line=${lit} />
+      </header>
+      ${branches} ${parting && html`<${Parting} ...${parting} />`}
+      <div class="code" tabindex="0" role="region" aria-label=${t("codeOf", { name })} dir="ltr">
+        ${lines.map((pieces, place) => {
+          const all = stood.get(`${source}:${place + 1}`) ?? [];
+          const isLit = place + 1 === lit;
+          return html`<${Line}
+            key=${`${source}:${place + 1}`}
+            at=${place + 1}
+            pieces=${pieces}
+            marks=${nearest(all, cur).join(",")}
+            count=${all.length}
+            lit=${isLit ? (parting ? "lit parted" : "lit") : ""}
+            cur=${all.includes(cur) ? cur : -1}
+            note=${isLit ? note : ""}
+            go=${go}
+          />`;
+        })}
+      </div>
+    </section>
+  `;
+}

@@ -1,0 +1,68 @@
+// The line to the passes: one is opened, waited for, and read window by window, that of the wanted notch first.
+
+import { act, look, lookText, Refused } from "../link.js";
+
+/**
+ * @typedef {import("./state.js").Pass} Pass
+ * @typedef {import("./state.js").Journal} Journal
+ */
+
+// The stream tells when a pass is ready; one that was ready before it was listened to is found by asking.
+const ASK_EVERY = 300;
+const GONE = 410;
+
+/** A conversation's conversations, the newest first. */
+export const conversationsOf = async (chatId) => (await look(`travel/${chatId}`)).conversations;
+
+/**
+ * Open a pass and wait until it is ready.
+ * @param {number} chatId
+ * @param {number} conversation
+ * @param {(progress: {given: number, of: number}) => void} onProgress
+ * @param {() => boolean} isWanted
+ * @returns {Promise<Pass | null>} null if nobody wants it any more
+ */
+export async function openPass(chatId, conversation, onProgress, isWanted) {
+  const { id } = await act(`travel/${chatId}/${conversation}/open`, { code: "now" });
+  while (isWanted()) {
+    const told = await look(`travel/pass/${id}`);
+    if (told.sources) return { ...told, id };
+    if (told.failed) throw new Refused(told.failed);
+    onProgress(told);
+    await new Promise((resume) => setTimeout(resume, ASK_EVERY));
+  }
+  closePass(id);
+  return null;
+}
+
+/** A pass that nobody looks at needs no room. It may have ended by itself. */
+export const closePass = (id) => void act(`travel/pass/${id}`, undefined, "DELETE").catch(() => {});
+
+/** One value in full. */
+export const wholeValue = (pass, n, branch, frame, name) =>
+  look(`travel/pass/${pass.id}/value?${new URLSearchParams({ notch: String(n), branch, frame: String(frame), name })}`);
+
+/** A source's text, as the pass ran it. */
+export const sourceText = (pass, id) => lookText(`travel/pass/${pass.id}/source/${id}`);
+
+/**
+ * Read a journal: first the window with `n`, then the others, the newest first.
+ * @param {Journal} journal
+ * @param {() => number} wanted the notch that somebody looks at
+ * @param {() => void} onMore
+ * @param {() => boolean} isWanted
+ */
+export async function readAll(journal, wanted, onMore, isWanted) {
+  while (isWanted()) {
+    const next = journal.missing(wanted()) ?? journal.nextMissing();
+    if (!next) return;
+    const told = await look(`travel/pass/${journal.pass.id}/notches?from=${next.from}&to=${next.to}`);
+    // What has nothing to say about the window would be asked for ever.
+    if (!told.notches.length) throw new Refused(`no notches from ${next.from} to ${next.to}`);
+    if (!isWanted()) return;
+    journal.take(told.notches);
+    onMore();
+  }
+}
+
+export const isGone = (error) => error instanceof Refused && error.status === GONE;

@@ -1,0 +1,120 @@
+// A notch, an item, and what they hold, in the words of the page.
+
+import { exactClock, number } from "../format.js";
+import { t } from "../words.js";
+
+/**
+ * @typedef {import("./state.js").Notch} Notch
+ * @typedef {import("./state.js").Came} Came
+ * @typedef {import("./state.js").Pass} Pass
+ * @typedef {import("./story.js").Item} Item
+ */
+
+const LONGEST = 120;
+
+/** The first line of a text, as far as a line has room. */
+export function brief(text, longest = LONGEST) {
+  const [line = ""] = String(text ?? "").split("\n");
+  return line.length > longest || line.length < String(text ?? "").length ? `${line.slice(0, longest)}…` : line;
+}
+
+/** An operation's kind as the panel of the inside says it. */
+export function kindWords(kind) {
+  const [what = "", ...rest] = kind.split(" ");
+  const words = t(`operation_${what}`);
+  return words === `operation_${what}` ? kind : [words, ...rest].join(" ");
+}
+
+// What the capture says of the commonest waits, in the page's own words.
+const WAITS = {
+  "an answer": "waitsAnswer",
+  "a delivery": "waitsDelivery",
+  "the answer to a press": "waitsPressAnswer",
+  "its time": "waitsTime",
+  "the ledger": "waitsLedger",
+  "the payment's number": "waitsNumber",
+};
+
+/** What a branch waits for. @param {import("./state.js").Parked} one */
+export function waitWords(one) {
+  if (one.words in WAITS) return t(WAITS[one.words]);
+  const [, step] = /^the step (.+)$/.exec(one.words) ?? [];
+  return step ? t("waitsStep", { step }) : one.words || kindWords(one.kind);
+}
+
+/** What came in. @param {Came} came @param {string} kind */
+export function cameWords(came, kind) {
+  const name = came.name || t("somebodyThere");
+  const text = brief(came.text);
+  switch (came.what) {
+    case "message":
+      return came.content && came.content.type !== "text"
+        ? t("cameMedia", { name, text: [t(came.content.type), text].filter(Boolean).join(", ") })
+        : t("cameMessage", { name, text });
+    case "press":
+      return t("camePress", { name, text: brief(came.label ?? came.text) });
+    case "form":
+      return came.fields
+        ? t("cameFormWith", { name, text: brief(fieldsWords(came.fields)) })
+        : t("cameForm", { name });
+    case "payment":
+      return text ? t("camePaymentWith", { text }) : t("camePayment");
+    case "signal":
+      return t("cameSignal", { text });
+    case "timeout":
+      return t("cameTimeout");
+    case "result":
+      return text ? t("cameResult", { what: kindWords(kind), text }) : t("cameResultNothing", { what: kindWords(kind) });
+    case "error":
+      return t("cameError", { what: kindWords(kind), text });
+    case "cut":
+      return t("cameCut", { what: kindWords(kind) });
+    case "interrupt":
+      return t("cameInterrupt");
+    case "join":
+      return t("cameJoin", { name });
+    case "leave":
+      return t("cameLeave", { name });
+    default:
+      return t("cameEvent", { text: text || came.what });
+  }
+}
+
+/** A filled form's values, in its order. */
+export const fieldsWords = (fields) =>
+  Object.values(fields)
+    .map((value) => (value === "" || value === null ? t("emptyField") : String(value)))
+    .join(" · ");
+
+/** What a notch did, in a line. @param {Notch} notch @param {Pass} pass @param {(id: string) => Item | undefined} itemOf */
+export function notchWords(notch, pass, itemOf) {
+  if (notch.k === "begin")
+    return notch.in ? t("travelBeganBy", { what: cameWords(notch.in, notch.k) }) : t("travelBegin");
+  if (notch.k === "end" || notch.dot === "end" || notch.dot === "crash") {
+    const [failure] = pass.failures;
+    if (notch.dot === "crash") return t("travelEnd_crashed", { what: failure ? failure.error : "" });
+    return t("travelEnd");
+  }
+  if (notch.in) return cameWords(notch.in, notch.k);
+  if (notch.k === "fired") return t("didFired");
+  const [done] = (notch.done ?? []).map(([id]) => itemOf(id)).filter(Boolean);
+  if (done) {
+    const text = brief(done.sent?.text, 60);
+    return text ? t("didSend", { text }) : t("didSendPlain");
+  }
+  return notch.k === "send" ? t("didSendPlain") : t("didOther", { what: kindWords(notch.k) });
+}
+
+/** A few words above a notch of a person. @param {Notch} notch */
+export function labelOf(notch) {
+  const came = notch.in;
+  if (!came) return notch.dot === "crash" ? t("failed") : "";
+  if (came.what === "form") return t("labelForm");
+  if (came.what === "timeout") return t("labelTimeout");
+  if (came.what === "payment") return t("labelPayment");
+  return brief(came.label ?? came.text, 22) || cameWords(came, notch.k);
+}
+
+/** What one hears of a notch. */
+export const spoken = (notch, last, words) =>
+  `${t("notchOf", { n: number(notch.n), last: number(last) })}, ${words}, ${exactClock(notch.t)}`;

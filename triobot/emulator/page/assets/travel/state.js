@@ -1,0 +1,203 @@
+// What a pass tells, folded into whole states: any notch is found within a few steps. Pure: no page, no words.
+
+/** How many notches are asked for at once. */
+export const WINDOW = 256;
+const EVERY = 64;
+
+/**
+ * @typedef {[source: number, line: number, name: string]} Frame
+ * @typedef {{branch: string, id: string, kind: string, due: number | null, words: string}} Parked
+ * @typedef {{id: string, due: number | null, ended: boolean, line: [number, number] | null, words: string}} Block
+ * @typedef {{
+ *   what: string, from?: number | null, name?: string, text?: string, label?: string, message_id?: number,
+ *   content?: any, fields?: Record<string, string>, event?: any, block?: string, taken?: boolean
+ * }} Came
+ * @typedef {{
+ *   id: string, kind: string, chat_id?: number, text?: string, content?: any, message_id?: number, to?: boolean,
+ *   buttons?: {text: string, kind: string, amount?: number, currency?: string}[][],
+ *   keyboard?: {label: string, value: string}[][] | null,
+ *   form?: {type: string, name?: string, label?: string, value?: string | null}[] | null,
+ *   line?: [number, number], raw?: any
+ * }} Sent
+ * @typedef {{
+ *   n: number, t: number, r: number, id: string, k: string, dot: string, whole?: boolean, thin?: boolean,
+ *   in?: Came, out?: Sent[], done?: [string, number | null][], failed?: string[],
+ *   f?: Record<string, Frame[] | null>, v?: Record<string, Record<string, string | null>[] | null>,
+ *   parked?: Parked[], blocks?: Block[], data?: Record<string, string | null>, gone?: string[]
+ * }} Notch
+ * @typedef {{
+ *   error: string, text: string, frames: Frame[], v: Record<string, string>[], causes?: Failure[], because?: string
+ * }} Failure
+ * @typedef {{
+ *   id: string, chat_id: number, conversation: number, route: string, kind: string, state: string,
+ *   because: string | null, records: number, notches: number, first: number, started_at: number,
+ *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
+ *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
+ *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number
+ * }} Pass
+ * @typedef {{
+ *   frames: Record<string, Frame[]>, vars: Record<string, Record<string, string>[]>, parked: Parked[],
+ *   blocks: Block[], data: Record<string, string>
+ * }} State
+ */
+
+/** @type {State} */
+const NOTHING = { frames: {}, vars: {}, parked: [], blocks: [], data: {} };
+
+/** Put what changed over what was there; null takes away. */
+function over(before, changes) {
+  const after = { ...before };
+  for (const [name, value] of Object.entries(changes ?? {})) {
+    if (value === null) delete after[name];
+    else after[name] = value;
+  }
+  return after;
+}
+
+/**
+ * The state after a notch.
+ * @param {State} before
+ * @param {Notch} notch
+ * @returns {State}
+ */
+export function fold(before, notch) {
+  const from = notch.whole ? NOTHING : before;
+  const vars = { ...from.vars };
+  for (const [branch, list] of Object.entries(notch.v ?? {}))
+    vars[branch] = (list ?? []).map((changes, depth) => over(vars[branch]?.[depth], changes));
+  const frames = over(from.frames, notch.f);
+  for (const branch of notch.gone ?? []) delete frames[branch];
+  for (const branch of Object.keys(vars)) if (!(branch in frames)) delete vars[branch];
+  return {
+    frames,
+    vars,
+    parked: notch.parked ?? from.parked,
+    blocks: notch.blocks ?? from.blocks,
+    data: over(from.data, notch.data),
+  };
+}
+
+/** The notches of one pass, as far as they are here. */
+export class Journal {
+  /** @param {Pass} pass */
+  constructor(pass) {
+    this.pass = pass;
+    this.first = pass.first;
+    this.last = Math.max(pass.first, pass.notches - 1);
+    /** @type {Map<number, Notch>} */
+    this.notches = new Map();
+    /** @type {Map<number, State>} */
+    this.kept = new Map();
+    /** When a block was first seen, by its number. @type {Map<string, number>} */
+    this.began = new Map();
+    /** Which notches stood in a line, by "source:line". @type {Map<string, number[]>} */
+    this.stood = new Map();
+    this.version = 0;
+  }
+
+  /** Take in a window; its first notch is a whole state. @param {Notch[]} notches */
+  take(notches) {
+    for (const notch of notches) this.notches.set(notch.n, notch);
+    this.version += 1;
+    this.#index();
+  }
+
+  /** @param {number} n */
+  notch(n) {
+    return this.notches.get(n) ?? null;
+  }
+
+  get isWhole() {
+    return this.notches.size > this.last - this.first;
+  }
+
+  /** Those that are here, in their order. */
+  inOrder() {
+    return [...this.notches.values()].sort((one, other) => one.n - other.n);
+  }
+
+  /** Where the next window is to be asked for so that `n` comes with it; null if it is here. @param {number} n */
+  missing(n) {
+    if (this.notches.has(n)) return null;
+    let from = Math.max(this.first, n - (n % WINDOW));
+    while (this.notches.has(from)) from += 1;
+    let to = Math.min(from + WINDOW, this.last + 1);
+    for (let at = from; at < to; at += 1) if (this.notches.has(at)) to = at;
+    return { from, to };
+  }
+
+  /** The newest window that is not here yet. */
+  nextMissing() {
+    for (let n = this.last; n >= this.first; n -= 1) if (!this.notches.has(n)) return this.missing(n);
+    return null;
+  }
+
+  /** The state in which a notch left everything; null until it is here. @param {number} n */
+  state(n) {
+    const steps = [];
+    let at = n;
+    let state = NOTHING;
+    for (; ; at -= 1) {
+      const kept = this.kept.get(at);
+      if (kept) {
+        state = kept;
+        break;
+      }
+      const notch = this.notches.get(at);
+      if (!notch) return null;
+      steps.push(notch);
+      if (notch.whole) break;
+    }
+    for (const notch of steps.reverse()) {
+      state = fold(state, notch);
+      if (notch.n % EVERY === 0) this.kept.set(notch.n, state);
+    }
+    return state;
+  }
+
+  #index() {
+    this.stood.clear();
+    /** @type {Record<string, string>} */
+    const tops = {};
+    for (const notch of this.inOrder()) {
+      for (const block of notch.blocks ?? [])
+        if (!((this.began.get(block.id) ?? Infinity) <= notch.t)) this.began.set(block.id, notch.t);
+      for (const [branch, frames] of Object.entries(notch.f ?? {})) {
+        const top = frames?.at(-1);
+        const place = top ? `${top[0]}:${top[1]}` : "";
+        if (notch.whole && tops[branch] === place) continue;
+        tops[branch] = place;
+        if (!place) continue;
+        const all = this.stood.get(place);
+        if (!all) this.stood.set(place, [notch.n]);
+        else if (all.at(-1) !== notch.n) all.push(notch.n);
+      }
+    }
+  }
+}
+
+/**
+ * What a frame's variables were before, for those that a notch changed: undefined where there was none.
+ * @param {State | null} before
+ * @param {State} after
+ * @param {string} branch
+ * @param {number} depth
+ * @returns {Map<string, string | undefined>}
+ */
+export function changed(before, after, branch, depth) {
+  const name = after.frames[branch]?.[depth]?.[2];
+  const isSame = before !== null && before.frames[branch]?.[depth]?.[2] === name;
+  const old = isSame ? (before.vars[branch]?.[depth] ?? {}) : {};
+  const changes = new Map();
+  if (before === null) return changes;
+  for (const [variable, text] of Object.entries(after.vars[branch]?.[depth] ?? {}))
+    if (old[variable] !== text) changes.set(variable, old[variable]);
+  return changes;
+}
+
+/** The branch that a notch ran: the first whose frames or variables changed, or that of what was taken. */
+export function ranBranch(notch, state) {
+  const names = Object.keys(state.frames);
+  const moved = notch.whole ? [] : [...Object.keys(notch.f ?? {}), ...Object.keys(notch.v ?? {})];
+  return moved.find((branch) => names.includes(branch)) ?? (names.includes("") || !names.length ? "" : names[0]);
+}

@@ -1,0 +1,92 @@
+// The chat as a pass tells it: bubbles with all that became of them, and grey lines for what people did. Pure.
+
+/**
+ * @typedef {import("./state.js").Notch} Notch
+ * @typedef {import("./state.js").Sent} Sent
+ * @typedef {{
+ *   key: string, kind: "bot" | "mine" | "act", at: number, t: number, notch: Notch, sent: Sent | null,
+ *   done: number, failed: boolean, gone: number, used: number, bare: number, messageId: number | null,
+ *   edits: {at: number, sent: Sent}[]
+ * }} Item
+ */
+
+const NEVER = Infinity;
+// What came in that a person in the chat would call an event of it.
+const GREY = new Set(["press", "form", "payment", "signal", "timeout", "join", "leave", "event", "interrupt"]);
+
+/** @param {string} key @param {Item["kind"]} kind @param {Notch} notch @param {Sent | null} sent @returns {Item} */
+function made(key, kind, notch, sent = null) {
+  const nothing = { done: NEVER, failed: false, gone: NEVER, used: NEVER, bare: NEVER, messageId: null, edits: [] };
+  return { key, kind, at: notch.n, t: notch.t, notch, sent, ...nothing };
+}
+
+// That there is news of a payment wakes more than one wait of a charge.
+const isRepeated = (last, came) => came.what === "payment" && !came.text && last?.notch.in?.what === "payment";
+
+/**
+ * All that the chat shows of these notches, in its order.
+ * @param {Notch[]} notches
+ * @returns {Item[]}
+ */
+export function storyOf(notches) {
+  /** @type {Item[]} */
+  const items = [];
+  /** @type {Map<string, Item>} */
+  const byOperation = new Map();
+  /** @type {Map<number, Item>} */
+  const byMessage = new Map();
+  for (const notch of notches) {
+    const came = notch.in;
+    if (came?.what === "message") items.push(made(`in ${notch.n}`, "mine", notch));
+    else if (came && GREY.has(came.what) && !isRepeated(items.at(-1), came)) items.push(made(`in ${notch.n}`, "act", notch));
+    const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
+    if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
+    for (const sent of notch.out ?? []) {
+      const old = sent.message_id === undefined ? undefined : byMessage.get(sent.message_id);
+      if (sent.kind === "delete") {
+        if (old) old.gone = notch.n;
+      } else if (sent.kind === "tidy") {
+        // The question is over: its buttons go.
+        if (old) old.bare = Math.min(old.bare, notch.n);
+      } else if (sent.kind === "edit" && old) {
+        old.edits.push({ at: notch.n, sent });
+      } else {
+        const isBubble = !sent.to && sent.kind === "send";
+        const item = made(`out ${sent.id}`, isBubble ? "bot" : "act", notch, sent);
+        // An answer to a press without words shows nothing.
+        if (isBubble || sent.text) items.push(item);
+        byOperation.set(sent.id, item);
+      }
+    }
+    for (const [id, message] of notch.done ?? []) {
+      const item = byOperation.get(id);
+      if (!item) continue;
+      item.done = notch.n;
+      item.messageId = message;
+      if (message !== null) byMessage.set(message, item);
+    }
+    for (const id of notch.failed ?? []) {
+      const item = byOperation.get(id);
+      if (item) item.failed = true;
+    }
+  }
+  return items;
+}
+
+/** What a bubble said at a notch. @param {Item} item @param {number} n @returns {Sent | null} */
+export function saidAt(item, n) {
+  return item.edits.findLast((edit) => edit.at <= n)?.sent ?? item.sent;
+}
+
+/** Whether a notch made something of an item. @param {Item} item @param {number} n */
+export const isOf = (item, n) => item.at === n || item.done === n || item.edits.some((edit) => edit.at === n);
+
+/** What waits to be delivered at a notch. @param {Item[]} items @param {number} n */
+export const outboxAt = (items, n) => items.filter((item) => item.sent && item.at <= n && item.done > n && !item.failed);
+
+/** Those near a notch: a browser lays out no thousands for one step. @param {Item[]} items @param {number} n */
+export function near(items, n, before = 80, after = 30) {
+  let place = items.findIndex((item) => item.at > n);
+  if (place < 0) place = items.length;
+  return items.slice(Math.max(0, place - before), place + after);
+}

@@ -1,0 +1,117 @@
+// Beside the code: the chosen frame's variables with what changed, and everything that was open at the notch.
+
+import { exactClock, longwatch, number } from "../format.js";
+import { html } from "../ui.js";
+import { t } from "../words.js";
+import { brief, waitWords } from "./say.js";
+
+const nothing = () => html`<p class="none">${t("nothing")}</p>`;
+
+const Card = ({ title, more = "", children }) => html`
+  <section class="value-card"><h3>${title} ${more && html`<span dir="ltr">${more}</span>`}</h3>${children}</section>
+`;
+
+function Variables({ variables, changes, isThin, whole }) {
+  const names = Object.keys(variables);
+  if (isThin && !names.length) return html`<p class="none">${t("notHere")}</p>`;
+  if (!names.length) return nothing();
+  return html`
+    <dl class="variables" dir="ltr">
+      ${names.map(
+        (name) => html`
+          <div key=${name} class=${changes.has(name) ? "changed" : ""}>
+            <dt>${name}</dt>
+            <dd>
+              ${changes.get(name) !== undefined && html`<del>${changes.get(name)}</del> `}<span>${variables[name]}</span>
+              ${variables[name].includes("…") &&
+              html`<button type="button" class="whole-value" aria-label=${t("wholeValue", { name })} onclick=${() => whole(name)}>…</button>`}
+            </dd>
+          </div>
+        `,
+      )}
+    </dl>
+  `;
+}
+
+function BlockRow({ block, at, began, lineOf }) {
+  const code = block.line ? lineOf(block.line[0], block.line[1]).trim().replace(/:$/, "") : block.words;
+  const left = block.due === null ? null : Math.max(0, (block.due - at) / 1000);
+  const whole = block.due === null || began === undefined ? 0 : (block.due - began) / 1000;
+  return html`
+    <div class="block-then">
+      <div class="value-row"><code dir="ltr">${brief(code, 60)}</code>
+        <span class="faint digits">${block.ended ? t("blockEnded") : block.due === null ? t("noDeadline") : t("endsAt", { at: exactClock(block.due) })}</span>
+      </div>
+      ${left !== null &&
+      !block.ended &&
+      html`
+        <div class="left"><i style=${{ "inline-size": `${whole > 0 ? Math.min(100, (100 * left) / whole) : 100}%` }}></i></div>
+        <span class="faint digits">${t("timeLeft", { time: longwatch(left) })}</span>
+      `}
+    </div>
+  `;
+}
+
+const rawOf = (notch) =>
+  JSON.stringify({ ...(notch.in?.event ? { in: notch.in.event } : {}), ...(notch.out?.length ? { out: notch.out.map((one) => one.raw ?? one) } : {}) }, null, 2);
+
+/** The record in words; as it is on demand. */
+function RecordCard({ notch, words }) {
+  const raw = rawOf(notch);
+  return html`
+    <${Card} title=${t("record", { n: number(notch.r) })}>
+      <p>${words}</p>
+      <p class="faint" dir="ltr">${[notch.k, notch.id && `#${notch.id}`, notch.in?.what].filter(Boolean).join(" · ")}</p>
+      ${notch.in?.fields &&
+      html`<dl class="variables" dir="ltr">
+        ${Object.entries(notch.in.fields).map(([name, value]) => html`<div><dt>${name}</dt><dd>${String(value)}</dd></div>`)}
+      </dl>`}
+      ${(notch.out ?? []).map((sent) => html`<p class="faint" dir="ltr">→ ${sent.kind} #${sent.id}</p>`)}
+      ${raw !== "{}" &&
+      html`<details><summary>${t("recordRaw")}</summary><pre dir="ltr" tabindex="0">${raw}</pre></details>`}
+    <//>
+  `;
+}
+
+/** The column. @param {any} given */
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole }) {
+  const data = Object.entries(state.data);
+  return html`
+    <section class="column column-values" id="travel-values">
+      <div class="side-cards" tabindex="0" role="region" aria-label=${t("tabValues")}>
+        <${Card} title=${t("variables")} more=${name && `${t("inFunction")} ${name}()`}>
+          <${Variables} variables=${variables} changes=${changes} isThin=${notch.thin} whole=${whole} />
+        <//>
+        <${Card} title=${t("waitsFor")}>
+          ${state.parked.length
+            ? state.parked.map(
+                (one) => html`
+                  <div class="value-row">
+                    <span><bdi>${waitWords(one)}</bdi></span>
+                    <code dir="ltr">${one.kind.replace("send ", "")} #${one.id}</code>
+                  </div>
+                  ${one.due !== null && one.due !== undefined && html`<span class="faint digits">${t("endsAt", { at: exactClock(one.due) })} · ${t("timeLeft", { time: longwatch(Math.max(0, one.due - notch.t) / 1000) })}</span>`}
+                `,
+              )
+            : nothing()}
+        <//>
+        ${state.blocks.length > 0 &&
+        html`<${Card} title=${t("openBlocks")}>
+          ${state.blocks.map((block) => html`<${BlockRow} key=${block.id} block=${block} at=${notch.t} began=${began.get(block.id)} lineOf=${lineOf} />`)}
+        <//>`}
+        <${Card} title=${t("outboxThen")}>
+          ${outbox.length
+            ? outbox.map((item) => html`<div class="value-row"><span><bdi>${brief(item.sent.text, 60) || t(item.sent.content?.type ?? "file")}</bdi></span><code dir="ltr">${item.sent.kind} #${item.sent.id}</code></div>`)
+            : nothing()}
+        <//>
+        ${data.length > 0 &&
+        html`<${Card} title=${t("keptInChat")}>
+          <dl class="variables" dir="ltr">${data.map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd>${text}</dd></div>`)}</dl>
+        <//>`}
+        ${money.length > 0 &&
+        html`<${Card} title=${t("money")}>${money.map((one) => html`<p key=${one.key}>${one.words}</p>`)}<//>`}
+        <${RecordCard} notch=${notch} words=${words} />
+      </div>
+    </section>
+  `;
+}

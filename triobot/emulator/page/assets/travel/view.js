@@ -1,0 +1,455 @@
+// The view that travels through a conversation's time: chat, code and values as they were at a notch, and below them
+// the time line. It shows what a pass says (passes, state, story), and sends nothing to anybody.
+
+import { Refused, writePlace } from "../link.js";
+import { sheet, toast, tried } from "../sheet.js";
+import { h } from "../dom.js";
+import { number } from "../format.js";
+import { draw as put, html, Icon } from "../ui.js";
+import { t } from "../words.js";
+import { ownerOf, world } from "../world.js";
+import { Chat, Crash } from "./chat.js";
+import { Code } from "./code.js";
+import { finder } from "./find.js";
+import { closePass, isGone, openPass, readAll, sourceText, wholeValue } from "./passes.js";
+import { coloured } from "./python.js";
+import { notchWords, spoken, waitWords } from "./say.js";
+import { changed, Journal, ranBranch } from "./state.js";
+import { outboxAt, storyOf } from "./story.js";
+import { TimeLine, windowOf } from "./timeline.js";
+import { Values } from "./values.js";
+
+// A conversation that goes on is read again this long after it went on.
+const AGAIN = 700;
+const TABS = ["chat", "code", "values"];
+const GOES_ON = new Set(["waits", "works"]);
+
+const shortRoute = (route) => route.split(".").at(-1) ?? route;
+
+/** @param {{onClose: () => void}} hooks */
+export function travelView({ onClose }) {
+  const element = h("section.travel", { "aria-label": t("travel"), hidden: true });
+  // Wherever the focus is: what had it may be gone with its notch.
+  document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
+  element.addEventListener("travel-draw", draw);
+  /** @type {{chat: number, conversation: number} | null} */
+  let place = null;
+  /** @type {Journal | null} */
+  let journal = null;
+  /** @type {Map<number, {text: string, lines: [string, string][][]}>} */
+  let sources = new Map();
+  let problem = "";
+  let progress = { given: 0, of: 0 };
+  let cur = 0;
+  let fresh = 0;
+  let tab = "chat";
+  /** Chosen by hand, until another notch is shown. @type {{branch: string | null, depth: number | null, failure: any}} */
+  let chosen = { branch: null, depth: null, failure: null };
+  /** @type {{from: number, to: number} | undefined} */
+  let shown;
+  let again = 0;
+  // Whatever an older opening still brings is nothing to this one.
+  let turn = 0;
+  let told = { version: -1, ordered: /** @type {any[]} */ ([]), items: /** @type {any[]} */ ([]), byOperation: new Map() };
+  // Where there is no frame any more, the file stays that was shown.
+  let lastSource = 0;
+  const find = finder();
+
+  function close() {
+    if (!place) return;
+    turn += 1;
+    clearTimeout(again);
+    if (journal) closePass(journal.pass.id);
+    place = journal = null;
+    element.hidden = true;
+    put(null, element);
+    writePlace(null);
+    onClose();
+  }
+
+  /** Show a conversation; at a notch, or where it stands. @param {number} chat @param {number} conversation @param {number | null} notch */
+  async function open(chat, conversation, notch = null) {
+    if (journal) closePass(journal.pass.id);
+    place = { chat, conversation };
+    journal = null;
+    problem = "";
+    progress = { given: 0, of: 0 };
+    fresh = 0;
+    told = { version: -1, ordered: [], items: [], byOperation: new Map() };
+    sources = new Map();
+    element.hidden = false;
+    writePlace({ ...place, notch });
+    draw();
+    await load(notch);
+    focusSlider();
+  }
+
+  const focusSlider = () =>
+    /** @type {HTMLElement | null} */ (element.querySelector("input[type=range]"))?.focus({ preventScroll: true });
+
+  /** Read the conversation as it is now. What is on the screen stays until there is something to take its place. @param {number | null} notch */
+  async function load(notch) {
+    if (!place) return;
+    const mine = (turn += 1);
+    const isWanted = () => mine === turn;
+    try {
+      const onProgress = (news) => {
+        progress = news;
+        if (!journal) draw();
+      };
+      const pass = await openPass(place.chat, place.conversation, onProgress, isWanted);
+      if (!pass || !isWanted()) return;
+      const next = new Journal(pass);
+      const old = journal;
+      if (notch === null) notch = pass.divergence ? Math.min(next.last, pass.divergence.notch) : next.last;
+      const at = Math.max(next.first, Math.min(next.last, notch));
+      let isShown = false;
+      await Promise.all([
+        readSources(pass, isWanted),
+        readAll(
+          next,
+          () => (isShown ? cur : at),
+          () => {
+            if (!isShown) {
+              isShown = true;
+              if (old) closePass(old.pass.id);
+              if (old && next.last > old.last) fresh += next.last - old.last;
+              journal = next;
+              told.version = -1;
+              shown = undefined;
+              if (!old) go(at);
+            }
+            draw();
+          },
+          isWanted,
+        ),
+      ]);
+      if (isWanted()) draw();
+    } catch (error) {
+      if (!isWanted()) return;
+      if (isGone(error) && journal) return load(cur);
+      if (!(error instanceof Refused)) throw error;
+      // What is on the screen is still true; it can be read again by whoever wants to.
+      if (journal) return;
+      problem = error.message;
+      draw();
+    }
+  }
+
+  async function readSources(pass, isWanted) {
+    for (const { id } of pass.sources) {
+      const text = await sourceText(pass, id);
+      if (!isWanted()) return;
+      sources.set(id, { text, lines: coloured(text) });
+    }
+    draw();
+  }
+
+  /** The conversation may have gone on: it is read again in a moment. */
+  function take(news) {
+    if (!place || !journal || !GOES_ON.has(journal.pass.state)) return;
+    if (!(news.chats.has(place.chat) || news.inside || news.bot)) return;
+    clearTimeout(again);
+    again = setTimeout(() => load(cur), AGAIN);
+  }
+
+  function go(n) {
+    if (!journal) return;
+    const next = Math.max(journal.first, Math.min(journal.last, n));
+    if (next !== cur) chosen = { branch: chosen.branch, depth: null, failure: null };
+    cur = next;
+    if (cur === journal.last) fresh = 0;
+    if (place) writePlace({ ...place, notch: cur });
+    draw();
+  }
+
+  /** From here on in a direction to the next notch that fits. */
+  function seek(step, fits) {
+    if (!journal) return;
+    for (let n = cur + step; n >= journal.first && n <= journal.last; n += step) {
+      const notch = journal.notch(n);
+      if (notch && fits(notch)) return go(n);
+    }
+  }
+
+  const isPersons = (notch) => notch.dot === "person" || notch.in?.what === "payment";
+
+  function inTheSameLine(step) {
+    const at = look();
+    const all = at && journal ? (journal.stood.get(`${at.source}:${at.lit}`) ?? []) : [];
+    const next = step > 0 ? all.find((n) => n > cur) : all.findLast((n) => n < cur);
+    if (next !== undefined) go(next);
+  }
+
+  async function copyLink() {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      toast(t("copied"));
+    } catch {
+      toast(t("cantCopy"), { kind: "problem" });
+    }
+  }
+
+  function onKey(event) {
+    const field = event.target;
+    const isRange = field instanceof HTMLInputElement && field.type === "range";
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      if (field.matches("input[type=search]")) return focusSlider();
+      return close();
+    }
+    if (!isRange && field.matches("input, textarea, select")) return;
+    const onwards = document.dir === "rtl" ? "ArrowLeft" : "ArrowRight";
+    const acts = {
+      Home: () => journal && go(journal.first),
+      End: () => journal && go(journal.last),
+      "[": () => inTheSameLine(-1),
+      "]": () => inTheSameLine(1),
+      l: copyLink,
+      "/": () => /** @type {HTMLElement | null} */ (element.querySelector("input[type=search]"))?.focus(),
+    };
+    const isArrow = event.key === "ArrowLeft" || event.key === "ArrowRight";
+    // Tabs and what is scrolled keep their own arrows only where they have any.
+    if (isArrow) {
+      const step = event.key === onwards ? 1 : -1;
+      acts[event.key] = () => (event.shiftKey ? seek(step, isPersons) : go(cur + step));
+    }
+    const work = acts[event.key] ?? acts[event.key.toLowerCase()];
+    if (!work) return;
+    event.preventDefault();
+    work();
+  }
+
+  /** The story of what is here, told once for each window that came. */
+  function story() {
+    if (journal && told.version !== journal.version) {
+      const ordered = journal.inOrder();
+      const items = storyOf(ordered);
+      const byOperation = new Map(items.filter((item) => item.sent).map((item) => [item.sent?.id, item]));
+      told = { version: journal.version, ordered, items, byOperation };
+    }
+    return told;
+  }
+
+  const lineOf = (source, line) =>
+    sources
+      .get(source)
+      ?.lines[line - 1]?.map(([, text]) => text)
+      .join("") ?? "";
+
+  /** What is looked at: the notch, its state, the chosen branch and frame, and their line. */
+  function look() {
+    const notch = journal?.notch(cur);
+    const state = journal?.state(cur);
+    if (!journal || !notch || !state) return null;
+    const before = cur > journal.first ? journal.state(cur - 1) : null;
+    const ran = ranBranch(notch, state);
+    const branch = chosen.branch !== null && chosen.branch in state.frames ? chosen.branch : ran;
+    const { divergence } = journal.pass;
+    const failure = chosen.failure;
+    const frames = failure ? failure.failure.frames : (state.frames[branch] ?? []);
+    const depth = failure ? failure.place : Math.min(chosen.depth ?? Infinity, frames.length - 1);
+    const isParted = divergence !== null && cur === Math.min(journal.last, divergence.notch) && !failure;
+    const [source = lastSource, lit = 0] = frames[depth] ?? [];
+    lastSource = source;
+    const at = isParted && divergence.line ? { source: divergence.line[0], lit: divergence.line[1] } : { source, lit };
+    const variables = failure ? (failure.failure.v[depth] ?? {}) : (state.vars[branch]?.[depth] ?? {});
+    return { notch, state, before, branch, frames, depth, variables, isParted, ...at };
+  }
+
+  const say = (notch) => (journal ? notchWords(notch, journal.pass, (id) => story().byOperation.get(id)) : "");
+
+  async function whole(name) {
+    const at = look();
+    if (!journal || !at) return;
+    const { pass } = journal;
+    await tried(async () => {
+      const value = await wholeValue(pass, cur, at.branch, at.depth, name);
+      await sheet(name, () => h("div.sheet-body", {}, h("pre", { dir: "ltr", tabindex: 0 }, value.text + (value.cut ? "…" : ""))));
+    });
+  }
+
+  function draw() {
+    if (!place) return;
+    put(html`${head()}${journal ? body() : waiting()}`, element);
+    centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
+    centre(".code", ".line.lit");
+  }
+
+  function centre(holder, wanted) {
+    const box = element.querySelector(holder);
+    const one = [...(box?.querySelectorAll(wanted) ?? [])].at(-1);
+    if (!box || !one) return false;
+    const [outer, inner] = [box.getBoundingClientRect(), one.getBoundingClientRect()];
+    if (inner.top < outer.top + 40 || inner.bottom > outer.bottom - 40)
+      box.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
+    return true;
+  }
+
+  function head() {
+    const chat = place && world.chats.get(place.chat);
+    const name = chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chat.id)) : String(place?.chat);
+    const pass = journal?.pass;
+    const kind = { waits: "good", ended: "good", works: "good", parked: "warn" }[pass?.state ?? ""] ?? "bad";
+    const route = pass ? shortRoute(pass.route) : "";
+    return html`
+      <header class="travel-head">
+        <button type="button" class="button" aria-label=${t("backToNow")} onclick=${close}><${Icon} name="back" size=${16} /><span>${t("backToNow")}</span></button>
+        <h1>${t("travel")}${" "}
+          ${pass && html`<small>${t("travelOf", { route, number: number(pass.conversation), name })}</small>`}
+        </h1>
+        ${pass && html`<span class=${`tag ${kind}`}>${t(`state_${pass.state}`)}</span>`}
+        <span class="tag read-only">${t("nothingSent")}</span>
+        <span class="spring"></span>
+        ${journal && find.field(journal, sources, cur, go)}
+        <button type="button" class="button" aria-label=${t("copyLink")} onclick=${copyLink}>
+          <${Icon} name="link" size=${16} /><span>${t("copyLink")}</span>
+        </button>
+      </header>
+      ${pass && (pass.because || pass.hangs) && html`<p class="travel-banner" role="note"><bdi>${hangsWords(pass) || pass.because}</bdi></p>`}
+    `;
+  }
+
+  const hangsWords = (pass) =>
+    pass.hangs && [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
+
+  function waiting() {
+    if (problem) {
+      return html`
+        <div class="travel-waits">
+          <p role="alert">${t("travelFailed", { why: problem })}</p>
+          <button type="button" class="button" onclick=${() => place && open(place.chat, place.conversation)}>${t("tryAgain")}</button>
+        </div>
+      `;
+    }
+    const words = progress.of ? t("loadingNotches", { given: number(progress.given), of: number(progress.of) }) : t("loadingBegins");
+    return html`
+      <div class="travel-waits">
+        <progress aria-label=${t("loadingBegins")} max=${progress.of || 1} value=${progress.of ? progress.given : undefined}></progress>
+        <p role="status">${words}</p>
+        <div class="skeleton" aria-hidden="true"><i></i><i></i><i></i></div>
+      </div>
+    `;
+  }
+
+  function body() {
+    const at = look();
+    if (!journal || !at) return html`<div class="travel-waits"><p role="status">${t("loadingBegins")}</p></div>`;
+    const { pass } = journal;
+    const { notch, state, before, branch, frames, depth, variables } = at;
+    const { items, ordered } = story();
+    const words = say(notch);
+    const parked = state.parked.find((one) => one.branch === branch);
+    const isInnermost = depth === frames.length - 1;
+    shown = windowOf(journal, cur, shown);
+    const changes = chosen.failure ? new Map() : changed(before, state, branch, depth);
+    const money = ordered.filter((one) => one.n <= cur && one.dot === "money");
+    const choose = (depth) => {
+      chosen = { ...chosen, depth, failure: null };
+      draw();
+    };
+    const crash = pass.failures.map(
+      (failure) => html`<${Crash}
+        failure=${failure}
+        sources=${pass.sources}
+        chosen=${chosen.failure}
+        choose=${(one) => {
+          go(journal?.last);
+          chosen = { ...chosen, failure: one };
+          draw();
+        }}
+        lineOf=${lineOf}
+      />`,
+    );
+    return html`
+      <div class=${`travel-columns show-${tab}`}>
+        <${Chat} items=${items} cur=${cur} go=${go} crash=${crash} />
+        <${Code}
+          frames=${frames}
+          sources=${pass.sources}
+          source=${at.source}
+          lines=${sources.get(at.source)?.lines ?? []}
+          lit=${at.lit}
+          depth=${depth}
+          choose=${choose}
+          behind=${parked && !chosen.failure ? `${parked.kind.replace("send ", "")} #${parked.id}` : ""}
+          note=${parked && isInnermost && !at.isParted && !chosen.failure ? `${t("waitsFor")} ${waitWords(parked)}` : ""}
+          stood=${journal.stood}
+          cur=${cur}
+          go=${go}
+          branches=${branches(state, branch)}
+          parting=${at.isParted && { recorded: pass.divergence?.what, line: lineOf(at.source, at.lit).trim() }}
+        />
+        <${Values}
+          notch=${notch}
+          words=${words}
+          state=${state}
+          variables=${variables}
+          changes=${changes}
+          name=${frames[depth]?.[2]}
+          began=${journal.began}
+          outbox=${outboxAt(items, cur)}
+          money=${money.map((one) => ({ key: one.n, words: say(one) }))}
+          lineOf=${lineOf}
+          whole=${whole}
+        />
+      </div>
+      <${TimeLine}
+        journal=${journal}
+        version=${journal.version}
+        cur=${cur}
+        shown=${shown}
+        words=${words}
+        valueText=${spoken(notch, journal.last, words)}
+        dot=${notch.dot}
+        go=${go}
+        fresh=${fresh}
+        parts=${pass.divergence !== null}
+        tabs=${html`
+          <div class="travel-tabs" role="tablist" aria-label=${t("travel")}>
+            ${TABS.map(
+              (name) => html`
+                <button
+                  type="button"
+                  role="tab"
+                  aria-selected=${String(name === tab)}
+                  aria-controls=${`travel-${name}`}
+                  onclick=${() => ((tab = name), draw())}
+                >
+                  ${t(`tab${name[0].toUpperCase()}${name.slice(1)}`)}
+                </button>
+              `,
+            )}
+          </div>
+        `}
+      />
+    `;
+  }
+
+  /** The tasks of a nursery, where there are several. */
+  function branches(state, branch) {
+    const names = Object.keys(state.frames).sort();
+    if (names.length < 2) return null;
+    return html`
+      <div class="branches" role="tablist" aria-label=${t("tabBranches")}>
+        ${names.map(
+          (name) => html`
+            <button
+              type="button"
+              key=${name}
+              role="tab"
+              aria-selected=${String(name === branch)}
+              aria-controls="travel-code"
+              onclick=${() => ((chosen = { branch: name, depth: null, failure: null }), draw())}
+            >
+              ${name === "" ? t("branchMain") : t("branchOther", { name: state.frames[name].at(-1)?.[2] ?? name })}
+            </button>
+          `,
+        )}
+      </div>
+    `;
+  }
+
+  return { element, open, close, take, isOpen: () => place !== null };
+}
