@@ -145,7 +145,7 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
     """Do in a branch what somebody did.
 
     Args:
-        exactly: the code is the one that was answered: a text goes wherever it went.
+        exactly: what is open is what it answered: a text is given without a look at that.
 
     Raises:
         UnfitAnswerError: there is nothing on the screen that it would answer.
@@ -265,8 +265,6 @@ def _check_question(branch: LiveBranch, answer: PastAnswer) -> None:
         return
     if any(isinstance(button, CallbackButton) for button in newest.buttons()) or newest.form is not None:
         raise UnfitAnswerError("what is open is answered with a button or a form, and not with a text")
-    asks = newest.content if isinstance(newest.content, str) else None
-    if answer.question is None or asks is None or answer.question == asks:
-        return
-    if SequenceMatcher(None, answer.question, asks).ratio() < ALIKE:
+    asks = newest.content if isinstance(newest.content, str) else ""
+    if answer.question is None or SequenceMatcher(None, answer.question, asks).ratio() < ALIKE:
         raise UnfitAnswerError("what is open is another question than the one that was answered")

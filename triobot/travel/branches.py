@@ -38,6 +38,7 @@ from ..engine import Record, encode_record
 from ..engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
 from ..errors import ConfigError
 from ..journals import AppendRecords, BeginConversation, ContinueConversation, Journal, Lease, PutStanding
+from ..money import PaymentRow
 from ..resources import Provided
 from ..rooms import is_chat
 from ..runtime import Intake, Surroundings
@@ -212,6 +213,12 @@ class LiveBranch:
         """Return what the chat keeps."""
         assert self._intake is not None
         return await self._intake.store.data(self.past.chat_id)
+
+    async def payments(self) -> Sequence[PaymentRow]:
+        """Return the ledger's rows of the chat."""
+        assert self._intake is not None
+        await self._settle()
+        return await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
 
     # --- what the developer does
 
@@ -417,6 +424,7 @@ async def open_branch(
     group: bool | None = None,
     settings: Settings | None = None,
     seed: int = 0,
+    numbers: int = 0,
 ) -> AsyncGenerator[LiveBranch]:
     """Let a conversation go on from a notch while the block runs; it is thrown away at its end.
 
@@ -427,6 +435,7 @@ async def open_branch(
         group: the chat is one; None: as far as the journal tells.
         settings: of which the branch has what isn't its own; None: the defaults.
         seed: of the platform's chance.
+        numbers: messages get numbers above this one.
 
     Raises:
         ConfigError: there is no such notch, or time isn't virtual.
@@ -456,7 +465,7 @@ async def open_branch(
             transport = InsideTransport(door, exchange.outage)
             branch = LiveBranch(past, exchange, clock, steps)
             late.append(branch)
-            stage = ChatStage(exchange.world, past, branch.fence, group=group)
+            stage = ChatStage(exchange.world, past, branch.fence, group=group, numbers=numbers)
             seeds = Seeds(past, stage, [one for one in others if one is not None], kept or {})
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(exchange.pusher.run)

@@ -48,7 +48,9 @@ class ChatStage:
         invoices: the ids of those that were made, by what they ask for.
     """
 
-    def __init__(self, world: World, past: Past, fence: Fence, *, group: bool | None = None) -> None:
+    def __init__(
+        self, world: World, past: Past, fence: Fence, *, group: bool | None = None, numbers: int = 0
+    ) -> None:
         self._world = world
         self._fence = fence
         self._past = past
@@ -59,7 +61,7 @@ class ChatStage:
         self.people: dict[SenderId | None, User] = {}
         self.invoices: dict[tuple[int, str], str] = {}
         self._told = {sent.id for sent in map(_sent_in, past.whole.records) if sent is not None}
-        self._newest = 0
+        self._newest = numbers
         if is_chat(self._chat_id):
             self._chat = self._populate(list(senders.values()))
 

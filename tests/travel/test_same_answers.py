@@ -1,0 +1,259 @@
+"""What people answered goes into a fresh run of new code; what that asks besides is a developer's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+from journals import library
+from trio.testing import MockClock
+
+from triobot import Bot, Chat, Key, Paid
+from triobot.conversations.revival.stored import Stored, read_stored
+from triobot.errors import ConfigError
+from triobot.filters import join, paid
+from triobot.testing import drive
+from triobot.travel.branches import LiveBranch
+from triobot.travel.past import look_back, notches
+from triobot.travel.same_answers import open_same_answers
+
+SIZE = Key("same-size", str)
+
+
+@attrs.frozen
+class Details:
+    floor: int
+    bell: str = ""
+
+
+@attrs.frozen
+class MoreDetails:
+    floor: int
+    bell: str = ""
+    cutlery: bool = False
+
+
+@attrs.frozen
+class Cake:
+    size: str
+
+
+Extra = Callable[[Chat], object]
+
+
+def a_shop(  # each is a way to change the code
+    *,
+    drink: bool = False,
+    labels: tuple[str, str] = ("Small", "Large"),
+    where: str = "Where to?",
+    form: type[Details] | type[MoreDetails] = Details,
+    step: str = "price",
+    version: int = 1,
+    name: str = "order",
+) -> Bot:
+    bot = Bot()
+
+    async def price(size: str) -> int:
+        return 5_000 if size == "s" else 7_000
+
+    async def cost(size: str) -> int:
+        return 9_000
+
+    @bot.conversation(join(), name=name, version=version)
+    async def order(chat: Chat) -> None:
+        who = await chat.ask("Your name?")
+        if drink:
+            await chat.send(f"You drink {await chat.ask('Something to drink?')}.")
+        size = await chat.choose("Size?", {"s": labels[0], "l": labels[1]})
+        chat.data[SIZE] = size
+        with chat.move_on_after(600):
+            street = await chat.ask(where)
+            details = await chat.fill(form, "How do we find you?")
+            rials = await chat.step(price if step == "price" else cost, size)
+            await chat.charge(rials, f"A cake for {who}", item=Cake(size), late="refund")
+            await chat.send(f"{street}, floor {details.floor}.")
+        await chat.ask("How was it?")
+
+    @bot.aside(paid(Cake), name="bake")
+    async def bake(chat: Chat[Paid[Cake]]) -> None:
+        await chat.send("It is in the oven.")
+
+    return bot
+
+
+async def ordered(bot: Bot) -> list[Stored]:
+    """The journals of an order, the order's own first."""
+    with library() as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara", wallet=50_000)
+            await sara.joins()
+            await sara.sees("Your name?")
+            await sara.says("Sara")
+            await sara.presses("Large")
+            await world.waits(minutes=3)
+            await sara.says("Main street")
+            await sara.submits({"floor": "high", "bell": "S"})
+            await sara.sees("Floor: please enter a whole number.")
+            await sara.submits({"floor": "3", "bell": "S"})
+            await sara.pays()
+            await sara.sees("How was it?")
+    return list(kept.all().values())
+
+
+def said(branch: LiveBranch) -> list[str]:
+    lines = [line for line in branch.chat() if line["kind"] == "message" and line["from_bot"]]
+    return [str(line["content"]["text"]) for line in lines]
+
+
+ALL = [
+    "Your name?",
+    "Size?",
+    "Where to?",
+    "How do we find you?",
+    "Floor: please enter a whole number.",
+    "A cake for Sara",
+    "It is in the oven.",
+    "Main street, floor 3.",
+    "How was it?",
+]
+
+
+async def test_all_fits_the_same_code(autojump_clock: MockClock) -> None:
+    stored, *beside = await ordered(bot := a_shop())
+    async with open_same_answers(bot, stored, beside=beside, numbers=500) as same:
+        assert (same.stopped, same.left) == (None, [])
+        assert said(same.branch) == ALL
+        [stands] = same.branch.stands()
+        assert stands["id"] == stored.row.id
+        # It happened when it had happened.
+        assert same.branch.now - stored.records[0][1] >= 180_000
+
+        instead = await same.replacement()
+    [journal] = instead.journals
+    assert journal.row.id == stored.row.id
+    mine = read_stored(journal)
+    kinds = [one[3] for one in stored.records if one[0] == "D"]
+    assert [one[3] for one in mine.records if one[0] == "D"] == kinds
+    assert instead.chat is not None
+    assert min(instead.chat.entries) > 500
+    assert instead.data == {"same-size": '[1,"l"]'}
+    assert [(bill.amount, bill.state(instead.at)) for bill in instead.bills] == [(7_000, "captured")]
+    assert [row.state for row in instead.payments] == ["settled"]
+
+
+async def test_a_journal_of_the_new_code_goes_on_under_it(autojump_clock: MockClock) -> None:
+    """What takes the chat's place can be branched, and revived, as any other."""
+    stored, *beside = await ordered(a_shop())
+    new = a_shop(drink=True)
+    async with open_same_answers(new, stored, beside=beside) as same:
+        await same.branch.says("Tea")
+        await same.go_on()
+        [journal] = (await same.replacement()).journals
+    mine = read_stored(journal)
+    past = await look_back(new, mine, len(notches(mine.records)) - 1)
+    assert not past.ended
+
+
+async def test_a_new_question_is_the_developers(autojump_clock: MockClock) -> None:
+    stored, *beside = await ordered(a_shop())
+    async with open_same_answers(a_shop(drink=True), stored, beside=beside) as same:
+        assert said(same.branch) == ["Your name?", "Something to drink?"]
+        assert same.stopped == "there is no button like the one that was pressed"
+        assert len(same.left) == 5
+        await same.branch.says("Tea")
+        await same.go_on()
+
+        assert (same.stopped, same.left) == (None, [])
+        assert said(same.branch) == [
+            *ALL[:1],
+            "Something to drink?",
+            "You drink Tea.",
+            *ALL[1:],
+        ]
+
+
+async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock) -> None:
+    """Two texts in a row: the second is not for what comes between."""
+
+    def a_talk(*, more: bool, words: str = "Which street do you live in?") -> Bot:
+        bot = Bot()
+
+        @bot.conversation(join(), name="talk")
+        async def talk(chat: Chat) -> None:
+            await chat.ask("Your name?")
+            if more:
+                await chat.ask("Something to drink?")
+            await chat.send(f"To {await chat.ask(words)}.")
+            await chat.ask("Well?")
+
+        return bot
+
+    with library() as kept:
+        async with drive(old := a_talk(more=False)) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("Your name?")
+            await sara.says("Sara")
+            await sara.sees("Which street do you live in?")
+            await sara.says("Main street")
+            await sara.sees("Well?")
+    [stored] = kept.all().values()
+    sent = (await look_back(old, stored, len(notches(stored.records)) - 1)).sent
+
+    async with open_same_answers(a_talk(more=True), stored) as same:
+        assert same.stopped == "what is open is another question than the one that was answered"
+        await same.branch.says("Tea")
+        await same.go_on()
+        assert said(same.branch)[-2:] == ["To Main street.", "Well?"]
+    # A question with other words is known again where the old one's are.
+    reworded = a_talk(more=False, words="Which street is it that you live in?")
+    async with open_same_answers(reworded, stored, sent=sent) as same:
+        assert same.stopped is None
+        assert said(same.branch)[-1] == "Well?"
+    async with open_same_answers(reworded, stored) as same:
+        assert same.stopped == "what is open is another question than the one that was answered"
+        await same.insist()
+        assert (same.stopped, said(same.branch)[-1]) == (None, "Well?")
+    async with open_same_answers(a_talk(more=True), stored) as same:
+        await same.leave_out()
+        assert said(same.branch)[-1] == "Something to drink?"
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        a_shop(labels=("Klein", "Groß")),
+        a_shop(version=2),
+        a_shop(where="Where to, please?"),
+        a_shop(form=MoreDetails),
+    ],
+    ids=["other labels", "another version", "other words", "one field more"],
+)
+async def test_what_was_meant_is_found_again(new: Bot, autojump_clock: MockClock) -> None:
+    stored, *beside = await ordered(old := a_shop())
+    sent = (await look_back(old, stored, len(notches(stored.records)) - 1)).sent
+    async with open_same_answers(new, stored, sent=sent, beside=beside) as same:
+        assert (same.stopped, same.left) == (None, [])
+        assert said(same.branch)[-1] == "How was it?"
+
+
+async def test_a_step_that_is_new_asks(autojump_clock: MockClock) -> None:
+    stored, *beside = await ordered(a_shop())
+    async with open_same_answers(a_shop(step="cost"), stored, beside=beside) as same:
+        assert same.stopped is not None
+        assert "cost has no recorded result" in same.stopped
+        with pytest.raises(ConfigError, match="still waits"):
+            await same.replacement()
+        await same.branch.returns(4_000)
+        await same.go_on()
+
+        assert said(same.branch)[-1] == "How was it?"
+        assert [bill.amount for bill in (await same.replacement()).bills] == [4_000]
+
+
+async def test_a_route_that_is_gone_has_no_answers(autojump_clock: MockClock) -> None:
+    stored, *_ = await ordered(a_shop())
+    with pytest.raises(ConfigError, match="no route 'order' any more"):
+        async with open_same_answers(a_shop(name="sale"), stored):
+            pass
