@@ -21,7 +21,7 @@ SEAMS = (
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
-BOT = HTTP | L3 | {"engine", "alarms", "logs", "settings", "runtime"}
+BOT = HTTP | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "runtime"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "journals", "money"},
     "alarms": SEAMS,
+    "alarm_targets": HTTP,
     "logs": SEAMS,
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},

@@ -24,6 +24,7 @@ AlarmKind: TypeAlias = Literal[
     "backlog",
     "chat_refused",
     "request_unreadable",
+    "alarm_untold",
     "store_restored",
     "amount_mismatch",
     "foreign_payment",
@@ -199,6 +200,12 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The event in it, if it is one. It is answered 200, and kept for a look.",
         "`triobot status` counts them; compare one with the platform's interface, and report it.",
         ends="An hour after the last such request.",
+    ),
+    "alarm_untold": About(
+        "A place where alarms are told takes none: the address, the mail server or the chat that is set.",
+        "People don't hear there what goes wrong; what is open is told once it takes alarms again.",
+        "Look at TRIOBOT_ALARM_URL, TRIOBOT_ALARM_SMTP or TRIOBOT_ALARM_CHAT, and at what is behind it.",
+        ends="When it takes an alarm again.",
     ),
     "store_restored": About(
         "The bot runs on a backup that was restored.",

@@ -12,7 +12,7 @@ import math
 import shlex
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, final
 
 import trio
@@ -32,6 +32,7 @@ _PAGE: Final = 100
 _MOST_STATES: Final = 1000
 _LOOK: Final = 300.0
 _AGAIN: Final = 60.0
+_HOOK_SECONDS: Final = 60.0
 _REMEMBERED: Final = 10_000
 _RECENT: Final = 100
 
@@ -60,6 +61,9 @@ class AlarmBell:
         self._rung: dict[tuple[AlarmKind, str], float] = {}
         self._recent: dict[tuple[AlarmKind, str], tuple[Alarm, int, float]] = {}
         self._queue: deque[Alarm] = deque()
+        # What the store could not take, for those that tell people.
+        self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
+        self._listeners: list[Callable[[], None]] = []
         self._news = trio.Event()
         self._at_rest = False
         self._looked_at, self._look_by = -math.inf, math.inf
@@ -101,6 +105,14 @@ class AlarmBell:
         now = trio.current_time()
         return [(alarm, times, now - last) for alarm, times, last in self._recent.values()]
 
+    def unstored(self) -> Sequence[AlarmRow]:
+        """Return the alarms that the store could not take, and that are not known to be over."""
+        return list(self._unstored.values())
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have this called when an alarm was raised or is over; it must not wait or raise."""
+        self._listeners.append(listener)
+
     def has_rung(self, kind: AlarmKind, key: str) -> bool:
         """Return whether this alarm was raised in this run, and has not ended since."""
         return (kind, key) in self._rung
@@ -123,9 +135,14 @@ class AlarmBell:
             self._news, self._at_rest = trio.Event(), False
             self._looked_at, self._look_by = trio.current_time(), math.inf
             try:
-                await self._store_them(store, clock)
-                if is_over is not None and trio.current_time() >= began + _LOOK:
-                    await self._end_what_is_over(store, clock, is_over)
+                try:
+                    await self._store_them(store, clock)
+                    if is_over is not None and trio.current_time() >= began + _LOOK:
+                        await self._end_what_is_over(store, clock, is_over)
+                finally:
+                    # Before the hook, which may take its time.
+                    for listener in self._listeners:
+                        listener()
                 pause = await self._tell(store, clock)
             except StoreError as error:
                 log.error("alarms can't be stored: %s", type(error).__name__)  # noqa: TRY400
@@ -141,6 +158,10 @@ class AlarmBell:
             except StoreError:
                 # What is wrong may be the store itself: then the hook hears of it without a row.
                 self._queue.popleft()
+                if len(self._unstored) < _WAITING:
+                    now = clock.now()
+                    row = AlarmRow(alarm.kind, alarm.key, alarm.text, now, now, 1)
+                    self._unstored[alarm.kind, alarm.key] = row
                 await self._call(alarm)
                 raise
             self._queue.popleft()
@@ -164,6 +185,7 @@ class AlarmBell:
             # Forgotten first: what is raised from here on is stored behind this.
             self._recent.pop(what, None)
             self._rung.pop(what, None)
+            self._unstored.pop(what, None)
             log.warning("the alarm %s (%s) is over", kind, key)
             if row is not None:
                 await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
@@ -193,14 +215,18 @@ class AlarmBell:
     async def _call(self, alarm: Alarm) -> bool:
         if self._hook is None:
             return True
+        limit = trio.move_on_after(_HOOK_SECONDS)
         try:
-            await self._hook(alarm)
+            with limit:
+                await self._hook(alarm)
         except Exception as error:
             # Not its text: that is the author's, and may hold the password of a mail server.
             log.error("the alarm hook failed: %s", type(error).__name__)  # noqa: TRY400
             log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
             return False
-        return True
+        if limit.cancelled_caught:
+            log.error("the alarm hook was cut after %.0f s", _HOOK_SECONDS)
+        return not limit.cancelled_caught
 
 
 def _alarm_of(row: AlarmRow) -> Alarm:

@@ -20,6 +20,7 @@ import httpx
 import trio
 
 from .alarm_kinds import AlarmKind, text_of
+from .alarm_targets import ChatTarget, Courier, HttpTarget, MailTarget, Target
 from .alarms import AlarmBell
 from .broadcast import LiveAnnouncing
 from .client import PlatformClient
@@ -157,6 +158,7 @@ class Intake:
         # What our own listener refuses; of several bots it is the first one's.
         self.traffic: TrafficCounters | None = None
         self.api = self._make_api()
+        self.couriers: Sequence[Courier] = ()
         self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
 
     def _make_api(self) -> OperatorApi:
@@ -226,6 +228,8 @@ class Intake:
                 return self.writable
             case "inbox_half_full":
                 return self.inbox.roomy
+            case "alarm_untold":
+                return all(courier.works for courier in self.couriers if courier.name == key)
             case "backlog":
                 return self.late is not None and key not in self.late
             case "answer_unreadable" | "chat_refused" | "request_unreadable":
@@ -409,9 +413,45 @@ async def _begin_intake(
     nursery.start_soon(intake.inbox.run)
     if untils:
         nursery.start_soon(_forget_former, intake.secrets, untils, clock)
+    if listens and (targets := _alarm_targets(intake)):
+        hours = settings.alarm_repeat_hours
+        intake.couriers = [
+            Courier(
+                target,
+                settings.label,
+                store,
+                clock,
+                unstored=bell.unstored,
+                repeat=hours * 3_600_000 if hours else None,
+                raise_alarm=bell.ring,
+                cover=partial(_covered, settings, intake.secrets),
+            )
+            for target in targets
+        ]
+        for courier in intake.couriers:
+            bell.listen(courier.wake)
+            nursery.start_soon(courier.run)
     place = socket_path(settings.store)
     if listens and place is not None:
         await nursery.start(serve_api, intake.api, place)
+
+
+def _alarm_targets(intake: Intake) -> Sequence[Target]:
+    """Return where alarms are told, by the settings.
+
+    Raises:
+        ConfigError: an address is none.
+    """
+    settings, targets = intake.settings, list[Target]()
+    if settings.alarm_url is not None and settings.alarm_secret is not None:
+        targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
+    if settings.alarm_email and settings.alarm_smtp is not None:
+        targets.append(MailTarget(settings.alarm_smtp, settings.alarm_from, settings.alarm_email))
+    if settings.alarm_chat is not None:
+        targets.append(
+            ChatTarget(settings.alarm_chat, lambda: None if intake.work is None else intake.work.outbox)
+        )
+    return targets
 
 
 async def _log_key(store: Store) -> str:

@@ -70,6 +70,14 @@ class Settings:
         name: what log lines and metrics call the bot (``TRIOBOT_NAME``); see `label`.
         metrics_port: where 127.0.0.1 is to serve ``/metrics`` for Prometheus (``TRIOBOT_METRICS_PORT``), 0
             for a free port; None: only the operator's socket does.
+        alarm_url, alarm_secret: an address that each alarm is posted to (``TRIOBOT_ALARM_URL``), and the key
+            of the signature (``TRIOBOT_ALARM_SECRET``).
+        alarm_email, alarm_smtp, alarm_from: addresses that each alarm is mailed to (``TRIOBOT_ALARM_EMAIL``,
+            separated by commas), the server (``TRIOBOT_ALARM_SMTP``, such as
+            ``smtps://USER:PASSWORD@HOST``), and where they come from (``TRIOBOT_ALARM_FROM``; else the user).
+        alarm_chat: a chat of the bot that hears each alarm (``TRIOBOT_ALARM_CHAT``).
+        alarm_repeat_hours: an alarm that lasts is told there again after so many hours
+            (``TRIOBOT_ALARM_REPEAT_HOURS``); 0: never.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
     """
@@ -101,6 +109,13 @@ class Settings:
     env: str = PREFIX
     name: str | None = None
     metrics_port: int | None = None
+    alarm_url: Secret | None = attrs.field(default=None, converter=_hidden)
+    alarm_secret: Secret | None = attrs.field(default=None, converter=_hidden)
+    alarm_email: tuple[str, ...] = ()
+    alarm_smtp: Secret | None = attrs.field(default=None, converter=_hidden)
+    alarm_from: str | None = None
+    alarm_chat: int | None = None
+    alarm_repeat_hours: int = 6
 
     def __attrs_post_init__(self) -> None:
         for port in (self.port, self.metrics_port):
@@ -116,6 +131,12 @@ class Settings:
             raise ConfigError("there is a mode or a group and no path to listen on: set TRIOBOT_UNIX too")
         if self.unix_mode is not None and not 0 <= self.unix_mode <= 0o777:
             raise ConfigError("the mode of the path to listen on must be from 0 to 0o777")
+        if (self.alarm_url is None) != (self.alarm_secret is None):
+            raise ConfigError("ALARM_URL and ALARM_SECRET go together: set both, or none")
+        if bool(self.alarm_email) != (self.alarm_smtp is not None):
+            raise ConfigError("ALARM_EMAIL and ALARM_SMTP go together: set both, or none")
+        if self.alarm_repeat_hours < 0:
+            raise ConfigError("alarm_repeat_hours must not be negative")
         if self.tls_key is not None and self.tls_certificate is None:
             raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
         if not self.backlog_seconds > 0:
@@ -187,6 +208,13 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "username": str,
     "name": str,
     "metrics_port": _whole("a number", 9),
+    "alarm_url": Secret,
+    "alarm_secret": Secret,
+    "alarm_email": _listed,
+    "alarm_smtp": Secret,
+    "alarm_from": str,
+    "alarm_chat": _whole("a chat's number", 18),
+    "alarm_repeat_hours": _whole("a number of hours", 5),
     "media_hosts": _listed,
     "development": lambda text: text != "0",
     "log_tracebacks": lambda text: text != "0",

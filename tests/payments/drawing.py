@@ -136,7 +136,8 @@ handed to `@bot.on_alarm` at least once. Then it depends on what it is about:
 
 `triobot alarms` lists those that are open, with what to do. `triobot alarms acknowledge` ends any of them, by
 `--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` only those about payments. `REF` stands
-for the payment's number, which each alarm names.
+for the payment's number, which each alarm names. [Alarms reach people](operating.md#alarms-reach-people) by a
+POST, by e-mail or in a chat.
 
 This page is drawn from the list that the code reads: `python -m tests.payments.drawing alarms`.
 """
