@@ -146,7 +146,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
             assert answer.status_code == 200, (path, answer.text)
             assert list(misfits(answer_of(said), answer.json(), path)) == []
             seen += 1
-        assert seen == 11
+        assert seen == 12
         nursery.cancel_scope.cancel()
 
 
@@ -205,5 +205,10 @@ async def live(platform: Emulated) -> Mapping[str, int]:
     await act("/clock", seconds=1)
     await act("/switches", pay_twice=True)
     await act("/bot/kill", 409)
+    await platform.exchange.pusher.wait_idle()
+    await act("/deliveries/again", number=1)
+    changed = await act("/deliveries/again", number=1, type="wave", **{"from": None})
+    assert (changed["type"], changed["user"], changed["again"], changed["changed"]) == ("wave", None, 1, True)
+    await act("/deliveries/again", 409, number=10_000)
     await platform.exchange.pusher.wait_idle()
     return {"user": sara["id"], "chat": chat}

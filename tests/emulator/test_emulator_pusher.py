@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from triobot.emulator.faults import EventFault, FaultPlan
-from triobot.emulator.pusher import HttpPost, PostedEvent, Pusher, PushQueueFullError, PushSettings
+from triobot.emulator.pusher import HttpPost, Pusher, PushQueueFullError, PushSettings
 from triobot.wire.decode import decode_event
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Join, Message
@@ -62,6 +62,10 @@ async def push(
     return pusher
 
 
+def ended(pusher: Pusher) -> list[tuple[str, int, int | None]]:
+    return [(posted.state, posted.attempts, posted.status) for posted in pusher.deliveries.settled()]
+
+
 async def test_events_arrive_in_order_one_at_a_time(autojump_clock: trio.testing.MockClock) -> None:
     bot = Bot(seconds=3)
     await push(bot, ["1", "2", "3"])
@@ -74,20 +78,21 @@ async def test_a_failure_is_tried_again_and_nothing_overtakes_it(
     bot = Bot(None, 503)
     pusher = await push(bot, ["1", "2"])
     assert (bot.texts, bot.times) == (["1", "1", "1", "2"], [0, 1, 2, 2])
-    assert list(pusher.deliveries) == [PostedEvent("text", 3, 200), PostedEvent("text", 1, 200)]
+    assert ended(pusher) == [("delivered", 3, 200), ("delivered", 1, 200)]
 
 
 async def test_after_the_last_attempt_the_event_is_lost(autojump_clock: trio.testing.MockClock) -> None:
     bot = Bot(500, None, 500, 500)
     pusher = await push(bot, ["1", "2"], settings=PushSettings(attempts=2, interval=7))
     assert (bot.texts, bot.times) == (["1", "1", "2", "2"], [0, 7, 7, 14])
-    assert list(pusher.deliveries) == [PostedEvent("text", 2, None), PostedEvent("text", 2, 500)]
+    assert ended(pusher) == [("lost", 2, None), ("lost", 2, 500)]
 
 
 async def test_any_other_answer_settles(autojump_clock: trio.testing.MockClock) -> None:
-    bot = Bot(404, 302)
-    await push(bot, ["1", "2"])
-    assert bot.texts == ["1", "2"]
+    bot = Bot(404, 302, 204)
+    pusher = await push(bot, ["1", "2", "3"])
+    assert bot.texts == ["1", "2", "3"]
+    assert ended(pusher) == [("refused", 1, 404), ("refused", 1, 302), ("delivered", 1, 204)]
 
 
 async def test_events_are_doubled_dropped_and_held_back(autojump_clock: trio.testing.MockClock) -> None:
@@ -98,7 +103,7 @@ async def test_events_are_doubled_dropped_and_held_back(autojump_clock: trio.tes
     bot = Bot()
     pusher = await push(bot, ["1", "join", "2"], EventFault(type="text", drop=True, times=1))
     assert bot.texts == ["join", "2"]
-    assert pusher.deliveries[0] == PostedEvent("text", 0, None)
+    assert ended(pusher)[0] == ("lost", 0, None)
 
     bot = Bot()
     await push(bot, ["1", "2", "3"], EventFault(type="join"), EventFault(delay=5, times=2))

@@ -335,7 +335,7 @@ async def test_a_bot_that_is_away_for_a_moment_misses_nothing() -> None:
         post.url = "http://127.0.0.1:1/"
         exchange.act(partial(acts.join, world, ali))
         await trio.sleep(0.05)
-        assert exchange.pusher.waiting == 0 and not exchange.pusher.deliveries
+        assert exchange.pusher.waiting == 0 and not exchange.pusher.deliveries.settled()
         post.url = url
         with trio.fail_after(PATIENCE):
             assert isinstance(await received.receive(), Join)

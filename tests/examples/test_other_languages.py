@@ -89,7 +89,7 @@ async def test_it_welcomes_echoes_and_answers_a_press(name: str, tmp_path: Path)
         assert platform.exchange.liberties == {}
         await platform.exchange.pusher.wait_idle()
         assert [entry.status for entry in platform.exchange.requests] == [200] * 4
-        assert [entry.status for entry in platform.exchange.pusher.deliveries] == [200] * 3
+        assert [entry.status for entry in platform.exchange.pusher.deliveries.settled()] == [200] * 3
         nursery.cancel_scope.cancel()
 
 

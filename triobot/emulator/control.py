@@ -33,7 +33,11 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``POST clock``                        ``seconds``: put the clock forward
 ``POST switches``                     the fields of `Switches`
 ``POST forget-uploads``               descriptors of ours are refused from now on
-``GET  requests``, ``GET deliveries`` what the bot asked for, what was posted to it
+``GET  requests``                     what the bot asked for
+``GET  deliveries``                   ``?count=``: what became of the newest events, and which wait
+``POST deliveries/again``             ``number``: post it again; with ``type``, ``data``, ``chat_id`` or
+                                      ``from`` (null for none), changed
+``GET  address``                      whether a bot listens where events are posted to
 ``GET  liberties``                    what it asked for beyond the interface's promises: see `strictness`
 ``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies,
                                       before the one of this number
@@ -71,13 +75,14 @@ from quart import Blueprint, Response, request
 from ..errors import LocalProtocolError, TriobotError
 from ..wire.content import MEDIA, Contact, Location, MediaKind
 from ..wire.encode import encode_error, encode_event_data
-from ..wire.events import Event, Press
+from ..wire.events import Event, Press, Sender, UnknownEvent
 from ..wire.ids import ChatId, InvoiceId, MessageId, SenderId
 from ..wire.markup import InlineButton, Key, PayButton
 from ..wire.rules import JsonValue, compact_json
 from . import acts
 from .blobs import FileTooLargeError
 from .chats import HISTORY, ChatMessage, Pick, PlatformChat
+from .deliveries import view_delivery
 from .exchange import BotProcess, Exchange
 from .faults import EventFault, Fault
 from .follower import NEWEST, NEWEST_CALLS, view_history
@@ -95,6 +100,7 @@ _MOST_CALLS: Final = 1_000
 _NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
+_CHANGED: Final = ("type", "data", "chat_id", "from")
 _PLACE: Final = ("index", "row", "column", "nth")
 # Labels of old messages can be pressed, too, but whoever has mistyped one rarely means them.
 _MOST_NAMED: Final = 20
@@ -309,6 +315,7 @@ class PlatformControl:
             "clock": self._clock,
             "switches": self._switches,
             "forget-uploads": self._forget_uploads,
+            "deliveries/again": self._again,
             "bot/kill": lambda asked: self._do_to_bot(lambda bot: bot.kill(), asked),
             "bot/restart": lambda asked: self._do_to_bot(lambda bot: bot.restart(), asked),
         }
@@ -326,7 +333,8 @@ class PlatformControl:
             "bot": self._bot,
             "bot/journal": self._journal,
             "openapi": lambda asked: _described(),
-            "deliveries": lambda asked: [_plain(entry) for entry in self._exchange.pusher.deliveries],
+            "deliveries": self._deliveries,
+            "address": lambda asked: self._exchange.view_address(),
         }
 
     def _make_user(self, asked: Asked) -> JsonValue:
@@ -408,6 +416,19 @@ class PlatformControl:
             for (operation, liberty), count in self._exchange.liberties.items()
         ]
 
+    def _deliveries(self, asked: Asked) -> JsonValue:
+        asked.only(("count",))
+        given = {name: as_number(name, value) for name, value in asked.values().items()}
+        count = min(max(given.get("count", NEWEST_CALLS), 1), _MOST_CALLS)
+        return [view_delivery(posted) for posted in self._exchange.pusher.deliveries.newest(count)]
+
+    def _again(self, asked: Asked) -> JsonValue:
+        asked.only(("number", *_CHANGED))
+        number = asked.optional_integer("number")
+        if number is None:
+            raise BadAskError("'number' must be given")
+        return view_delivery(self._exchange.post_again(number, partial(_changed, asked)))
+
     def _history(self, asked: Asked) -> JsonValue:
         asked.only(("chat", "before", "count"))
         given = {name: as_number(name, value) for name, value in asked.values().items()}
@@ -457,6 +478,22 @@ def _settings(kind: Callable[..., SettingsT], given: Mapping[str, object]) -> Se
     except (TypeError, ValueError) as error:
         # attrs names the argument; its validators name the rule.
         raise BadAskError(str(error.args[0])) from None
+
+
+def _changed(asked: Asked, event: Event) -> Event:
+    """Return the event with what is to be changed; itself, if nothing is."""
+    if not asked.values().keys() & set(_CHANGED):
+        return event
+    kind, data = encode_event_data(event)
+    chat_id, kind = asked.integer("chat_id", event.chat_id), asked.optional_text("type") or kind
+    text, sender = asked.optional_text("data"), event.sender
+    if "from" in asked.values():
+        of = asked.inner("from")
+        of.only(("id", "name", "user"))
+        person, name, user = of.optional_integer("id"), of.optional_text("name"), of.optional_text("user")
+        sender = None if person is None else Sender(SenderId(person), name or "", user or "")
+    # Whatever it says now, it is posted as it is.
+    return UnknownEvent(ChatId(chat_id), kind, data if text is None else text, sender=sender)
 
 
 def _chat_of(asked: Asked, name: str = "chat") -> ChatId | None:

@@ -21,20 +21,22 @@ from ..wire.events import Event
 from ..wire.operations import Operation
 from ..wire.rules import JsonValue
 from .blobs import Blobs
+from .deliveries import PostedEvent
 from .door import AsgiApp, Message, Receive, Send
-from .faults import EventFault, FaultPlan, Outage, in_words
+from .faults import FaultPlan, Outage
 from .performing import Refusal, Result, perform
-from .pusher import Pusher
+from .pusher import BotAddress, Pusher
 from .script import KEPT, PersonAct
 from .strictness import Liberty
 from .traffic import LONGEST, RecordedCall, Traffic
-from .world import World
+from .world import ImpossibleActError, World
 
 _KEPT: Final = 1_000
 # Uploads stream past: their bytes are the files', which can be looked at on their own.
 _UNKEPT: Final = "multipart/form-data"
 CALL: Final = "triobot.call"
 """The key in an operation's scope under which its `RecordedCall` is."""
+_ANOTHER_ANSWER: Final = Liberty("status", "of an answer must be 200: no other is known to settle an event")
 
 
 @final
@@ -191,6 +193,7 @@ class Exchange:
         liberties: how often the bot took each, by operation.
         hear_liberty: is told of each the first time that it is taken.
         travels: what shows the past of its conversations, where something does.
+        address: whether a bot listens where events are posted to.
     """
 
     def __init__(
@@ -201,6 +204,7 @@ class Exchange:
         blobs: Blobs,
         plan: FaultPlan | None = None,
         clock: ShiftedClock | None = None,
+        address: BotAddress | None = None,
     ) -> None:
         self.world = world
         self.pusher = pusher
@@ -215,6 +219,8 @@ class Exchange:
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
         self.travels: Travels | None = None
+        self.address = address or BotAddress(None)
+        self.address.tell = self.tell
         self._changed = trio.Event()
         self._news = 0
 
@@ -227,10 +233,13 @@ class Exchange:
     def log(self, logged: Logged, call: RecordedCall | None) -> None:
         """Note what the bot asked for; `call` is the same request as it was on the wire."""
         self.requests.append(logged)
+        self.note_liberties(logged.path, logged.liberties, call)
+
+    def note_liberties(self, operation: str, taken: tuple[Liberty, ...], call: RecordedCall | None) -> None:
+        """Note what isn't promised: of an operation, or of the answer to an event of this type."""
         if call is not None:
-            call.liberties = logged.liberties
-        operation = logged.path.strip("/")
-        for liberty in logged.liberties:
+            call.liberties = taken
+        for liberty in taken:
             # A bot that makes up names must not fill the memory.
             if (operation, liberty) not in self.liberties and len(self.liberties) < _KEPT:
                 self.liberties[operation, liberty] = 0
@@ -251,6 +260,29 @@ class Exchange:
         self.pusher.push(*events)
         self.tell()
         return events
+
+    def post_again(self, number: int, change: Callable[[Event], Event]) -> PostedEvent:
+        """Post an event again: what `change` makes of it, or the same that it was given.
+
+        Raises:
+            ImpossibleActError: it is not known any more.
+            PushQueueFullError: the bot is too far behind.
+        """
+        if (before := self.pusher.deliveries.get(number)) is None:
+            raise ImpossibleActError("there is no event of this number, or it is forgotten by now")
+        posted = self.pusher.push_again(before, change(before.event))
+        self.tell()
+        return posted
+
+    def view_address(self) -> dict[str, JsonValue]:
+        """Return whether a bot listens, as JSON: one whose process is ours does so when it runs."""
+        address, bot = self.address, self.bot.view() if self.bot is not None else None
+        return {
+            "address": address.shown,
+            "listens": address.listens if bot is None else bot.get("phase") == "running",
+            "since": address.since if bot is None else bot.get("since"),
+            "reached_at": address.reached_at,
+        }
 
     def pass_time(self, milliseconds: int) -> None:
         """Put the clock forward, and let fall due what falls due."""
@@ -341,20 +373,23 @@ class Recorder:
             traffic.end(call, trio.current_time() - started, status, bytes(answer))
             self._exchange.tell()
 
-    def post(self, kind: str, body: Body, fault: EventFault) -> Callable[[int | None], None]:
+    def post(self, posted: PostedEvent, body: Body) -> Callable[[int | None], None]:
         """Note that an event is on its way; call what comes back with its answer."""
         traffic, started = self._exchange.traffic, trio.current_time()
         call = traffic.begin(
             "event",
-            kind,
+            posted.type,
             self._exchange.clock.now(),
             content_type=body.content_type,
             body=body.data,
-            note=in_words(fault),
+            note=posted.note,
+            delivery=posted.number,
         )
         self._exchange.tell()
 
         def answered(status: int | None) -> None:
+            if status not in (None, 200):
+                self._exchange.note_liberties(posted.type, (_ANOTHER_ANSWER,), call)
             traffic.end(call, trio.current_time() - started, status)
             self._exchange.tell()
 

@@ -8,10 +8,12 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``chats``       everything about a chat but its messages; in the first, those too (the newest)
 ``changes``     the world's changes, in their order
 ``bills``       the payment buttons and invoices of the chats concerned
+``deliveries``  what becomes of each event: those that are new or have changed; in the first the newest
 ``calls``       requests in both directions, begun or ended; in the first the newest, and in
                 ``older_calls`` whether there are others
 ``machine``     faults, switches, the clock; only when something about it is new
 ``waiting``     how many events wait for the bot; only when that is new
+``address``     whether a bot listens where events are posted to; only when that is new
 ``bot``         the bot's process, or null; only when something about it is new
 ``runtime``     what the bot says of itself; only when that is new
 ``inside``      its chats in memory and its ledger; only when that is new
@@ -38,6 +40,7 @@ from quart import Blueprint, Response, websocket
 
 from ..wire.rules import JsonValue, compact_json
 from .chats import Change, MoneyMoved, PlatformChat
+from .deliveries import view_delivery
 from .door import PROTOCOL
 from .exchange import BotProcess, Exchange
 from .traffic import view_call, view_calls
@@ -62,6 +65,7 @@ class Follower:
         self._world = exchange.world
         self._seq = 0
         self._calls = 0
+        self._deliveries = 0
         self._lines = 0
         self._people = 0
         self._chats = 0
@@ -74,6 +78,8 @@ class Follower:
         self._seq = self._world.seq
         self._people, self._chats = len(list(self._world.people)), len(list(self._world.chats()))
         self._calls, self._lines = self._exchange.traffic.version, 0
+        deliveries = self._exchange.pusher.deliveries
+        self._deliveries = deliveries.version
         self._said = {}
         chats: list[JsonValue] = [
             {**_head(chat), **view_history(chat, None, NEWEST)} for chat in self._world.chats()
@@ -85,6 +91,7 @@ class Follower:
             "users": [view_user(user) for user in self._world.people],
             "chats": chats,
             "bills": [view_bill(bill, now) for bill in self._world.bills],
+            "deliveries": [view_delivery(posted) for posted in deliveries.newest(NEWEST_CALLS)],
             **view_calls(self._exchange.traffic.newest(NEWEST_CALLS), self._exchange.traffic),
             **self._rest(),
         }
@@ -129,6 +136,10 @@ class Follower:
         if calls := exchange.traffic.since(self._calls):
             news["calls"] = [view_call(call) for call in calls]
         self._calls = exchange.traffic.version
+        deliveries = exchange.pusher.deliveries
+        if posted := deliveries.since(self._deliveries):
+            news["deliveries"] = [view_delivery(one) for one in posted]
+        self._deliveries = deliveries.version
         now = self._outside()
         news |= {name: view for name, view in now.items() if self._said.get(name, ...) != view}
         self._said = now
@@ -147,6 +158,7 @@ class Follower:
                 "ahead": exchange.clock.ahead,
             },
             "waiting": exchange.pusher.waiting,
+            "address": exchange.view_address(),
             "bot": bot.view() if bot is not None else None,
             "runtime": bot.runtime() if bot is not None else {},
             "inside": _inside(bot),

@@ -34,7 +34,7 @@ from .exchange import Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
 from .follower import stream_blueprint
 from .past import past_blueprint
-from .pusher import HttpPost, Post, Pusher, PushSettings
+from .pusher import BotAddress, HttpPost, Post, Pusher, PushSettings
 from .world import World
 
 # At least this much was taken by the platform around 2020; no limit is published.
@@ -144,8 +144,10 @@ def make_exchange(
     clock: ShiftedClock | None = None,
     push: PushSettings | None = None,
     largest_upload: int = LARGEST_UPLOAD,
+    address: BotAddress | None = None,
 ) -> Exchange:
     """Make a platform without its HTTP faces; uploads go into `folder`, events to `post`."""
+    clock = clock or ShiftedClock()
     world = World(chance=chance or random.SystemRandom(), switches=switches, base_url=base_url)
     plan = FaultPlan()
 
@@ -155,9 +157,12 @@ def make_exchange(
             event, as_json=chosen.json_events, lower_case_callbacks=chosen.lower_case_callbacks
         )
 
-    pusher = Pusher(post, encode, fault=plan.for_event, settings=push)
+    def takes(status: int) -> bool:
+        return status == 200 if world.switches.strict else status < 300
+
+    pusher = Pusher(post, encode, fault=plan.for_event, settings=push, now=clock.now, takes=takes)
     blobs = Blobs(folder, limit=largest_upload)
-    exchange = Exchange(world, pusher=pusher, blobs=blobs, plan=plan, clock=clock)
+    exchange = Exchange(world, pusher=pusher, blobs=blobs, plan=plan, clock=clock, address=address)
     pusher.watch = Recorder(exchange).post
     return exchange
 
@@ -259,14 +264,17 @@ async def serve_emulator(
     config = _config(f"{_bracketed(host)}:{port}")
     with _uploads(folder) as place:
         async with httpx.AsyncClient(trust_env=False, timeout=_POST_SECONDS) as client:
+            clock = clock or ShiftedClock()
+            address = BotAddress(bot_url, clock.now)
             exchange = make_exchange(
                 place,
-                HttpPost(client, bot_url, wait_bot),
+                HttpPost(client, bot_url, wait_bot, address),
                 base_url="",
                 switches=switches,
                 chance=chance,
                 clock=clock,
                 push=push,
+                address=address,
             )
             tickets = Tickets()
             door = make_app(
@@ -292,6 +300,8 @@ async def serve_emulator(
                     for name in (*LOOPBACK_NAMES, _bracketed(host), *names)
                 )
                 nursery.start_soon(exchange.pusher.run)
+                if wait_bot is None:
+                    nursery.start_soon(address.look)
                 base_url = exchange.world.base_url
                 task_status.started(
                     Emulator(

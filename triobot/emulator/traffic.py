@@ -38,6 +38,7 @@ class RecordedCall:
         took: milliseconds until the answer, or until it was clear that none comes; None while under way.
         note: what was made to go wrong, in words.
         liberties: what of it the interface doesn't promise to take.
+        delivery: of an event, the number of the `PostedEvent` whose attempt this is.
         held: how many bytes of it are kept; known at its end.
         version: the number of its newest change.
     """
@@ -54,6 +55,7 @@ class RecordedCall:
     took: int | None = None
     note: str = ""
     liberties: tuple[Liberty, ...] = ()
+    delivery: int | None = None
     held: int = 0
     version: int = 0
 
@@ -71,11 +73,20 @@ class Traffic:
         self.version = 0
 
     def begin(
-        self, way: Way, name: str, at: int, *, content_type: str = "", body: bytes = b"", note: str = ""
+        self,
+        way: Way,
+        name: str,
+        at: int,
+        *,
+        content_type: str = "",
+        body: bytes = b"",
+        note: str = "",
+        delivery: int | None = None,
     ) -> RecordedCall:
         """Note that a request is under way."""
         self._made += 1
         call = RecordedCall(self._made, way, name, at, content_type, body[:LONGEST], len(body), note=note)
+        call.delivery = delivery
         self._calls[call.number] = call
         self._forget()
         return self.touch(call)
