@@ -20,6 +20,7 @@ from triobot.conversations.revival import care
 from triobot.conversations.revival.care import BETWEEN_RETRIES, CRASHES, FIRST_RETRY, LIVED
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
+from triobot.conversations.running.lines import frames_of
 from triobot.journals import ConversationRow, TakeInHand
 from triobot.seams import KeepRaw, WorkSlots, Write
 from triobot.wire.events import Event, Message
@@ -489,3 +490,25 @@ async def test_a_program_that_does_not_die_counts_nothing(
     assert await there.lives(within=100)
     assert there.store.counted == 0
     assert heard[21] == ["slow", "slow", "done"]
+
+
+async def test_a_task_that_has_ended_is_nowhere() -> None:
+    """An instrument sees each task once more after its last step, with every version of Trio."""
+    seen: list[int] = []
+
+    class AfterSteps(trio.abc.Instrument):
+        def after_task_step(self, task: trio.lowlevel.Task) -> None:
+            if task.name == "ending":
+                seen.append(len(frames_of(task)))
+
+    async def end() -> None:
+        await trio.lowlevel.checkpoint()
+
+    instrument = AfterSteps()
+    trio.lowlevel.add_instrument(instrument)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end, name="ending")
+    trio.lowlevel.remove_instrument(instrument)
+
+    assert seen[0] > 0
+    assert seen[-1] == 0

@@ -44,7 +44,9 @@ def steps_inner(generator: F) -> F:
 
 
 def frames_of(task: trio.lowlevel.Task) -> list[tuple[FrameType, int]]:
-    """Return the frames in which a suspended task is, outermost first, whoever steps it."""
+    """Return the frames in which a suspended task is, outermost first, whoever steps it; none at its end."""
+    if getattr(task.coro, "cr_frame", task) is None:
+        return []  # Trio before 0.32 fails at it
     frames = list(task.iter_await_frames())
     while frames and frames[-1][0].f_code in _STEPPING:
         inner = frames.pop()[0].f_locals["inner"]
