@@ -50,13 +50,13 @@ Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
 
 
 @final
-class _RefusedError(TriobotError):
+class _AbsentError(TriobotError):
     """A question that can't be answered; the text says why."""
 
 
 @final
 @attrs.frozen
-class _Kept:
+class _KeptPass:
     """A pass that is kept.
 
     Attributes:
@@ -83,7 +83,7 @@ class Twin:
         self._load = load
         self._read = read
         self._loaded: Loaded | None = None
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptPass] = OrderedDict()
         self._one = trio.Lock()
         self._says = trio.Lock()
         self._far: tuple[str, int, int] | None = None
@@ -110,7 +110,7 @@ class Twin:
                 answer["size"] = len(body)
             else:
                 answer["value"] = value
-        except _RefusedError as error:
+        except _AbsentError as error:
             answer["error"] = str(error)
         except Exception as error:  # whatever an author's module does on import
             answer["error"] = f"{type(error).__name__}: {error}"[:4_000]
@@ -132,7 +132,7 @@ class Twin:
             case "source":
                 texts = self._find(asked["id"]).passed.texts
                 if not 0 <= asked["source"] < len(texts):
-                    raise _RefusedError("there is no such source")
+                    raise _AbsentError("there is no such source")
                 text: str = texts[int(asked["source"])]
                 return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
             case "value":
@@ -142,7 +142,7 @@ class Twin:
                 self._kept.pop(asked["id"], None)
                 return None
             case _:
-                raise _RefusedError(f"nobody knows what {what} is")
+                raise _AbsentError(f"nobody knows what {what} is")
 
     def _load_now(self, bot: str) -> JsonValue:
         # A module that doesn't come to its end takes the process with it.
@@ -154,16 +154,16 @@ class Twin:
         remember_sources()
         return None
 
-    def _find(self, id: str) -> _Kept:
+    def _find(self, id: str) -> _KeptPass:
         kept = self._kept.get(id)
         if kept is None:
-            raise _RefusedError("this pass is gone: open it again")
+            raise _AbsentError("this pass is gone: open it again")
         self._kept.move_to_end(id)
         return kept
 
     async def _open(self, id: str, lines: Sequence[Mapping[str, object]]) -> JsonValue:
         if self._loaded is None:
-            raise _RefusedError("there is no bot yet")
+            raise _AbsentError("there is no bot yet")
 
         def far(given: int, of: int) -> None:
             self._far = id, given, of
@@ -173,7 +173,7 @@ class Twin:
         stored = self._read(lines)
         passed = await run_pass(services, table, stored, tell=far)
         size = sum(len(_json(notch)) for notch in passed.notches)
-        self._kept[id] = _Kept(stored, passed, size)
+        self._kept[id] = _KeptPass(stored, passed, size)
         while len(self._kept) > 1 and (
             len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
         ):
@@ -199,7 +199,7 @@ class Twin:
         place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
         text = await value_in_full(*self._loaded, kept.stored, *place)
         if text is None:
-            raise _RefusedError("there is no such variable")
+            raise _AbsentError("there is no such variable")
         return {"text": text}
 
     async def _tell(self) -> None:
