@@ -50,7 +50,7 @@ Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
 
 
 @final
-class _AbsentError(TriobotError):
+class _UntoldError(TriobotError):
     """A question that can't be answered; the text says why."""
 
 
@@ -110,7 +110,7 @@ class Twin:
                 answer["size"] = len(body)
             else:
                 answer["value"] = value
-        except _AbsentError as error:
+        except _UntoldError as error:
             answer["error"] = str(error)
         except Exception as error:  # whatever an author's module does on import
             answer["error"] = f"{type(error).__name__}: {error}"[:4_000]
@@ -132,7 +132,7 @@ class Twin:
             case "source":
                 texts = self._find(asked["id"]).passed.texts
                 if not 0 <= asked["source"] < len(texts):
-                    raise _AbsentError("there is no such source")
+                    raise _UntoldError("there is no such source")
                 text: str = texts[int(asked["source"])]
                 return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
             case "value":
@@ -142,7 +142,7 @@ class Twin:
                 self._kept.pop(asked["id"], None)
                 return None
             case _:
-                raise _AbsentError(f"nobody knows what {what} is")
+                raise _UntoldError(f"nobody knows what {what} is")
 
     def _load_now(self, bot: str) -> JsonValue:
         # A module that doesn't come to its end takes the process with it.
@@ -157,13 +157,13 @@ class Twin:
     def _find(self, id: str) -> _KeptPass:
         kept = self._kept.get(id)
         if kept is None:
-            raise _AbsentError("this pass is gone: open it again")
+            raise _UntoldError("this pass is gone: open it again")
         self._kept.move_to_end(id)
         return kept
 
     async def _open(self, id: str, lines: Sequence[Mapping[str, object]]) -> JsonValue:
         if self._loaded is None:
-            raise _AbsentError("there is no bot yet")
+            raise _UntoldError("there is no bot yet")
 
         def far(given: int, of: int) -> None:
             self._far = id, given, of
@@ -199,7 +199,7 @@ class Twin:
         place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
         text = await value_in_full(*self._loaded, kept.stored, *place)
         if text is None:
-            raise _AbsentError("there is no such variable")
+            raise _UntoldError("there is no such variable")
         return {"text": text}
 
     async def _tell(self) -> None:
