@@ -88,7 +88,7 @@ async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
         # A number in the margin leads to a notch that stood there.
         await page.push("button", "Notch 4", exact=True)
         await at(page, 4)
-        assert await page.run("location.hash") == f"#c/{shown.sara.chat_id}/1/n/4"
+        await page.wait(f"location.hash === '#c/{shown.sara.chat_id}/1/n/4'")
 
         await page.press("/")
         await page.type("cutlery=True")

@@ -63,7 +63,7 @@ export function merge(news) {
     runtime: "runtime" in news,
     inside: "inside" in news,
     lines: news.lines ?? [],
-    travel: news.travel ?? null,
+    travel: /** @type {any[] | null} */ (news.travel ?? null),
   };
   if (news.all) startAnew(news);
   for (const user of news.users ?? []) {

@@ -116,7 +116,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
       </header>
       ${branches} ${parting && html`<${Parting} ...${parting} />`}
       <div class="code" tabindex="0" role="region" aria-label=${t("codeOf", { name })} dir="ltr">
-        ${lines.map((pieces, place) => {
+        <div class="lines">${lines.map((pieces, place) => {
           const all = stood.get(`${source}:${place + 1}`) ?? [];
           const isLit = place + 1 === lit;
           return html`<${Line}
@@ -130,7 +130,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
             note=${isLit ? note : ""}
             go=${go}
           />`;
-        })}
+        })}</div>
       </div>
     </section>
   `;

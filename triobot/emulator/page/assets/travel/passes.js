@@ -1,14 +1,15 @@
 // The line to the passes: one is opened, waited for, and read window by window, that of the wanted notch first.
 
 import { act, look, lookText, Refused } from "../link.js";
+import { listen } from "../world.js";
 
 /**
  * @typedef {import("./state.js").Pass} Pass
  * @typedef {import("./state.js").Journal} Journal
  */
 
-// The stream tells when a pass is ready; one that was ready before it was listened to is found by asking.
-const ASK_EVERY = 300;
+// The stream tells how far a pass is. What it told before anybody listened is found by asking.
+const ASK_AFTER = 400;
 const GONE = 410;
 
 /** A conversation's conversations, the newest first. */
@@ -29,10 +30,28 @@ export async function openPass(chatId, conversation, onProgress, isWanted) {
     if (told.sources) return { ...told, id };
     if (told.failed) throw new Refused(told.failed);
     onProgress(told);
-    await new Promise((resume) => setTimeout(resume, ASK_EVERY));
+    await hearOf(id, onProgress);
   }
   closePass(id);
   return null;
+}
+
+/** Wait until the stream says that a pass is ready or has failed, or for a moment. */
+function hearOf(id, onProgress) {
+  return new Promise((resume) => {
+    const end = () => {
+      deaf();
+      clearTimeout(timer);
+      resume(undefined);
+    };
+    const timer = setTimeout(end, ASK_AFTER);
+    const deaf = listen((fresh) => {
+      const news = fresh.travel?.find((one) => one.id === id);
+      if (!news) return;
+      if (news.ready || news.failed) end();
+      else onProgress(news);
+    });
+  });
 }
 
 /** A pass that nobody looks at needs no room. It may have ended by itself. */

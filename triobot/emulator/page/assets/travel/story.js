@@ -85,7 +85,7 @@ export const isOf = (item, n) => item.at === n || item.done === n || item.edits.
 export const outboxAt = (items, n) => items.filter((item) => item.sent && item.at <= n && item.done > n && !item.failed);
 
 /** Those near a notch: a browser lays out no thousands for one step. @param {Item[]} items @param {number} n */
-export function near(items, n, before = 80, after = 30) {
+export function near(items, n, before = 40, after = 20) {
   let place = items.findIndex((item) => item.at > n);
   if (place < 0) place = items.length;
   return items.slice(Math.max(0, place - before), place + after);

@@ -21,6 +21,8 @@ import { Values } from "./values.js";
 
 // A conversation that goes on is read again this long after it went on.
 const AGAIN = 700;
+// A browser takes only so many addresses within a time.
+const WRITTEN_AFTER = 150;
 const TABS = ["chat", "code", "values"];
 const GOES_ON = new Set(["waits", "works"]);
 
@@ -48,6 +50,7 @@ export function travelView({ onClose }) {
   /** @type {{from: number, to: number} | undefined} */
   let shown;
   let again = 0;
+  let written = 0;
   // Whatever an older opening still brings is nothing to this one.
   let turn = 0;
   let told = { version: -1, ordered: /** @type {any[]} */ ([]), items: /** @type {any[]} */ ([]), byOperation: new Map() };
@@ -59,6 +62,7 @@ export function travelView({ onClose }) {
     if (!place) return;
     turn += 1;
     clearTimeout(again);
+    clearTimeout(written);
     if (journal) closePass(journal.pass.id);
     place = journal = null;
     element.hidden = true;
@@ -159,9 +163,15 @@ export function travelView({ onClose }) {
     if (next !== cur) chosen = { branch: chosen.branch, depth: null, failure: null };
     cur = next;
     if (cur === journal.last) fresh = 0;
-    if (place) writePlace({ ...place, notch: cur });
+    clearTimeout(written);
+    written = setTimeout(write, WRITTEN_AFTER);
     draw();
   }
+
+  const write = () => {
+    clearTimeout(written);
+    if (place) writePlace({ ...place, notch: journal ? cur : null });
+  };
 
   /** From here on in a direction to the next notch that fits. */
   function seek(step, fits) {
@@ -182,6 +192,7 @@ export function travelView({ onClose }) {
   }
 
   async function copyLink() {
+    write();
     try {
       await navigator.clipboard.writeText(location.href);
       toast(t("copied"));
