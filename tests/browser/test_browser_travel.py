@@ -201,7 +201,7 @@ def crashed() -> Told:
     }
     failure = {
         "error": "ValueError",
-        "text": "no oven is free",
+        "text": "ValueError: no oven is free",
         "frames": frames,
         "v": [{"name": "'Sara'"}, {"order": "Order(…)"}],
         "causes": [cause],
@@ -217,9 +217,9 @@ async def test_a_crash_has_a_card_with_its_frames(browser: Browser) -> None:
         await travel(shown, crashed())
         await at(page, 18)
         await page.finds("article", "ValueError")
-        await page.sees("ValueError: no oven is free", within=".crash")
-        await page.sees("KeyError: 'oven'", within=".crash")
-        await page.sees("caused by", within=".crash")
+        await page.sees("ValueError: no oven is free", within=".crash-card")
+        await page.sees("KeyError: 'oven'", within=".crash-card")
+        await page.sees("caused by", within=".crash-card")
         await page.push("button", "pizza.py:60 · pizza")
         await page.wait("document.querySelector('.line.lit').dataset.line === '60'")
         await page.sees("'Sara'", within=".variables")
@@ -294,7 +294,7 @@ async def test_axe_finds_nothing(browser: Browser, size: tuple[int, int], dark: 
             await shown.page.has(".thread" if size == SCREEN else ".chat-item")
             for told, notch in ((pizza(), 6), (pizza(), 12), (crashed(), 18), (long(300), 200)):
                 await travel(shown, told, notch=notch)
-                await shown.page.has(".line.lit" if size[0] > 700 else ".then .now, .crash")
+                await shown.page.has(".line.lit" if size[0] > 700 else ".then .now, .crash-card")
                 assert await complaints(shown) == []
                 await shown.page.press("Escape")
                 await shown.page.lacks(".travel:not([hidden])")

@@ -80,6 +80,7 @@ function openChat(chatId, beside = false) {
     onBeside: () => besides(pane),
     onPanel: (name) => openPanel(name),
     onTravel: (chat) => chooseConversation(chat, openTravel),
+    onTravelTo: (chat, conversation) => openTravel(chat, conversation),
     onFocus: () => focusOn(pane, false),
   });
   const old = beside && panes.length < MOST_PANES ? null : (focused ?? panes[0]);

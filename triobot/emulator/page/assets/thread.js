@@ -8,6 +8,7 @@ import { colour, day, initials, number } from "./format.js";
 import { act, look } from "./link.js";
 import { alertSheet, menu, toast, tried } from "./sheet.js";
 import { saveTest, saveTranscript } from "./transcript.js";
+import { standing } from "./travel/standing.js";
 import { t } from "./words.js";
 import { addOlder, botName, hold, listen, now, world } from "./world.js";
 
@@ -16,7 +17,7 @@ const MOST_DRAWN = 600;
 // Nearer to the end than this, a reader is at the end, and stays there.
 const AT_END = 80;
 
-/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onFocus. */
+/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onTravelTo, onFocus. */
 export function openThread(chatId, userId, hooks) {
   const view = {
     chatId,
@@ -41,7 +42,8 @@ export function openThread(chatId, userId, hooks) {
   const keys = h("div.keys");
   const foot = h("footer.thread-foot");
   const writing = composer(view);
-  view.element.append(header, h("div.talk", {}, scroller, jump), keys, foot);
+  const stood = standing(chatId, (conversation) => hooks.onTravelTo(chatId, conversation));
+  view.element.append(header, h("div.talk", {}, scroller, jump), stood.element, keys, foot);
   scroller.append(typing);
 
   const drawn = new Map();
@@ -383,6 +385,7 @@ export function openThread(chatId, userId, hooks) {
       clearTimeout(typingTimer);
       view.element.remove();
       writing.close();
+      stood.close();
     },
   };
 }

@@ -87,12 +87,18 @@ function actWords(item) {
   return item.notch.in ? cameWords(item.notch.in, item.notch.k) : "";
 }
 
+/** An error's own words; what tells of it may have put the class before them. */
+const saidBy = ({ error, text }) => {
+  const words = text.startsWith(`${error}: `) ? text.slice(error.length + 2) : text;
+  return words && words !== error ? `: ${short(words)}` : "";
+};
+
 /** One failure, with its line and what caused it; a frame is chosen by a click. */
 export function Crash({ failure, sources, chosen, choose, lineOf, depth = 0 }) {
   return html`
-    <article class="crash" aria-label=${failure.error}>
+    <article class="crash-card" aria-label=${failure.error}>
       ${depth === 0 && html`<h3>${t("crashCard")}</h3>`}
-      <p class="crash-words" dir="ltr"><b>${failure.error}</b>${failure.text && `: ${short(failure.text)}`}</p>
+      <p class="crash-words" dir="ltr"><b>${failure.error}</b>${saidBy(failure)}</p>
       <ol class="crash-frames" dir="ltr">
         ${failure.frames.map(
           (frame, place) => html`

@@ -125,7 +125,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
             pieces=${pieces}
             marks=${nearest(all, cur).join(",")}
             count=${all.length}
-            lit=${isLit ? (parting ? "lit parted" : "lit") : ""}
+            lit=${isLit ? (parting ? "lit departs" : "lit") : ""}
             cur=${all.includes(cur) ? cur : -1}
             note=${isLit ? note : ""}
             go=${go}

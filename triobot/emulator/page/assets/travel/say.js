@@ -108,7 +108,7 @@ export function notchWords(notch, pass, itemOf) {
 /** A few words above a notch of a person. @param {Notch} notch */
 export function labelOf(notch) {
   const came = notch.in;
-  if (!came) return notch.dot === "crash" ? t("failed") : "";
+  if (!came) return notch.dot === "crash" ? t("labelCrash") : "";
   if (came.what === "form") return t("labelForm");
   if (came.what === "timeout") return t("labelTimeout");
   if (came.what === "payment") return t("labelPayment");

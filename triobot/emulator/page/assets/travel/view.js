@@ -318,12 +318,15 @@ export function travelView({ onClose }) {
           <${Icon} name="link" size=${16} /><span>${t("copyLink")}</span>
         </button>
       </header>
-      ${pass && (pass.because || pass.hangs) && html`<p class="travel-banner" role="note"><bdi>${hangsWords(pass) || pass.because}</bdi></p>`}
+      ${pass && bannerOf(pass) && html`<p class="travel-banner" role="note"><bdi>${bannerOf(pass)}</bdi></p>`}
     `;
   }
 
-  const hangsWords = (pass) =>
-    pass.hangs && [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
+  /** Why it goes no further, where nothing else in the view says so. */
+  const bannerOf = (pass) =>
+    !pass.hangs
+      ? pass.state === "parked" && pass.because
+      : [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
 
   function waiting() {
     if (problem) {

@@ -1,0 +1,142 @@
+"""Time travel under ``triobot dev``: what really happened, in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chrome import Browser, Page
+from test_browser_dev import developing, says, sees
+from test_browser_order import kill
+from window import needs_browser
+
+pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
+pytestmark = [needs_browser, pytest.mark.processes]
+
+TRAVEL = "Go through what happened in this chat"
+LIT = "(document.querySelector('.line.lit .line-text')?.textContent ?? '')"
+WORDS = "(document.querySelector('.notch-words b')?.textContent.replace(/[\\u2068\\u2069]/g, '') ?? '')"
+FLOOR = "[...document.querySelectorAll('.native-form')].at(-1).querySelector('input[name=floor]')"
+
+
+async def fills(page: Page, floor: str, *, forms: int) -> None:
+    """Write into the newest of so many forms, and send it."""
+    await page.has(".native-form", times=forms)
+    await page.click(".native-form input[name=floor]", nth=-1)
+    await page.run(f"{FLOOR}.select()")
+    if floor:
+        await page.type(floor)
+    await page.click(".submit")
+
+
+async def orders(page: Page, name: str) -> None:
+    """As far as the form."""
+    await sees(page, "Your name?")
+    await says(page, name)
+    await sees(page, "Size?")
+    await page.click(".inline-button", "Large")
+    await sees(page, "Where to?")
+    await page.click(".composer .icon-button", nth=0)
+    await page.click(".menu button", "Location")
+    await page.click(".sheet .primary")
+    await page.sees("How do we find you?")
+
+
+async def story(page: Page) -> list[str]:
+    """What each notch says, from the first to the last, by the key that takes one step."""
+    await page.press("Home")
+    last = int(await page.run("document.querySelector('.travel input[type=range]').max"))
+    told: list[str] = []
+    for n in range(last + 1):
+        await page.wait(
+            "document.querySelector('.travel input[type=range]').getAttribute('aria-valuetext')"
+            f".startsWith('Notch {n} of {last},')"
+        )
+        told.append(await page.run(WORDS))
+        await page.press("ArrowRight")
+    return told
+
+
+async def test_an_order_with_failed_forms_a_kill_and_a_payment(browser: Browser, tmp_path: Path) -> None:
+    """Each notch of it while it waits to be paid; then it goes on as if nobody had looked."""
+    async with developing(browser, tmp_path, "pizza") as page:
+        await orders(page, "Sara")
+        await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
+        await fills(page, "", forms=1)
+        await page.sees("Floor: please fill this in.")
+        await fills(page, "second", forms=2)
+        await page.sees("Floor: please enter a whole number.")
+        await kill(page)
+        await fills(page, "3", forms=3)
+        await sees(page, "A large pizza")
+
+        await page.push("button", TRAVEL)
+        await page.finds("slider", "Time line")
+        await page.wait(f"{LIT}.includes('chat.charge(')")
+        told = await story(page)
+        assert [line for line in told if line.startswith("Sara")] == [
+            "Sara wrote “Sara”",
+            "Sara pressed “Large”",
+            "Sara sent: Location, Tehran",
+            "Sara sent the form: Ahmadi · empty",
+            "Sara sent the form: Ahmadi · second",
+            "Sara sent the form: Ahmadi · 3",
+        ]
+        assert told[0] == "The conversation begins: Sara joined"
+        assert told[-1] == "Sent: “A large pizza”"
+        await page.has(".mark.kill")
+        await page.sees("left", within=".value-card")
+        # Between the second failed form and the third there was a kill, and the variables are the same.
+        await page.push("button", "Floor: please fill this in.")
+        await page.wait(f"{LIT}.includes('chat.fill(')")
+        await page.sees("Size.LARGE", within=".variables")
+        await page.press("Escape")
+
+        await page.click(".inline-button.pay", "Pay")
+        await page.click(".confirm-pay")
+        await page.sees("Thank you, Sara!", within=".bubble")
+
+
+async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:
+    """And mended in the file: the next run of it goes well."""
+    source = tmp_path / "pizza.py"
+    async with developing(browser, tmp_path, "pizza") as page:
+        good = source.read_text()
+        bad = good.replace("title, order = f", "title, order = [] + f")
+        await orders(page, "Sara")
+        source.write_text(bad)
+        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
+        await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
+        await fills(page, "3", forms=1)
+        await page.sees("failed here.", within=".standing")
+        await page.push("button", "Look at it")
+        await page.sees("TypeError: can only concatenate list", within=".crash-card")
+        await page.wait(f"{LIT}.includes('title, order = [] + f')")
+        await page.sees("Details(floor=3, doorbell='Ahmadi', cutlery=False)", within=".variables")
+        await page.press("Escape")
+
+
+async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path) -> None:
+    """A line that was put before a question: the last notch that fits is lit, and both sides are said."""
+    source = tmp_path / "pizza.py"
+    async with developing(browser, tmp_path, "pizza") as page:
+        await orders(page, "Sara")
+        line = '    where = await chat.ask("Where to?", Location)'
+        source.write_text(source.read_text().replace(line, f"    await chat.sleep(1)\n{line}"))
+        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
+        # Before the bot has met it; and once it is parked for it.
+        await page.push("button", TRAVEL)
+        await page.sees("The code parts from this chat here", within=".parting")
+        await page.sees("chat.sleep(1)", within=".parting pre")
+        await page.has(".gap")
+        told = await story(page)
+        assert told[0] == "The conversation begins: Sara joined"
+        await page.press("Escape")
+        await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
+        await fills(page, "3", forms=1)
+        await page.sees("is parked", within=".standing")
+        await page.push("button", "Look at it")
+        await page.sees("The code parts from this chat here", within=".parting")
+        await page.press("Escape")
