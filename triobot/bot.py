@@ -411,7 +411,7 @@ class Bot(Router):
                     # Inside of all that they may use. They are cancelled first, while what they say still
                     # leaves.
                     async with trio.open_nursery() as nursery:
-                        for run in self._background:
+                        for run in self._background if around is None or around.instead is None else ():
                             nursery.start_soon(run, name=getattr(run, "__qualname__", None))
                         with speaking(None):  # the block is the caller's
                             yield
@@ -583,13 +583,13 @@ def dry_services_of(bot: Bot, settings: Settings) -> Services:
 def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
     """Return a bot of the same routes of which nothing leaves, and closed stand-ins for its resources.
 
-    It runs none of the bot's background tasks, and calls none of the functions that hear of alarms and
-    errors. Several of them may run at once, whether the bot itself does or not.
+    It calls none of the functions that hear of alarms and errors. Several of them may run at once, whether
+    the bot itself does or not.
     """
     from .conversations.inspection.closed import closed_resources
 
     own, closed = copy.copy(bot), closed_resources()
-    own._background, own._hook, own._on_error = [], None, None  # pyright: ignore[reportPrivateUsage]
+    own._hook = own._on_error = None  # pyright: ignore[reportPrivateUsage]
     own._work, own._around, own._stop = None, None, trio.Event()  # pyright: ignore[reportPrivateUsage]
     return own, [Provided(one, closed[one]) for one in own._resources]  # pyright: ignore[reportPrivateUsage]
 

@@ -100,7 +100,8 @@ class Surroundings:
         opened: called with the intake once events can be accepted.
         replays: checks each conversation while it runs, or None.
         on_failure: told of each error of the bot's own code.
-        instead: what runs in place of each step's function; None: they run themselves.
+        instead: what runs in place of each step's function, and then no background task does; None: they run
+            themselves.
     """
 
     settings: Settings

@@ -34,4 +34,5 @@ from .driving import drive as drive
 from .simulating import Plan as Plan
 from .simulating import SimulationResult as SimulationResult
 from .simulating import simulate as simulate
+from .stubs import recorded as recorded
 from .virtual import run as run

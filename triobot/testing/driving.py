@@ -12,7 +12,7 @@ from typing import Final, final
 import trio
 from quart_trio import QuartTrio
 
-from ..bot import Bot
+from ..bot import Bot, apart
 from ..conversations.inspection.checking import RULE, ReplayCheck
 from ..conversations.inspection.rerun import Divergence
 from ..conversations.running.lines import authors_traceback
@@ -32,6 +32,7 @@ from ..store import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId
 from .process import DrivenProcess, InsideTransport
+from .stubs import StepResults
 from .virtual import VirtualWallClock, virtual_time
 
 _AUTHORITY: Final = "127.0.0.1:9"
@@ -73,6 +74,7 @@ class DrivenWorld:
         phone: str | None = None,
         id: int | None = None,
         chat_id: int | None = None,
+        joined: bool = False,
     ) -> Person:
         """Make a person who hasn't joined yet.
 
@@ -81,6 +83,7 @@ class DrivenWorld:
             coin: the platform's own coin.
             id: the sender's id, such as the one that a filter `by` knows; None: made up.
             chat_id: of the private chat; None: made up.
+            joined: they have joined long ago, and no event tells of it.
 
         Raises:
             AppError: the name or one of the ids is taken.
@@ -97,6 +100,8 @@ class DrivenWorld:
             )
         except ImpossibleActError as error:
             raise AppError(str(error)) from None
+        if joined:
+            self.exchange.world.chat(user.chat_id).members.add(user.id)
         person = Person(self._app, view_user(user), user.chat_id, 0)
         self._people.append(person)
         return person
@@ -202,6 +207,7 @@ async def drive(
     seed: int = 0,
     attempts: int = 3,
     replay_check: bool = True,
+    steps: Mapping[str, Sequence[object]] | None = None,
 ) -> AsyncGenerator[DrivenWorld]:
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
@@ -220,6 +226,9 @@ async def drive(
         replay_check: run each conversation's journal again after each answer, to see whether a restart would
             bring it back. What the code does between its operations is done once more by that: a test that
             counts such things turns it off. The order of a set is the same in both runs.
+        steps: what steps return in place of being run, by the name of their function, one after the other,
+            the last again and again; an exception is raised. A step that isn't named runs. Resources that
+            are not provided stay closed, and no background task runs.
 
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
@@ -281,8 +290,9 @@ async def drive(
                     rows=MemoryRows(),
                     on_alarm=alarms.append,
                     on_failure=lambda error, name, chat_id, reference: failures.append(error),
-                    provided=provided,
+                    provided=provided if steps is None else _with_closed(bot, provided),
                     replays=ReplayCheck(diverged) if replay_check else None,
+                    instead=None if steps is None else StepResults(steps),
                 )
                 late.append(process)
                 world = DrivenWorld(exchange, alarms, process)
@@ -309,6 +319,12 @@ async def drive(
     if failure is not None:
         # Outside of all nurseries: a test's author wants to read the assertion, not a tree of groups.
         raise failure from failure.__cause__ or _to_be_shown(failures)
+
+
+def _with_closed(bot: Bot, provided: Sequence[Provided]) -> Sequence[Provided]:
+    """Return a stand-in for each resource that isn't provided."""
+    given = {one.resource for one in provided}
+    return [*provided, *(one for one in apart(bot)[1] if one.resource not in given)]
 
 
 def _to_be_shown(failures: Sequence[Exception]) -> BaseException | None:

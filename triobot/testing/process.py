@@ -17,6 +17,7 @@ from quart_trio import QuartTrio
 from ..bot import Bot, within
 from ..conversations.inspection.checking import ReplayCheck
 from ..conversations.running.failures import OnFailure
+from ..conversations.services import Instead
 from ..emulator.door import AsgiApp, Message, Receive, Send
 from ..emulator.faults import Outage
 from ..errors import ConfigError, StoreFullError
@@ -194,6 +195,7 @@ class DrivenProcess:
         on_alarm: told of each alarm.
         on_failure: told of each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
+        instead: what runs in place of each step's function, and of background tasks; None: they run.
 
     Attributes:
         clock: of its machine.
@@ -214,6 +216,7 @@ class DrivenProcess:
         on_failure: OnFailure,
         provided: Sequence[Provided],
         replays: ReplayCheck | None,
+        instead: Instead | None = None,
     ) -> None:
         self._nursery = nursery
         self._bot = bot
@@ -226,6 +229,7 @@ class DrivenProcess:
         self._on_failure = on_failure
         self._provided = provided
         self._replays = replays
+        self._instead = instead
         self.answered: Counter[int | None] = Counter()
         self._mortal = Crashable()
         self._intake: Intake | None = None
@@ -306,6 +310,7 @@ class DrivenProcess:
                     provided=self._provided,
                     opened=self._opened,
                     replays=self._replays,
+                    instead=self._instead,
                 )
                 with self._scope, within(self._bot, around):
                     async with self._bot.running() if self._app is None else _served(self._app):

@@ -23,6 +23,7 @@ from ..engine import Record
 from ..engine.records import CUT, FAILED, OUTCOMES, differs
 from ..errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
 from ..resources import Resource
+from ..testing.stubs import closed_name, name_of
 from .typed import of_type, returned_by, shown
 
 _STEP: Final = "step"
@@ -59,13 +60,12 @@ class DoneStep:
 
     Attributes:
         how: ``recorded``: its recorded result; ``returned`` and ``raised``: what the developer said.
-        outcome: what came of it, as Python shows it.
+        outcome: what it returned; or the error that it raised.
     """
 
     name: str
-    print: str
     how: Literal["recorded", "returned", "raised", "ran"]
-    outcome: str = attrs.field(repr=False)
+    outcome: object = attrs.field(repr=False)
 
 
 @final
@@ -94,10 +94,12 @@ class Steps:
         name = name_of(call)
         if (record := self._recorded(call)) is not None:
             await trio.lowlevel.checkpoint()
-            self._done(call, "recorded", lambda: repr(CODEC.value_of(record[5])))
-            if record[0] == FAILED:
-                raise CODEC.error_of(record[5], call.raises)
-            return CODEC.value_of(record[5])
+            failed = record[0] == FAILED
+            outcome = CODEC.error_of(record[5], call.raises) if failed else CODEC.value_of(record[5])
+            self.done.append(DoneStep(name, "recorded", outcome))
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
         self._count += 1
         asked = AskedStep(
             self._count,
@@ -127,13 +129,6 @@ class Steps:
             self._used.append(record)
         return None if record is None or record[0] == CUT else record
 
-    def _done(self, call: StepCall, how: Literal["recorded", "returned", "raised", "ran"], show: Any) -> None:
-        try:
-            outcome = str(show())[:_SHOWN]
-        except Exception:  # an author's own class may not be shown
-            outcome = "?"
-        self.done.append(DoneStep(name_of(call), call.print, how, outcome))
-
     # --- what the developer says
 
     def returns(self, number: int, value: object) -> None:
@@ -151,7 +146,7 @@ class Steps:
 
         async def do() -> object:
             await trio.lowlevel.checkpoint()
-            self._done(asked.call, "returned", lambda: repr(made))
+            self.done.append(DoneStep(asked.name, "returned", made))
             return made
 
         self._answer(asked, do)
@@ -172,7 +167,7 @@ class Steps:
 
         async def do() -> object:
             await trio.lowlevel.checkpoint()
-            self._done(asked.call, "raised", lambda: repr(error))
+            self.done.append(DoneStep(asked.name, "raised", error))
             raise error
 
         self._answer(asked, do)
@@ -197,7 +192,7 @@ class Steps:
 
                     fn = await real(asked.call.fn)
                     value = await fn(*[await real(arg) for arg in asked.call.args])
-            self._done(asked.call, "ran", lambda: repr(value))
+            self.done.append(DoneStep(asked.name, "ran", value))
             return value
 
         self._answer(asked, do)
@@ -240,18 +235,6 @@ def real_time() -> Generator[None]:
         yield
     finally:
         clock.rate, clock.autojump_threshold = rate, threshold
-
-
-def closed_name(closed: Closed) -> str:
-    """Return the name of a resource that isn't open, with what is meant of it."""
-    return closed._name  # pyright: ignore[reportPrivateUsage]
-
-
-def name_of(call: StepCall) -> str:
-    """Return the name of a step's function."""
-    if isinstance(call.fn, Closed):
-        return closed_name(call.fn)
-    return str(getattr(call.fn, "__qualname__", type(call.fn).__name__))
 
 
 def _is_same(recorded: str, call: StepCall) -> bool:
