@@ -53,7 +53,7 @@ def write_test(world: World, diary: Sequence[PersonAct], chat: PlatformChat, tar
     mine = [done for done in diary if done.user_id == user.id and done.given.get("chat", chat.id) == chat.id]
     if not mine:
         raise ImpossibleActError("nothing was done in this chat yet that could be written down")
-    who = _variable(user.name)
+    who = variable_of(user.name)
     steps: list[tuple[int, int, str]] = []
     for done in mine:
         steps += ((done.after, 1, f"{who}.{act}") for act in _acts(done))
@@ -69,7 +69,7 @@ def write_test(world: World, diary: Sequence[PersonAct], chat: PlatformChat, tar
 
 
 def _head(lines: Sequence[str], target: str, who: str) -> Iterator[str]:
-    module, name = _module(target)
+    module, name = module_of(target)
     kinds = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voice")
     used = [kind for kind in kinds if any(f"({kind}" in line for line in lines)]
     yield '"""Written down from a chat under triobot dev."""'
@@ -85,14 +85,16 @@ def _head(lines: Sequence[str], target: str, who: str) -> Iterator[str]:
     yield f"    async with drive({name}) as world:"
 
 
-def _module(target: str) -> tuple[str, str]:
+def module_of(target: str) -> tuple[str, str]:
+    """Return from which module what is to be imported, by ``MODULE:BOT``."""
     place, _, name = target.rpartition(":")
     module = PurePath(place).stem if place.endswith(".py") else place
     known = module and all(part.isidentifier() for part in module.split("."))
     return (module if known else "bot"), (name if name.isidentifier() else "bot")
 
 
-def _variable(name: str) -> str:
+def variable_of(name: str) -> str:
+    """Return a name for a person's variable."""
     lowered = name.casefold()
     # Names of other letters would be identifiers, too, but not ones that everybody can type.
     usable = lowered.isidentifier() and lowered.isascii() and not keyword.iskeyword(lowered)
@@ -152,14 +154,15 @@ def _place(given: Mapping[str, object]) -> str:
 def _seen(what: object, user: User) -> str | None:
     match what:
         case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:
-            return f"sees({_expected(entry.content)})"
+            return f"sees({expected_of(entry.content)})"
         case PressAnswered(user_id=user.id, reply=reply) if reply.text:
             return f"sees_answer({reply.text!r})"
         case _:
             return None
 
 
-def _expected(content: Content) -> str:
+def expected_of(content: Content) -> str:
+    """Return what `Person.sees` is given for this content."""
     match content:
         case str():
             return repr(content)

@@ -114,6 +114,7 @@ class LiveBranch:
         failures: the errors of the bot's own code so far.
         alarms: what an operator would have been told.
         fence: what keeps it to itself.
+        stage: the chat, as it was at the notch.
         diary: what the developer did, oldest first.
         began: the number of the platform's newest change when it began.
     """
@@ -130,6 +131,7 @@ class LiveBranch:
         self._steps = steps
         self.fence = Fence(past.chat_id, exchange.world, clock.now)
         self._control = InsideControl(exchange)
+        self.stage: ChatStage | None = None
         self._intake: Intake | None = None
         self._users: Sequence[User] = ()
         opening = read_opening(past.whole.records[0])
@@ -318,7 +320,7 @@ class LiveBranch:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run the bot on what was at the notch, until cancelled."""
-        world = self.exchange.world
+        world, self.stage = self.exchange.world, seeds.stage
         seeds.stage.play()
         self._users = list(seeds.stage.people.values())
         ledger = ledger_of(self.past, seeds.stage)

@@ -13,6 +13,7 @@ import attrs
 
 from ..conversations.codec import CODEC
 from ..emulator import acts
+from ..emulator.acts import NOT_ENOUGH
 from ..emulator.chats import Clicked, Edited, MoneyMoved, PlatformChat, Pressed, PressReply
 from ..emulator.performing import perform
 from ..emulator.world import User, World
@@ -27,7 +28,7 @@ from ..wire.markup import CallbackButton, PayButton
 from ..wire.operations import CreateInvoice, DeleteMessage, EditMessage, Operation, SendMessage
 from ..wire.results import InvoiceCreated, Sent
 from .fence import Fence
-from .past import Past, captured_in, event_of
+from .past import Past, captured_in, event_of, notices_in
 
 PLENTY: Final = 100_000_000
 """What people have in their wallets, where nobody knows."""
@@ -46,6 +47,7 @@ class ChatStage:
         people: those who were heard, by the id that the platform told of them; None is somebody of whom it
             told none.
         invoices: the ids of those that were made, by what they ask for.
+        declined: payments that failed: the number of the platform's newest change then, when, and the code.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ChatStage:
         self.group = len(senders) > 1 if group is None else group
         self.people: dict[SenderId | None, User] = {}
         self.invoices: dict[tuple[int, str], str] = {}
+        self.declined: list[tuple[int, int, int]] = []
         self._told = {sent.id for sent in map(_sent_in, past.whole.records) if sent is not None}
         self._newest = numbers
         if is_chat(self._chat_id):
@@ -103,6 +106,9 @@ class ChatStage:
                 self._performed(operation, CODEC.value_of(record[5]), at)
             for money in captured_in(record):
                 self._paid(money, at)
+            for notice in notices_in(record):
+                if notice.outcome in ("retry", "declined"):
+                    self.declined.append((self._world.seq, at, notice.code or NOT_ENOUGH))
         world = self._world
         world.number_from(max(self._newest, world.last_message % _UNTOLD), world.invoices)
 
