@@ -574,7 +574,6 @@ def dry_services_of(bot: Bot, settings: Settings) -> Services:
     """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
     from .conversations.inspection.closed import closed_resources
     from .conversations.inspection.rerun import dry_services
-    from .runtime import own_hosts
 
     hosts = settings.charge_hosts or own_hosts(settings.base_url)
     return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
@@ -595,6 +594,7 @@ def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
 
 
 @contextmanager
+    from .client.address import own_hosts
 def within(bot: Bot, around: Surroundings) -> Generator[None]:
     """Let each run of the bot that begins in the block take these surroundings, as a test kit's does."""
     before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]

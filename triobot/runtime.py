@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, cast, final
-from urllib.parse import urlsplit
 
 import attrs
 import httpx
@@ -24,6 +23,7 @@ from .alarm_targets import ChatTarget, Courier, HttpTarget, MailTarget, Target
 from .alarms import AlarmBell
 from .broadcast import LiveAnnouncing
 from .client import PlatformClient
+from .client.address import own_hosts
 from .clock import JUMPED, Timepiece
 from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
@@ -82,7 +82,6 @@ _HOUR: Final = 3600.0
 # A token of fewer letters is a test's, and may be a word of any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
-_SHARED: Final = frozenset({"ac", "co", "com", "edu", "gov", "id", "net", "org", "sch"})
 
 
 @final
@@ -707,14 +706,3 @@ async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bo
         drained = True
         nursery.cancel_scope.cancel()
     return drained
-
-
-def own_hosts(base_url: str) -> tuple[str, ...]:
-    """Return the platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
-    host = urlsplit(base_url).hostname or ""
-    names = host.split(".")
-    if len(names) < 2 or host[-1].isdigit():
-        return ()
-    # Anybody may have a name under "co.ir": there it takes one more.
-    shared = len(names[-1]) == 2 and names[-2] in _SHARED
-    return (".".join(names[-3:] if shared else names[-2:]),)

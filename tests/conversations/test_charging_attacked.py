@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from tests.payments.plain_money import all_decided
 from tests.samples import sample
+from triobot.client.address import own_hosts
 from triobot.conversations.charges.charging import is_trusted
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
@@ -22,7 +23,6 @@ from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 from triobot.errors import BadRequestError, StoreFullError
 from triobot.money import PutPayment
-from triobot.runtime import own_hosts
 from triobot.seams import Write
 from triobot.wire.operations import EditMessage, InquirePayment, Operation, VerifyPayment
 from triobot.wire.results import PaymentState
@@ -104,6 +104,9 @@ def test_the_platforms_own_links_are_trusted(url: str) -> None:
         ("https://bots.shop.co.ir", ("shop.co.ir",)),
         ("https://shop.co.ir", ("shop.co.ir",)),
         ("https://bots.shop.com", ("shop.com",)),
+        ("https://bots.shop.go.jp", ("shop.go.jp",)),
+        ("https://bots.shop.example", ("shop.example",)),
+        ("https://shop.github.io", ("shop.github.io",)),
         ("http://127.0.0.1:9", ()),
         ("http://localhost:9", ()),
     ],

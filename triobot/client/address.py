@@ -10,22 +10,19 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Final, TypeAlias, final
+from urllib.parse import urlsplit
 
 import attrs
 import httpx
+from publicsuffixlist import PSLFILE, PublicSuffixList
 
 from ..errors import ConfigError, RemoteProtocolError
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
-# Under a country's two letters these are nobody's own: example.co.uk is somebody's, co.uk is not. The full
-# list of such suffixes changes weekly; an operator under another one names `media_hosts`.
-_SHARED_LABELS: Final = frozenset(
-    {"ac", "co", "com", "edu", "go", "gob", "gov", "id", "mil", "ne", "net", "nom", "or", "org", "sch"}
-)
 
 _HOST: Final = re.compile(r"[a-z0-9_.\-]{1,253}", re.ASCII)
 
@@ -110,13 +107,26 @@ def is_loopback_host(host: str) -> bool:
 def registrable_domain(host: str) -> str:
     """Return the part of a host that its owner registered: ``api.example.com`` gives ``example.com``.
 
-    An address stays whole, and so does a name of one label.
+    An address stays whole, and so does a name of one label, and one under which anybody may have a name, such
+    as ``co.uk``.
     """
-    labels = host.split(".")
-    if _literal(host) is not None or len(labels) <= 2:
+    if _literal(host) is not None or "." not in host:
         return host
-    shared = len(labels[-1]) == 2 and labels[-2] in _SHARED_LABELS
-    return ".".join(labels[-3:] if shared else labels[-2:])
+    end = host.rpartition(".")[2]
+    with Path(PSLFILE).open(encoding="utf-8") as lines:
+        # Of ten thousand suffixes those that can matter: all of them take twenty times as long, and 4 MB.
+        known = PublicSuffixList([line for line in lines if end.startswith("xn--") or _ends(line, end)])
+    return known.privatesuffix(host) or host
+
+
+def _ends(line: str, end: str) -> bool:
+    return line.rstrip().endswith(end)
+
+
+def own_hosts(base_url: str) -> tuple[str, ...]:
+    """Return the platform's own domain: ``api.gap.im`` stands for everything under ``gap.im``."""
+    host = urlsplit(base_url).hostname or ""
+    return () if "." not in host or _literal(host) is not None else (registrable_domain(host),)
 
 
 def allowed_domains(base: BaseUrl, further: Collection[str]) -> frozenset[str]:
