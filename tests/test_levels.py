@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "broadcast": SEAMS | {"conversations", "outbox"},
     "fronts": BOT,
     "failures": BOT,
-    "together": BOT | {"watchdog"},
+    "together": BOT | {"watchdog", "extras"},
     "bot": BOT | {"broadcast", "failures", "fronts", "together", "watchdog", "extras"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},

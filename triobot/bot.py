@@ -57,9 +57,9 @@ from .wire.ids import ChatId, SenderId, as_recipient
 from .wire.operations import Operation, Upload
 
 if TYPE_CHECKING:
-    import httpx
     from quart_trio import QuartTrio
 
+    from .client.successor import AnyTransport
     from .conversations.services import Services
     from .fronts import AsgiBot
     from .runtime import Intake, Runtime, Statistics, Surroundings
@@ -170,7 +170,7 @@ class Bot(Router):
         env: str = PREFIX,
         settings: Settings | None = None,
         texts: Speech | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: AnyTransport | None = None,
         clock: WallClock | None = None,
     ) -> None:
         super().__init__()
@@ -348,10 +348,16 @@ class Bot(Router):
         self._stop.set()
 
     @asynccontextmanager
-    async def running(self, *provided: Provided, settings: Settings | None = None) -> AsyncGenerator[Intake]:
+    async def running(
+        self, *provided: Provided, settings: Settings | None = None, claims: bool = True
+    ) -> AsyncGenerator[Intake]:
         """Run without a listener, while the block runs: for tests, and for front ends of one's own.
 
         Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
+
+        Args:
+            claims: an event may be handled in the transaction that accepts it, which is faster; else each is
+                stored, and then comes through the dispatcher's memory channel.
         """
         from .runtime import open_intake
 
@@ -359,14 +365,16 @@ class Bot(Router):
         clock = self._clock if around is None else around.clock
         async with (
             open_intake(settings, clock, self._hook, around=around) as intake,
-            self._working(intake, provided),
+            self._working(intake, provided, claims=claims),
         ):
             if around is not None:
                 around.opened(intake)
             yield intake
 
     @asynccontextmanager
-    async def _working(self, intake: Intake, provided: Sequence[Provided]) -> AsyncGenerator[None]:
+    async def _working(
+        self, intake: Intake, provided: Sequence[Provided], *, claims: bool = True
+    ) -> AsyncGenerator[None]:
         from .conversations.inspection.checking import ReplayCheck
         from .logs import speaking
         from .runtime import open_work
@@ -405,6 +413,7 @@ class Bot(Router):
                         backlog_seconds=intake.settings.backlog_seconds if around is None else None,
                         on_failure=failures.take,
                         instead=None if around is None else around.instead,
+                        claims=claims,
                     ) as self._work,
                 ):
                     failures.begin()
@@ -572,6 +581,7 @@ class Bot(Router):
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:
     """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
+    from .client.address import own_hosts
     from .conversations.inspection.closed import closed_resources
     from .conversations.inspection.rerun import dry_services
 
@@ -594,7 +604,6 @@ def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
 
 
 @contextmanager
-    from .client.address import own_hosts
 def within(bot: Bot, around: Surroundings) -> Generator[None]:
     """Let each run of the bot that begins in the block take these surroundings, as a test kit's does."""
     before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, cast, final
 
 import trio
 from quart_trio import QuartTrio
@@ -25,6 +25,7 @@ log: Final = logging.getLogger("triobot")
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Runnable(Protocol):
@@ -34,7 +35,7 @@ class Runnable(Protocol):
         """Return the settings of a run that would start now."""
         ...
 
-    def running(self) -> AbstractAsyncContextManager[Intake]:
+    def running(self, *, claims: bool = True) -> AbstractAsyncContextManager[Intake]:
         """Run without a listener, while the block runs."""
         ...
 
@@ -48,29 +49,27 @@ class AsgiBot:
 
     def __init__(self, bot: Runnable) -> None:
         self._bot = bot
-        self._app: Callable[[Any, Any, Any], Awaitable[None]] | None = None
+        self._endpoint: Endpoint | None = None
+        self._app = build_app(lambda _: self._endpoint)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection: the lifespan, or a request."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif self._app is not None:
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            start = {"type": "http.response.start", "status": 503, "headers": [(b"retry-after", b"5")]}
-            await send(start)
-            await send({"type": "http.response.body", "body": b""})
+        else:
+            await cast("AsgiApp", self._app)(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         started, failure = False, ""
         await receive()
         try:
-            async with self._bot.running() as intake:
-                self._app = build_app(
+            async with self._bot.running(claims=False) as intake:
+                self._endpoint = Endpoint(
                     intake.inbox,
                     intake.secrets,
                     limits=intake.settings.limits,
                     readiness=intake.readiness,
+                    begins=intake.voice.begin,
                 )
                 started = True
                 await send({"type": "lifespan.startup.complete"})
@@ -81,7 +80,7 @@ class AsgiBot:
                 failure += "; give the server one worker only"
             log.debug("the bot failed", exc_info=errors)
         finally:
-            self._app = None
+            self._endpoint = None
         if not failure:
             await send({"type": "lifespan.shutdown.complete"})
             return
@@ -118,7 +117,7 @@ class Mounted:
 
     def declare(self) -> None:
         """Register the routes, and the hooks that start and stop the bot."""
-        mount_endpoint(self._app, self._prefix, lambda: self._endpoint)
+        mount_endpoint(self._app, self._prefix, lambda _: self._endpoint)
         self._app.before_serving(self._start)
         self._app.after_serving(self._finish)
 
@@ -148,7 +147,7 @@ class Mounted:
                 shield = trio.CancelScope(shield=True)
                 nursery.start_soon(self._watch, shield, 2 * grace + 1)
                 with shield:
-                    async with self._bot.running() as intake:
+                    async with self._bot.running(claims=False) as intake:
                         self._endpoint = Endpoint(
                             intake.inbox,
                             intake.secrets,

@@ -24,6 +24,7 @@ from .alarms import AlarmBell
 from .broadcast import LiveAnnouncing
 from .client import PlatformClient
 from .client.address import own_hosts
+from .client.successor import AnyTransport
 from .clock import JUMPED, Timepiece
 from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
@@ -556,13 +557,14 @@ async def open_work(
     table: Table,
     texts: Speech,
     *,
-    transport: httpx.AsyncBaseTransport | None = None,
-    media_transport: httpx.AsyncBaseTransport | None = None,
+    transport: AnyTransport | None = None,
+    media_transport: AnyTransport | None = None,
     resources: Opened,
     replays: ReplayCheck | None = None,
     backlog_seconds: float | None = None,
     on_failure: OnFailure = tell_nobody,
     instead: Instead | None = None,
+    claims: bool = True,
 ) -> AsyncGenerator[Runtime]:
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
@@ -570,6 +572,8 @@ async def open_work(
         backlog_seconds: after which a backlog has an alarm; None: it has none.
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None: they run themselves.
+        claims: an event may be handled in the transaction that accepts it; else each is stored first, and
+            comes to the dispatcher's tasks through its channel.
     """
     settings, bell = intake.settings, intake.bell
     client = PlatformClient(
@@ -626,7 +630,7 @@ async def open_work(
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
-                intake.work, intake.inbox.claims = work, dispatcher
+                intake.work, intake.inbox.claims = work, dispatcher if claims else None
                 try:
                     # A payment whose conversation isn't found is taken from the screen.
                     await dispatcher.write_out()

@@ -8,15 +8,16 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
 
 from .errors import ConfigError, StoreError, TriobotError
+from .extras import needing
 from .http.binding import (
     Bind,
     FdBind,
@@ -63,10 +64,16 @@ class Servable(Protocol):
         """Make what serves it come to rest and return."""
         ...
 
-    def _working(self, intake: Intake, provided: Sequence[Provided]) -> AbstractAsyncContextManager[None]: ...
+    def _working(
+        self, intake: Intake, provided: Sequence[Provided], *, claims: bool
+    ) -> AbstractAsyncContextManager[None]: ...
 
 
-def run_together(bots: Sequence[tuple[Servable, Settings]]) -> None:
+Server: TypeAlias = Literal["triobot", "hypercorn"]
+"""Whose server listens: ours, or hypercorn with Quart behind it."""
+
+
+def run_together(bots: Sequence[tuple[Servable, Settings]], *, server: Server = "triobot") -> None:
     """Run bots in one process until SIGINT or SIGTERM; a second signal stops at once.
 
     Raises:
@@ -77,7 +84,7 @@ def run_together(bots: Sequence[tuple[Servable, Settings]]) -> None:
     # The process is ours. Many systems let it open 1,024 files until it asks for more.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
-        trio.run(_run_until_signal, bots)
+        trio.run(_run_until_signal, bots, server)
     except BaseExceptionGroup as group:
         # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
         if group.split(TriobotError)[1] is not None:
@@ -86,7 +93,7 @@ def run_together(bots: Sequence[tuple[Servable, Settings]]) -> None:
         raise reason from reason.__cause__
 
 
-async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]]) -> None:
+async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: Server) -> None:
     stopping = False
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -105,7 +112,8 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]]) -> None:
             nursery.start_soon(watch)
             with rarely_collected():
                 async with telling_systemd() as systemd, trio.open_nursery() as serving:
-                    await serving.start(partial(serve_together, bots, stopping=systemd.tell_stopping))
+                    run = partial(serve_together, bots, server=server, stopping=systemd.tell_stopping)
+                    await serving.start(run)
                     # Not before: what is started after this one may need what the resources opened.
                     systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
@@ -115,6 +123,7 @@ async def serve_together(
     bots: Sequence[tuple[Servable, Settings]],
     *provided: Provided,
     clock: WallClock | None = None,
+    server: Server = "triobot",
     stopping: Callable[[], None] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -124,6 +133,7 @@ async def serve_together(
     can't start, none runs.
 
     Args:
+        server: whose; under hypercorn no event is handled in the transaction that accepts it.
         stopping: called when one is to stop, before any comes to rest.
 
     Raises:
@@ -134,9 +144,6 @@ async def serve_together(
     first, stop, closing = bots[0][1], trio.Event(), trio.Event()
     for bot, _ in bots:
         bot._stop = stop  # pyright: ignore[reportPrivateUsage]
-    tls = None
-    if first.tls_certificate is not None:
-        tls = RenewedCertificate(first.tls_certificate, first.tls_key)
     async with AsyncExitStack() as opened:
         intakes = [
             await opened.enter_async_context(
@@ -158,17 +165,8 @@ async def serve_together(
             )
             for intake in intakes
         ]
-        bound: list[str] = await listener.start(
-            partial(
-                serve,
-                endpoints[0] if len(endpoints) == 1 else SharedEndpoint(endpoints),
-                [_bind(first)],
-                shutdown=closing,
-                limits=limits,
-                tls=tls,
-                traffic=traffic,
-            )
-        )
+        serving = _serving(server, endpoints, first, closing, limits, traffic)
+        bound: list[str] = await listener.start(serving)
         intakes[0].traffic = traffic
         if first.metrics_port is not None:
             page = await listener.start(
@@ -177,8 +175,9 @@ async def serve_together(
             log.info("metrics are at %s%s", page, METRICS_PATH)
         # Not before the bots have come to rest: until then events are accepted.
         opened.callback(closing.set)
+        claims = server == "triobot"
         for (bot, _), intake in zip(bots, intakes, strict=True):
-            await opened.enter_async_context(bot._working(intake, provided))  # pyright: ignore[reportPrivateUsage]
+            await opened.enter_async_context(bot._working(intake, provided, claims=claims))  # pyright: ignore[reportPrivateUsage]
         log.info("listening on %s", ", ".join(bound))
         task_status.started(bound)
         await stop.wait()
@@ -214,6 +213,28 @@ async def _serve_metrics(
         limits = ServingLimits(connections=_SCRAPERS)
         await nursery.start(partial(serve_listeners, handle, listeners, shutdown=shutdown, limits=limits))
         task_status.started(address)
+
+
+def _serving(
+    server: Server,
+    endpoints: Sequence[Endpoint],
+    settings: Settings,
+    closing: trio.Event,
+    limits: Limits,
+    traffic: TrafficCounters,
+) -> Callable[..., Awaitable[object]]:
+    """Return what listens for the webhooks until it is to close."""
+    certificate, key = settings.tls_certificate, settings.tls_key
+    binds, shared = [_bind(settings)], SharedEndpoint(endpoints)
+    if server == "hypercorn":
+        with needing("asgi", "--server hypercorn"):
+            from .webhook.stock import serve_stock
+
+        serve_there = partial(serve_stock, shared.find, binds, shutdown=closing, limits=limits)
+        return partial(serve_there, certificate=certificate, key=key)
+    tls = None if certificate is None else RenewedCertificate(certificate, key)
+    door = endpoints[0] if len(endpoints) == 1 else shared
+    return partial(serve, door, binds, shutdown=closing, limits=limits, tls=tls, traffic=traffic)
 
 
 def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:

@@ -40,7 +40,7 @@ from . import (
     virtual_month,
 )
 from .installing import default_folder
-from .systems import ACKNOWLEDGING, ASKING, ECHO, FLOOR, INBOUND, TRIOBOT
+from .systems import ACKNOWLEDGING, ASKING, ECHO, FLOOR, INBOUND, STOCK, TRIOBOT
 
 RESULTS: Final = Path(__file__).parent / "results.json"
 
@@ -62,6 +62,19 @@ def measure_echo(size: Size) -> object:
             rounds=size.rounds,
             events=events,
             peers=size.peers,
+        )
+        for connections, events in (((8, 64),) if size.small else ((1, 512), (64, 1024)))
+    }
+
+
+def measure_stock(size: Size) -> object:
+    return {
+        str(connections): echo.compare(
+            STOCK[:2] if size.small else STOCK,
+            connections=connections,
+            rounds=size.rounds,
+            events=events,
+            peers=None,
         )
         for connections, events in (((8, 64),) if size.small else ((1, 512), (64, 1024)))
     }
@@ -155,6 +168,7 @@ PARTS: Final[dict[str, Callable[[Size], object]]] = {
     "echo": measure_echo,
     "ask": measure_ask,
     "inbound": measure_inbound,
+    "stock": measure_stock,
     "ack": measure_ack,
     "attacks": _waiting(measure_attacks),
     "outbound": measure_outbound,

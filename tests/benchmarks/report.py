@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from .attacks import ATTACKS
 from .drawing import Bar, Panel, draw
 from .figures import Figures, Spread, baseline, ratio
-from .systems import ASKING, ECHO, INBOUND
+from .systems import ASKING, ECHO, INBOUND, STOCK
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "speed.md")
@@ -60,6 +60,7 @@ def tables_of(results: Results) -> dict[str, str]:
         "cold": _cold(parts["echo"]),
         "ask": _by_connections(parts["ask"], [system.name for system in ASKING], _FSM),
         "inbound": _by_connections(parts["inbound"], [system.name for system in INBOUND], "aiohttp alone"),
+        "stock": _by_connections(parts["stock"], [system.name for system in STOCK], "triobot"),
         "ack": _ack(parts["ack"]),
         "attacks": _attacks(parts["attacks"]),
         "outbound": _outbound(parts["outbound"]["connections"], "connections"),

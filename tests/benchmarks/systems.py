@@ -80,6 +80,18 @@ ASKING: Final = (
         CONVERSATIONS,
     ),
 )
+STOCK: Final = (
+    TRIOBOT,
+    *(
+        attrs.evolve(TRIOBOT, name=name, program="triobot_stock", arguments=(lane, "sqlite"))
+        for name, lane in (
+            ("httpx out", "out"),
+            ("httpx2 out", "out2"),
+            ("hypercorn and Quart in", "in"),
+            ("both", "both"),
+        )
+    ),
+)
 
 
 @contextmanager

@@ -331,7 +331,7 @@ class TestMounted:
             readiness=lambda: rig.readiness[0],
             prefix="/shop/bot",
         )
-        mount_endpoint(site, "/shop/bot", lambda: endpoint)
+        mount_endpoint(site, "/shop/bot", lambda _: endpoint)
         return site
 
     async def test_below_the_prefix(self) -> None:
@@ -371,7 +371,7 @@ class TestMounted:
             prefix="/bot",
         )
         present: list[Endpoint] = []
-        mount_endpoint(site, "/bot", lambda: present[0] if present else None)
+        mount_endpoint(site, "/bot", lambda _: present[0] if present else None)
         statuses: list[int] = []
 
         async with client_of(site) as client:
@@ -386,7 +386,7 @@ class TestMounted:
     @pytest.mark.parametrize("prefix", ["", "/", "bot", "/bot/", "/b<int:x>", "/ربات"])
     def test_prefix_must_be_plain(self, prefix: str) -> None:
         with pytest.raises(ConfigError):
-            mount_endpoint(QuartTrio(__name__), prefix, lambda: None)
+            mount_endpoint(QuartTrio(__name__), prefix, lambda _: None)
 
 
 async def test_lifespan_is_quarts_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triobot.errors import ConfigError
-from triobot.webhook.exchange import read_framing
+from triobot.webhook.app import read_framing
 from triobot.webhook.limits import Limits
 
 

@@ -192,10 +192,10 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     traffic = TrafficCounters()
     readiness = [Readiness(True, {"store": "ok"})]
     known = Secrets.parse(secrets)
-    app = build_app(inbox, known, limits=limits, readiness=lambda: readiness[0], traffic=traffic)
     endpoint = Endpoint(
         inbox, known, limits=limits or Limits(), readiness=lambda: readiness[0], traffic=traffic
     )
+    app = build_app(lambda _: endpoint)
     return Rig(store, clock, inbox, traffic, delivered, alarms, app, endpoint, readiness)
 
 

@@ -57,6 +57,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "bots", metavar="MODULE:BOT", nargs="+", help="the bot, such as pizza:bot or path/pizza.py:bot"
     )
+    parser.add_argument(
+        "--server",
+        choices=("triobot", "hypercorn"),
+        default="triobot",
+        help="whose listens: triobot's own, or hypercorn with Quart's routes (the extra asgi; slower)",
+    )
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")
     descriptor = whole("the number of an inherited socket, such as 3", 0, 65535)
@@ -133,7 +139,7 @@ def _run(arguments: argparse.Namespace) -> None:
         bot = load_bot(target)
         settings = _with_arguments(bot.settings(), arguments, fd)
         bots.append((bot, _show_address(settings) if sys.stdout.isatty() else settings))
-    run_together(bots)
+    run_together(bots, server=arguments.server)
 
 
 def _with_arguments(settings: Settings, arguments: argparse.Namespace, fd: int | None) -> Settings:

@@ -21,6 +21,7 @@ import trio
 from ..errors import DeliveryUnknownError, NotDeliveredError
 from ..http.transport import TrioTransport
 from ..wire.decode import is_taken
+from .successor import AdaptedTransport
 
 LARGEST_ANSWER: Final = 1024 * 1024
 
@@ -176,7 +177,9 @@ async def exchange(
     the pool is free again.
     """
     # These report each step; what another one does is unknown until it says.
-    told = isinstance(transport, TrioTransport | httpx.AsyncHTTPTransport)
+    told = isinstance(transport, TrioTransport | httpx.AsyncHTTPTransport) or (
+        isinstance(transport, AdaptedTransport) and transport.reports
+    )
     delivery = Delivery(may_have_left=not told)
     head: httpx.Response | None = None
     patience.renew()

@@ -31,6 +31,7 @@ from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
 from .exchange import FAILURES, LARGEST_ANSWER, Answer, Delivery, Patience, WholeBody, broken_off, exchange
 from .media import DownloadProgress, MediaFetcher
+from .successor import AnyTransport, adapted
 from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
 
 R = TypeVar("R")
@@ -59,7 +60,8 @@ class PlatformClient:
         base_url: such as ``https://api.example.com``; operations' paths are appended. ``http://`` is for
             this machine only.
         token: the service's, from the developer portal.
-        transport: carries the operations; closed with the client. None: a `triobot.http.TrioTransport`.
+        transport: carries the operations; closed with the client: a transport of httpx, or of httpx2. None: a
+            `triobot.http.TrioTransport`.
         media_transport: carries downloads, and is then responsible for the addresses it connects to; the
             other rules stay. Never sees the token. None: one that connects to checked addresses only.
         allow_insecure: accept ``http://`` to another machine: on a network that you trust.
@@ -84,8 +86,8 @@ class PlatformClient:
         base_url: str,
         token: str | Secret,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        media_transport: httpx.AsyncBaseTransport | None = None,
+        transport: AnyTransport | None = None,
+        media_transport: AnyTransport | None = None,
         allow_insecure: bool = False,
         media_hosts: Collection[str] = (),
         patience: float = 30.0,
@@ -106,7 +108,7 @@ class PlatformClient:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._transport = transport or TrioTransport(connections=connections)
+        self._transport = TrioTransport(connections=connections) if transport is None else adapted(transport)
         # Those of our own transport, which needs neither httpx's requests nor its responses.
         self._connections: Connections | None = None
         if isinstance(self._transport, TrioTransport):
@@ -116,7 +118,7 @@ class PlatformClient:
         self._media = MediaFetcher(
             domains=allowed_domains(self._base, media_hosts),
             trusted_network=self._base.trusted_network,
-            transport=media_transport,
+            transport=None if media_transport is None else adapted(media_transport),
             user_agent=user_agent,
             patience=patience,
         )

@@ -1,6 +1,6 @@
 """HTTP in: the platform's events, from the socket into the store.
 
-Read it in the order in which an event passes: `serving` (our own listener) and `app` (ASGI servers),
-`endpoint` (checks each request), `exchange` and `answers` (one request), `inbox` (the event).
+Read it in the order in which an event passes: `serving` (our own listener), or `stock` (hypercorn) and `app`
+(Quart); `endpoint` (checks each request), `exchange` and `answers` (one request), `inbox` (the event).
 `limits` holds every bound, `secrets` compares the secret in the path.
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, assert_never, final
+from typing import Final, assert_never, final
 
 import trio
 
@@ -21,7 +21,6 @@ from ..http.server_connection import Talk
 from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
 from .exchange import (
-    AsgiExchange,
     Complete,
     DirectExchange,
     Malformed,
@@ -32,15 +31,10 @@ from .exchange import (
     Truncated,
     framing_of,
     path_of,
-    read_framing,
 )
 from .inbox import EventStored, Inbox, NoRoom, Outcome, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
-
-if TYPE_CHECKING:
-    # Their shapes only: our own listener needs no ASGI server.
-    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, WebsocketScope
 
 HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""
@@ -88,33 +82,15 @@ class Endpoint:
         self._given_up = trio.CapacityLimiter(1)
         self._later = answers.try_later(limits.retry_seconds)
 
-    def owns(self, scope: HTTPScope | WebsocketScope) -> bool:
-        """Return whether the webhook answers this path: the prefix, and all below it."""
-        return not self._prefix or is_below(scope, self._prefix)
-
-    async def __call__(self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Answer one request from an ASGI server.
-
-        Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
-        """
-        if self.begins is not None:
-            self.begins()
-        path = _local_path(scope)[len(self._prefix) :]
-        framing = read_framing(scope["headers"], scope["http_version"])
-        exchange = AsgiExchange(receive, send, closable=scope["http_version"].startswith("1"))
-        if path not in (ALIVE_PATH, READY_PATH):
-            hide_path(scope)
-        await self._respond(exchange, path, scope["method"], framing)
-
     async def handle(self, talk: Talk) -> None:
         """Answer one request from our own listener.
 
-        Cancellation: as above.
+        Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
         """
         request = talk.request
         if not (request.complete and self._wants(request)):
             path = path_of(request)[len(self._prefix) :]
-            await self._respond(DirectExchange(talk), path, request.method, framing_of(request))
+            await self.respond(DirectExchange(talk), path, request.method, framing_of(request))
             return
         # The usual request: nothing of it has to be waited for, and nothing in it is left to be refused.
         content_type = request.header(b"content-type").decode("latin-1")
@@ -135,7 +111,7 @@ class Endpoint:
             self._in_hand -= len(body)
 
     def _wants(self, request: Incoming) -> bool:
-        """Return whether a request that has come whole passes all checks of `_respond`, as it is written."""
+        """Return whether a request that has come whole passes all checks of `respond`, as it is written."""
         length, own = request.length, self._own_path
         return (
             request.method == "POST"
@@ -146,13 +122,24 @@ class Endpoint:
             and self._secrets.matches_bytes(request.target[len(own) :])
         )
 
-    def accepts(self, request: Incoming) -> bool:
-        """Return whether the request names this webhook's secret."""
-        return self._secrets.matches(path_of(request)[len(self._prefix) :].removeprefix("/"))
+    def count_unknown_path(self) -> None:
+        """Count a request that named no secret of ours, and was answered by the server's own rules."""
+        self._traffic.unknown_path += 1
 
-    async def _respond(
+    def accepts(self, path: str) -> bool:
+        """Return whether a path below the prefix names this webhook's secret."""
+        return self._secrets.matches(path.removeprefix("/"))
+
+    async def respond(
         self, exchange: RequestExchange, path: str, method: str, framing: RequestFraming
     ) -> None:
+        """Answer one request, whichever server it came through.
+
+        Args:
+            path: below the prefix.
+
+        Cancellation: as `handle`.
+        """
         if path in (ALIVE_PATH, READY_PATH):
             await self._refuse(exchange, self._probe(path, method), framing)
         elif not self._secrets.matches(path.removeprefix("/")):
@@ -174,24 +161,6 @@ class Endpoint:
             )
         else:
             await self._take_in_turn(exchange, framing)
-
-    async def refuse_websocket(
-        self, scope: WebsocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
-        """Answer a WebSocket's handshake with 404, like any other unknown path."""
-        hide_path(scope)
-        self._traffic.unknown_path += 1
-        await receive()
-        lacking = answers.NOT_FOUND
-        length = (b"content-length", str(len(lacking.body)).encode())
-        await send(
-            {
-                "type": "websocket.http.response.start",
-                "status": lacking.status,
-                "headers": [*lacking.headers, length],
-            }
-        )
-        await send({"type": "websocket.http.response.body", "body": lacking.body, "more_body": False})
 
     def _probe(self, path: str, method: str) -> Response:
         if method not in ("GET", "HEAD"):
@@ -239,7 +208,9 @@ class Endpoint:
 
     async def _accept(self, exchange: RequestExchange, content_type: str, body: bytes) -> None:
         outcome = await self._inbox.accept(content_type, body)
-        answered = await exchange.answer(self._answer_to(outcome))
+        await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
+
+    def _told(self, outcome: Outcome, answered: bool) -> None:
         if isinstance(outcome, EventStored):
             if answered:
                 self._inbox.answered(outcome)
@@ -258,28 +229,6 @@ class Endpoint:
                 assert_never(never)
 
 
-def is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
-    """Return whether a request's path is this prefix or below it."""
-    path = _local_path(scope)
-    return path == prefix or path.startswith(prefix + "/")
-
-
-def hide_path(scope: HTTPScope | WebsocketScope) -> None:
-    """Replace the path in a request's scope, in place.
-
-    Servers write their access log from this very mapping after the answer, so that the secret stays out of
-    the log of any ASGI server.
-    """
-    scope["path"] = HIDDEN_PATH
-    scope["raw_path"] = HIDDEN_PATH.encode()
-    scope["query_string"] = b""
-
-
-def _local_path(scope: HTTPScope | WebsocketScope) -> str:
-    path, root = scope["path"], scope["root_path"]
-    return path[len(root) :] if root and path.startswith(root + "/") else path
-
-
 @final
 class SharedEndpoint:
     """The webhooks of several bots behind one listener: each has a path of its own, its secret."""
@@ -292,8 +241,11 @@ class SharedEndpoint:
 
         Cancellation: as `Endpoint.handle`.
         """
-        named = (one for one in self._endpoints if one.accepts(talk.request))
-        endpoint = next(named, self._endpoints[0])
+        endpoint = self.find(path_of(talk.request))
         if endpoint.begins is not None:
             endpoint.begins()
         await endpoint.handle(talk)
+
+    def find(self, path: str) -> Endpoint:
+        """Return the endpoint of the webhook whose secret a path names, else the first."""
+        return next((one for one in self._endpoints if one.accepts(path)), self._endpoints[0])

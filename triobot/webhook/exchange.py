@@ -1,17 +1,13 @@
 """One request and its answer: reads a bounded body, answers, and tells whether the sender was still there.
 
-`RequestExchange` is what the endpoint needs of a server; `AsgiExchange` implements it over ASGI, and
-`DirectExchange` over our own listener, where the socket itself shows whether the sender has left. ASGI
-servers hand the body over through a bounded queue. An application that answers without emptying it can leave
-the server waiting for ever for room in that queue, and the connection with it. A refusal therefore goes on
-reading, and throws away, until its answer is written.
+`RequestExchange` is what the endpoint needs of a server. `DirectExchange` implements it over our own
+listener, where the socket itself shows whether the sender has left; `app` does over Quart.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
 import attrs
@@ -20,13 +16,6 @@ import trio
 from ..http.request import Incoming
 from ..http.server_connection import SenderLeftError, Talk
 from .answers import Response
-
-if TYPE_CHECKING:
-    # Their shapes only: our own listener needs no ASGI server.
-    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
-
-_CLOSE: Final = (b"connection", b"close")
-_DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 
 
 @final
@@ -75,123 +64,24 @@ class RequestExchange(Protocol):
         """Run `work`, which calls `answer`, and notice if the sender leaves meanwhile; call after `read`."""
         ...
 
-    async def answer(self, answer: Response) -> bool:
+    async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
         """Write an answer, within `attend`.
 
-        Returns:
-            Whether the sender was still there when the answer was handed to the kernel.
+        Args:
+            told: called with whether the sender was still there when the answer was handed to the kernel.
         """
         ...
 
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
     ) -> None:
-        """Write an answer without wanting the body; close the connection if some of it is `unread`."""
-        ...
-
-
-@final
-class AsgiExchange:
-    """A request from an ASGI server."""
-
-    def __init__(self, receive: ASGIReceiveCallable, send: ASGISendCallable, *, closable: bool) -> None:
-        self._receive = receive
-        self._send = send
-        self._closable = closable  # HTTP/2 forbids the header that HTTP/1 closes a connection with.
-        self._left = False
-
-    async def read(self, *, most: int, seconds: float) -> Reading:
-        """See `RequestExchange`."""
-        chunks = bytearray()
-        with trio.move_on_after(seconds):
-            while True:
-                message = await self._receive()
-                if message["type"] != "http.request":
-                    return Truncated()
-                chunks += message.get("body", b"")
-                if len(chunks) > most:
-                    return TooLong()
-                if not message.get("more_body", False):
-                    return Complete(bytes(chunks))
-        return TooSlow()
-
-    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """See `RequestExchange`."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch)
-            await work()
-            nursery.cancel_scope.cancel()
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._left = True
-
-    async def answer(self, answer: Response) -> bool:
-        """See `RequestExchange`."""
-        # The disconnect comes behind the body in the queue: two passes of the scheduler, and `_watch` has
-        # read it. Not after the answer: a sender that closes its connection with each request has read the
-        # answer and left by then, and its next equal event would be taken for a repetition.
-        await trio.lowlevel.checkpoint()
-        await trio.lowlevel.checkpoint()
-        there = not self._left
-        await self._begin(answer, close=False)
-        await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
-        return there
-
-    async def refuse(
-        self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
-    ) -> None:
-        """See `RequestExchange`.
-
-        What still comes is thrown away for `linger` seconds at most, since closing before the sender has
-        written all would reset the connection and take the answer with it.
+        """Write an answer without wanting the body; close the connection if some of it is `unread`.
 
         Args:
-            body_first: throw the body away before the answer, for senders that put another request behind
-                it: hypercorn drops an answer that closes if it finds more to read before that is out.
+            linger: seconds for which what still comes is thrown away.
+            body_first: throw the body away before the answer.
         """
-        if not unread:
-            await self._begin(answer, close=False)
-            await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
-            return
-        done = trio.Event()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._discard, done)
-            if body_first:
-                await _wait_at_most(linger, done)
-                # As in `answer`: now the server, too, has seen that the body is over.
-                await trio.lowlevel.checkpoint()
-                await trio.lowlevel.checkpoint()
-            await self._begin(answer, close=True)
-            await self._send({"type": "http.response.body", "body": answer.body, "more_body": True})
-            if not body_first:
-                await _wait_at_most(linger, done)
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-            nursery.cancel_scope.cancel()
-
-    async def _discard(self, done: trio.Event) -> None:
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                done.set()
-                return
-            if message["type"] == "http.request" and not message.get("more_body", False):
-                done.set()
-
-    async def _begin(self, answer: Response, *, close: bool) -> None:
-        headers = [*answer.headers, (b"content-length", str(len(answer.body)).encode())]
-        if close and self._closable:
-            headers.append(_CLOSE)
-        await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
-
-
-async def _wait_at_most(seconds: float, event: trio.Event) -> None:
-    with trio.move_on_after(seconds):
-        await event.wait()
-
-
-# --- our own listener
+        ...
 
 
 @final
@@ -225,11 +115,11 @@ class DirectExchange:
         """See `RequestExchange`. No task watches for a sender that leaves: `answer` asks the kernel."""
         await work()
 
-    async def answer(self, answer: Response) -> bool:
+    async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
         """See `RequestExchange`."""
         there = not self._talk.has_left()
         await self._talk.answer(answer.status, answer.headers, answer.body)
-        return there
+        told(there)
 
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
@@ -271,23 +161,3 @@ class RequestFraming:
     length: int | None
     conflicting: bool
     unread: bool
-
-
-def read_framing(headers: Iterable[tuple[bytes, bytes]], http_version: str) -> RequestFraming:
-    """Read the headers, their names in lower case."""
-    content_type = ""
-    lengths: set[bytes] = set()
-    encoded = False
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value.decode("latin-1")
-        elif name == b"content-length":
-            lengths.update(part.strip() for part in value.split(b","))
-        elif name == b"transfer-encoding":
-            encoded = True
-    readable = all(_DIGITS.fullmatch(length) for length in lengths)
-    length = int(next(iter(lengths))) if len(lengths) == 1 and readable else None
-    # HTTP/1 without either header has no body; HTTP/2 needs neither to have one.
-    unread = bool(lengths and length != 0) or encoded or not http_version.startswith("1")
-    conflicting = len(lengths) > 1 or not readable or bool(encoded and lengths)
-    return RequestFraming(content_type, length, conflicting, unread)
