@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast, final
 import trio
 from quart_trio import QuartTrio
 
-from .errors import StoreLockedError, TriobotError
+from .errors import ConfigError, StoreLockedError, TriobotError
 from .runtime import Intake
 from .settings import Settings
 from .webhook.app import build_app, mount_endpoint
@@ -63,6 +63,8 @@ class AsgiBot:
         started, failure = False, ""
         await receive()
         try:
+            if not _on_trio():
+                raise ConfigError("a bot runs on Trio: give hypercorn --worker-class trio")
             async with self._bot.running(claims=False) as intake:
                 self._endpoint = Endpoint(
                     intake.inbox,
@@ -89,6 +91,14 @@ class AsgiBot:
         log.error("the bot %s: %s", "stopped" if started else "was not started", failure)
         when = "shutdown" if started else "startup"
         await send({"type": f"lifespan.{when}.failed", "message": failure})
+
+
+def _on_trio() -> bool:
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _words(errors: BaseExceptionGroup[Any]) -> str:

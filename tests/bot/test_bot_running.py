@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -268,6 +269,23 @@ async def test_an_asgi_start_that_fails_tells_the_server_why() -> None:
 
     assert messages[0]["type"] == "lifespan.startup.failed"
     assert "no route" in messages[0]["message"]
+
+
+def test_a_server_on_another_event_loop_hears_what_to_change() -> None:
+    """hypercorn's workers run on asyncio unless it is told otherwise."""
+    app = echo_bot(Chats()).asgi
+    messages: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: dict[str, Any]) -> None:
+        messages.append(message)
+
+    asyncio.run(app({"type": "lifespan"}, receive, send))
+
+    assert [message["type"] for message in messages] == ["lifespan.startup.failed"]
+    assert messages[0]["message"] == "a bot runs on Trio: give hypercorn --worker-class trio"
 
 
 # --- mounted
