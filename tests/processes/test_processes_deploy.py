@@ -1,0 +1,266 @@
+"""What `deploy` offers, as far as a machine without a supervisor and containers can run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+import pytest
+import trio
+import trustme
+
+from tests.loopback import PATIENCE, open_platform, text_event
+from tests.processes.process import BOTS, ROOT, SECRET, TOKEN, BotProcess, environment
+from triobot.cli import main
+from triobot.webhook.limits import Limits
+
+pytestmark = pytest.mark.processes
+
+DEPLOY = ROOT / "deploy"
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+TRIOBOT = [sys.executable, "-m", "triobot"]
+
+NGINX = """
+daemon off;
+user www-data;
+pid {folder}/nginx.pid;
+error_log {folder}/log/error.log info;
+events {{ worker_connections 64; }}
+http {{
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/pizza.conf;
+}}
+"""
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
+def has_another_user() -> bool:
+    try:
+        pwd.getpwnam("www-data")
+    except KeyError:
+        return False
+    return os.geteuid() == 0
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    """A folder that other users may look into; pytest's own are for one user."""
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@asynccontextmanager
+async def nginx(folder: Path, port: int) -> AsyncGenerator[None]:
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
+    command = [
+        "nginx",
+        "-p",
+        str(folder),
+        "-c",
+        str(folder / "nginx.conf"),
+        "-e",
+        str(folder / "log/error.log"),
+    ]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(trio.run_process, command, check=False))
+        while True:
+            try:
+                await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+                break
+            except OSError:
+                await trio.sleep(0.01)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+@needs("nginx")
+@pytest.mark.skipif(not has_another_user(), reason="only root can run nginx as another user")
+async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
+    """Events come through, strangers hear nothing, and no log holds the secret, with and without the bot."""
+    port, path = free_port(), folder / "pizza.sock"
+    (folder / "log").mkdir()
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
+    text = (DEPLOY / "nginx/pizza.conf").read_text()
+    for old, new in (
+        ("THE-WEBHOOK-SECRET", SECRET),
+        ("unix:/run/pizza.sock", f"unix:{path}"),
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("/etc/ssl/pizza/fullchain.pem", f"{folder}/both.pem"),
+        ("/etc/ssl/pizza/privkey.pem", f"{folder}/both.pem"),
+        ("/var/log/nginx/", f"{folder}/log/"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "pizza.conf").write_text(text)
+    context = httpx.create_ssl_context()
+    authority.configure_trust(context)
+    with trio.fail_after(PATIENCE):
+        async with open_platform() as platform:
+            own = {"TRIOBOT_UNIX": str(path), "TRIOBOT_UNIX_MODE": "660", "TRIOBOT_UNIX_GROUP": "www-data"}
+            popen = subprocess.Popen(
+                [*TRIOBOT, "run", f"{BOTS}:bot"],
+                cwd=ROOT,
+                env=environment(
+                    TRIOBOT_BASE_URL=platform.url, TRIOBOT_STORE=f"sqlite:{folder}/bot.db", **own
+                ),
+            )
+            process = BotProcess(popen)
+            try:
+                while not path.exists():
+                    await trio.sleep(0.02)
+                async with (
+                    nginx(folder, port),
+                    httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context) as client,
+                ):
+                    for number in range(3):
+                        answer = await client.post(
+                            f"/{SECRET}", content=text_event(7, str(number)), headers=FORM
+                        )
+                        assert answer.status_code == 200
+                    await platform.wait_until(lambda: platform.total == 3)
+                    for stranger in ("/healthz", f"/{SECRET}x", f"/x?{SECRET}"):
+                        with pytest.raises(httpx.RemoteProtocolError):
+                            await client.get(stranger)
+                    await process.stop()
+                    answer = await client.post(f"/{SECRET}", content=text_event(7, "late"), headers=FORM)
+                    assert answer.status_code == 502
+            finally:
+                popen.kill()
+                popen.wait()
+
+    logs = {file.name: file.read_text() for file in (folder / "log").iterdir()}
+    assert [line.split()[2:4] for line in logs["pizza.log"].splitlines()] == [
+        *[["POST", "200"]] * 3,
+        *[["GET", "444"]] * 3,
+        ["POST", "502"],
+    ]
+    assert not [name for name, log in logs.items() if SECRET in log]
+
+
+@pytest.mark.parametrize(
+    ("file", "setting"),
+    [("nginx/pizza.conf", r"keepalive_timeout (\d+)s;"), ("caddy/Caddyfile", r"keepalive (\d+)s\n")],
+)
+def test_a_proxy_keeps_connections_shorter_than_the_bot(file: str, setting: str) -> None:
+    (kept,) = re.findall(setting, (DEPLOY / file).read_text())
+
+    assert int(kept) < Limits().idle_seconds
+
+
+@needs("systemd-analyze")
+def test_the_units(tmp_path: Path) -> None:
+    for unit in (DEPLOY / "systemd").glob("pizza*"):
+        text = unit.read_text().replace("/opt/pizza/.venv/bin/triobot", sys.executable)
+        (tmp_path / unit.name).write_text(
+            text.replace("/opt/pizza/backup.sh", str(DEPLOY / "systemd/backup.sh"))
+        )
+    units = [str(unit) for unit in sorted(tmp_path.iterdir())]
+    assert len(units) == 4
+
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units], check=False, capture_output=True, text=True
+    )
+
+    # Other units of the machine may have faults of their own.
+    assert not [line for line in done.stderr.splitlines() if "pizza" in line]
+
+
+def test_a_backup_takes_the_oldest_one_s_place(tmp_path: Path) -> None:
+    """What an interrupted run left goes, too; nothing else in the folder does."""
+    store, folder = tmp_path / "bot.db", tmp_path / "backups"
+    folder.mkdir()
+    for name in (
+        "20200101T000000Z.db",
+        "20210101T000000Z.db",
+        "20220101T000000Z.db",
+        "20220102T000000Z.db.part",
+    ):
+        (folder / name).touch()
+    (folder / "notes.txt").touch()
+    triobot = tmp_path / "triobot"
+    triobot.write_text(f'#!/bin/sh\nexec {sys.executable} -m triobot "$@"\n')
+    triobot.chmod(0o755)
+    own = environment(TRIOBOT_STORE=f"sqlite:{store}", TRIOBOT_WEBHOOK_SECRET="")
+    made = [*TRIOBOT, "webhook-url", f"{BOTS}:bot", "--public-url", "https://bot.example.org"]
+    subprocess.run(made, check=True, cwd=ROOT, env=own, capture_output=True)
+    del own["TRIOBOT_TOKEN"]
+
+    command = [str(DEPLOY / "systemd/backup.sh"), str(triobot), f"sqlite:{store}", str(folder), "2"]
+    subprocess.run(command, check=True, env=own, capture_output=True)
+
+    kept = sorted(path.name for path in folder.iterdir())
+    assert len(kept) == 3
+    assert kept[0] == "20220101T000000Z.db"
+    assert kept[1] > "2026"
+    assert kept[2] == "notes.txt"
+
+
+def step(name: str) -> str:
+    """What a step of the container file says."""
+    text = (DEPLOY / "container/Containerfile").read_text()
+    (found,) = re.findall(rf"(?m)^{name} (.*)$", text)
+    return str(found)
+
+
+def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a clean folder, with what `triobot new` makes, its variables, its command and its health check."""
+    monkeypatch.chdir(tmp_path)
+    main(["new", "pizza"])
+    for copied in re.findall(r"(?m)^COPY (\S+) \.$", (DEPLOY / "container/Containerfile").read_text()):
+        assert (tmp_path / "pizza" / copied).is_file()
+    port = free_port()
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "data").mkdir()
+    variables = dict(pair.split("=", 1) for pair in step("ENV").split())
+    places = {"/run/secrets/token": f"{tmp_path}/token", "/data": f"{tmp_path}/data", "8080": str(port)}
+    for name, value in variables.items():
+        for old, new in places.items():
+            value = value.replace(old, new)
+        variables[name] = value
+    own = environment(**variables)
+    del own["TRIOBOT_TOKEN"]
+    program, *arguments = json.loads(step("CMD"))
+    assert program == "triobot"
+    health = json.loads(step("HEALTHCHECK").partition(" CMD ")[2].replace("8080", str(port)))
+    popen = subprocess.Popen([*TRIOBOT, *arguments], cwd=tmp_path / "pizza", env=own)
+    try:
+        check = partial(subprocess.run, [sys.executable, *health[1:]], check=False, capture_output=True)
+        assert check().returncode in (0, 1)
+        while check().returncode != 0:
+            assert popen.poll() is None
+        popen.send_signal(signal.Signals[step("STOPSIGNAL")])
+        assert popen.wait(PATIENCE) == 0
+        assert check().returncode == 1
+    finally:
+        popen.kill()
+        popen.wait()
+    assert (tmp_path / "data/triobot.db").is_file()
+    assert step("USER") == "bot"
