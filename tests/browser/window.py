@@ -59,7 +59,12 @@ class Window:
 
 @asynccontextmanager
 async def window(
-    browser: Browser, *, joined: bool = True, size: tuple[int, int] = SCREEN, dark: bool = False
+    browser: Browser,
+    *,
+    joined: bool = True,
+    size: tuple[int, int] = SCREEN,
+    dark: bool = False,
+    bot_url: str | None = None,
 ) -> AsyncGenerator[Window]:
     """Open the page of a platform with one person, whose chat it shows.
 
@@ -70,7 +75,7 @@ async def window(
             partial(
                 serve_emulator,
                 port=0,
-                bot_url=None,
+                bot_url=bot_url,
                 token="token",
                 control_token="control",
                 push=PushSettings(attempts=1),

@@ -2,8 +2,8 @@
 
 import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { bytes, exactClock, number } from "./format.js";
-import { look } from "./link.js";
-import { toast, tried } from "./sheet.js";
+import { act, look } from "./link.js";
+import { sheet, toast, tried } from "./sheet.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
 
@@ -82,6 +82,15 @@ export function inspectorPanel() {
     if (came) draw();
   }
 
+  /** The calls on the list that are attempts of these deliveries, whose marks may be others now. */
+  function attempts(deliveries) {
+    if (!deliveries.length) return [];
+    const numbers = new Set(deliveries.map((posted) => posted.number));
+    return [...drawn.keys()]
+      .map((number) => world.calls.get(number))
+      .filter((call) => call && numbers.has(call.delivery));
+  }
+
   /** Draw a call above those that are there: in pieces, of which a browser leaves out those out of sight. */
   function put(call) {
     const element = row(call);
@@ -119,7 +128,7 @@ export function inspectorPanel() {
         icon(call.way === "operation" ? "up" : "down", 15),
       ),
       h("span.call-name", {}, call.name),
-      call.note && h("span.chip.note", {}, call.note),
+      marks(call).map((mark) => h("span.chip.note", {}, mark)),
       h("span.call-facts.digits", {}, call.took === null ? "" : `${number(call.took)} ms`),
       h("span.status.digits", { class: statusClass(call) }, call.took === null ? "…" : (call.status ?? "—")),
     );
@@ -156,6 +165,17 @@ export function inspectorPanel() {
           asked.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, valueOf(value)))),
         ),
       !asked.length && call.body && h("pre", {}, call.body),
+      call.liberties.length > 0 &&
+        h(
+          "div.liberties",
+          {},
+          t("notPromisedWhy"),
+          h(
+            "ul",
+            { dir: "ltr" },
+            call.liberties.map(({ field, rule }) => h("li", {}, h("code", {}, field), ` ${rule}`)),
+          ),
+        ),
       h("div.answer-title", {}, t("answer")),
       call.answer
         ? h("pre", {}, pretty(call.answer))
@@ -169,10 +189,28 @@ export function inspectorPanel() {
                 : t("emptyAnswer"),
           ),
       h(
-        "button.chip",
-        { type: "button", onclick: () => copy(asCurl(call)) },
-        icon("copy", 15),
-        t("copyCurl"),
+        "div.chips",
+        {},
+        h(
+          "button.chip",
+          { type: "button", onclick: () => copy(asCurl(call)) },
+          icon("copy", 15),
+          t("copyCurl"),
+        ),
+        world.deliveries.has(call.delivery) && [
+          h(
+            "button.chip",
+            { type: "button", onclick: () => tried(() => act("deliveries/again", { number: call.delivery })) },
+            icon("replay", 15),
+            t("postAgain"),
+          ),
+          h(
+            "button.chip",
+            { type: "button", onclick: () => postChanged(world.deliveries.get(call.delivery)) },
+            icon("replay", 15),
+            t("postChanged"),
+          ),
+        ],
       ),
     );
   }
@@ -184,7 +222,7 @@ export function inspectorPanel() {
       if (hidden > newest()) hidden = 0;
       return draw();
     }
-    for (const call of fresh.calls) {
+    for (const call of new Set([...fresh.calls, ...attempts(fresh.deliveries)])) {
       if (drawn.has(call.number)) {
         redraw(call);
       } else if (fits(call)) {
@@ -196,6 +234,39 @@ export function inspectorPanel() {
   });
 
   return { element, draw };
+}
+
+/** What is said of a call beside its name. */
+function marks(call) {
+  const posted = world.deliveries.get(call.delivery);
+  return [
+    call.note,
+    call.liberties.length > 0 && t("notPromised"),
+    posted?.again && t("postedAgain"),
+    posted && posted.state !== "delivered" && t(`delivery_${posted.state}`),
+  ].filter(Boolean);
+}
+
+/** Ask what is to be posted in an event's place, and post that. */
+async function postChanged(posted) {
+  const type = h("input", { dir: "ltr", value: posted.type, "aria-label": t("eventType") });
+  const data = h("textarea", { dir: "auto", rows: 6, "aria-label": t("eventData") });
+  data.value = posted.data;
+  const given = await sheet(t("postChanged"), (done) => [
+    h("label.field", {}, h("span", {}, t("eventType")), type),
+    h("label.field", {}, h("span", {}, t("eventData")), data),
+    h(
+      "div.sheet-actions",
+      {},
+      h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
+      h(
+        "button.button.primary",
+        { type: "button", onclick: () => done({ type: type.value, data: data.value }) },
+        t("post"),
+      ),
+    ),
+  ]);
+  if (given) await tried(() => act("deliveries/again", { number: posted.number, ...given }));
 }
 
 const failed = (call) => call.took !== null && (call.status === null || call.status >= 400);

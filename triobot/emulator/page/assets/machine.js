@@ -5,7 +5,7 @@ import { clock, number } from "./format.js";
 import { act } from "./link.js";
 import { tried } from "./sheet.js";
 import { t } from "./words.js";
-import { listen, world } from "./world.js";
+import { isUnheard, listen, world } from "./world.js";
 
 /** The panel with the process's own words. */
 export function machinePanel() {
@@ -131,12 +131,26 @@ export function banner(openPanel) {
         h("span", {}, t(bot.phase === "killed" ? "botKilled" : "botStopped")),
         h("button.button", { type: "button", onclick: () => tried(() => act("bot/restart")) }, t("restart")),
       );
+    } else if (isUnheard()) {
+      const { address, reached_at: at } = world.address ?? {};
+      element.classList.add("down");
+      fill(
+        element,
+        icon("bolt", 18),
+        h(
+          "span.parted",
+          {},
+          t("noBotListens", { address }),
+          at !== null && h("span", {}, t("lastReached", { at: clock(at) })),
+          world.waiting > 0 && h("span", {}, t("eventsWait", { count: number(world.waiting) })),
+        ),
+      );
     } else {
       element.hidden = true;
     }
   }
 
-  listen((fresh) => (fresh.all || fresh.bot) && draw());
+  listen((fresh) => (fresh.all || fresh.bot || fresh.address || fresh.waiting) && draw());
   return {
     element,
     draw,

@@ -10,7 +10,7 @@ import { alertSheet, menu, toast, tried } from "./sheet.js";
 import { saveTest, saveTranscript } from "./transcript.js";
 import { standing } from "./travel/standing.js";
 import { t } from "./words.js";
-import { addOlder, botName, hold, listen, now, world } from "./world.js";
+import { addOlder, botName, hold, isUnheard, listen, now, world } from "./world.js";
 
 // A bot in a loop must not fill the browser's memory: what is further up is asked for again.
 const MOST_DRAWN = 600;
@@ -103,6 +103,7 @@ export function openThread(chatId, userId, hooks) {
 
   function botStatus() {
     const phase = world.bot?.phase;
+    if (isUnheard()) return t("offline");
     return phase && phase !== "running" ? t(`phase_${phase}`) : t("online");
   }
 
@@ -290,7 +291,7 @@ export function openThread(chatId, userId, hooks) {
       drawKeys();
       drawFoot();
       drawTyping();
-    } else if (fresh.bot || fresh.users) {
+    } else if (fresh.bot || fresh.address || fresh.users) {
       drawHeader();
     }
     if (!mine.length) return;

@@ -16,6 +16,10 @@ export const world = {
   bills: new Map(),
   calls: new Map(),
   olderCalls: false,
+  // What becomes of each event, by its number.
+  deliveries: new Map(),
+  // Whether a bot listens where events are posted to.
+  address: /** @type {{address: string | null, listens: boolean | null, reached_at: number | null} | null} */ (null),
   lines: /** @type {string[]} */ ([]),
   machine: { faults: [], switches: {}, ahead: 0 },
   waiting: 0,
@@ -38,6 +42,9 @@ export function hold(chatId) {
   return () => readers.set(chatId, readers.get(chatId) - 1);
 }
 
+/** Whether events find no bot: one whose process is ours has a phase that says so. */
+export const isUnheard = () => !world.bot && world.address?.listens === false && world.address.address !== null;
+
 /** The platform's clock, in milliseconds. */
 export const now = () => Date.now() + offset;
 
@@ -57,6 +64,8 @@ export function merge(news) {
     users: Boolean(news.users),
     bills: Boolean(news.bills),
     calls: news.calls ?? [],
+    deliveries: news.deliveries ?? [],
+    address: "address" in news,
     machine: "machine" in news,
     bot: "bot" in news,
     waiting: "waiting" in news,
@@ -77,10 +86,14 @@ export function merge(news) {
   for (const change of fresh.changes) apply(change);
   for (const bill of news.bills ?? []) world.bills.set(`${bill.kind} ${bill.id}`, bill);
   for (const call of fresh.calls) world.calls.set(call.number, call);
-  for (const number of world.calls.keys()) {
-    if (world.calls.size <= MOST_CALLS) break;
-    world.calls.delete(number);
+  for (const posted of fresh.deliveries) world.deliveries.set(posted.number, posted);
+  for (const kept of [world.calls, world.deliveries]) {
+    for (const number of kept.keys()) {
+      if (kept.size <= MOST_CALLS) break;
+      kept.delete(number);
+    }
   }
+  if (fresh.address) world.address = news.address;
   if (fresh.machine) world.machine = news.machine;
   if (fresh.bot) world.bot = news.bot;
   if (fresh.runtime) world.runtime = news.runtime;
@@ -91,7 +104,7 @@ export function merge(news) {
 }
 
 function startAnew(news) {
-  for (const kept of [world.users, owners, world.chats, world.bills, world.calls]) kept.clear();
+  for (const kept of [world.users, owners, world.chats, world.bills, world.calls, world.deliveries]) kept.clear();
   world.lines = [];
   world.baseUrl = news.base_url;
   world.olderCalls = news.older_calls;
