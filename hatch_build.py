@@ -53,6 +53,7 @@ class Addresses:
             "Homepage": self._address,
             "Documentation": self.file("docs"),
             "Changelog": self.file("CHANGELOG.md"),
+            "Security": self.file("SECURITY.md"),
             "Issues": f"{self._address}/{SHAPES[self._forge][3]}",
         }
 
