@@ -313,12 +313,14 @@ class EndConversation:
 
     Attributes:
         error: a reference to what it failed with: everything of it is kept for a while then.
+        kept: everything of it is kept for a while, too, though it ended well.
     """
 
     lease: Lease
     conversation: ConversationId
     at: int
     error: str | None = None
+    kept: bool = False
 
 
 JournalWrite: TypeAlias = (

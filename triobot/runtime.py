@@ -75,6 +75,8 @@ from .wire.rules import JsonValue
 
 log: Final = logging.getLogger("triobot")
 
+_MOST_ENDED: Final = 200
+"""Conversations that ended well, of which a developer may look at the journals."""
 _SECRET: Final = "webhook_secret"
 _FORMER_SECRET: Final = "former_webhook_secret"
 # How often a stop looks whether there is still something to wait for.
@@ -501,7 +503,9 @@ def _opened_store(
         return nullcontext(around.store)
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     kept_for = settings.retention_days * DAY
-    retention = Retention(crashed=kept_for, raw=kept_for)
+    most = _MOST_ENDED if settings.development else None
+    ended = settings.keep_ended * DAY
+    retention = Retention(crashed=kept_for, raw=kept_for, ended=ended, most_ended=most)
     return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
@@ -617,6 +621,7 @@ async def open_work(
             advice=Advice() if settings.development else None,
             replays=None if replays is None else replays.watch,
             tracebacks=settings.log_tracebacks,
+            keep_ended=settings.keep_ended > 0,
             on_failure=on_failure,
             instead=instead,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),

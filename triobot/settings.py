@@ -56,6 +56,8 @@ class Settings:
         max_amount: above this nothing is charged, as a guard against a mistake in an amount.
         retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
             requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
+        keep_ended: days for which conversations that ended well are kept, too, with their journals, for a
+            look at what they were (``TRIOBOT_KEEP_ENDED``); 0: they go at once.
         limits: how much the webhook takes, and how long it waits (each by its own variable, such as
             ``TRIOBOT_CONNECTIONS``).
         backlog_seconds: an alarm tells when something has waited this long to be sent, or to be handed to its
@@ -100,6 +102,7 @@ class Settings:
     charge_hosts: tuple[str, ...] = ()
     max_amount: int | None = None
     retention_days: int = 7
+    keep_ended: int = 0
     limits: Limits = attrs.field(factory=Limits)
     backlog_seconds: float = 60.0
     grace: float = 10.0
@@ -121,8 +124,9 @@ class Settings:
         for port in (self.port, self.metrics_port):
             if port is not None and not 0 <= port <= 65535:
                 raise ConfigError("the port must be from 0 to 65535")
-        if self.retention_days < 0:
-            raise ConfigError("retention_days must not be negative")
+        for name, days in (("retention_days", self.retention_days), ("keep_ended", self.keep_ended)):
+            if days < 0:
+                raise ConfigError(f"{name} must not be negative")
         if self.max_amount is not None and self.max_amount < 1:
             raise ConfigError("max_amount must be at least 1")
         if self.fd is not None and self.unix is not None:
@@ -219,6 +223,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "development": lambda text: text != "0",
     "log_tracebacks": lambda text: text != "0",
     "retention_days": _whole("a number of days", 5),
+    "keep_ended": _whole("a number of days", 5),
     "backlog_seconds": _whole("a number of seconds", 7),
 }
 """By setting, what reads its variable, or raises what it must be; the other settings have none."""

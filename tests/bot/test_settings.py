@@ -41,6 +41,7 @@ def test_every_variable_is_read() -> None:
             "TRIOBOT_MEDIA_HOSTS": "files.example.org, cdn.example.net",
             "TRIOBOT_DEVELOPMENT": "1",
             "TRIOBOT_RETENTION_DAYS": "30",
+            "TRIOBOT_KEEP_ENDED": "2",
             "TRIOBOT_CONNECTIONS": "100",
             "TRIOBOT_CONNECTIONS_PER_ADDRESS": "none",
             "TRIOBOT_SHARED_ADDRESSES": "203.0.113.7, 10.0.0.0/8",
@@ -63,6 +64,7 @@ def test_every_variable_is_read() -> None:
         media_hosts=("files.example.org", "cdn.example.net"),
         development=True,
         retention_days=30,
+        keep_ended=2,
         limits=Limits(
             connections=100,
             connections_per_address=None,

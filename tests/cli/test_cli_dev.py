@@ -25,6 +25,7 @@ from triobot.cli.dev import child_environment as environment_of_bot
 from triobot.emulator.person import App, AppError, connect
 
 Told = dict[str, Any]
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # What a bot's file says is for production: none of it may be used here.
 BOT = """\
@@ -271,3 +272,42 @@ async def test_what_a_conversation_was(tmp_path: Path) -> None:
         assert [wrong(notch, SCHEMA["$defs"]["notch"], SCHEMA) for notch in told["notches"]] == [None] * 2
         with pytest.raises(AppError, match="open it again"):
             await dev.app.get("travel/pass/p99")
+
+
+@pytest.mark.processes
+async def test_what_ended_well_was(tmp_path: Path) -> None:
+    """An order that was paid for, and the aside that gave it: both are over, and both can be seen."""
+    for name in ("pizza.py", "pizza.jpg"):
+        (tmp_path / name.replace("pizza.py", "bot.py")).write_bytes((EXAMPLES / name).read_bytes())
+    async with developing(tmp_path, "--no-reload") as dev:
+        sara = await dev.app.user("Lena", irr=1_000_000)
+        await sara.joins()
+        await sara.sees("Your name?", within=PATIENCE)
+        await sara.says("Lena")
+        await sara.presses("Large", within=PATIENCE)
+        await sara.sees("Where to?", within=PATIENCE)
+        await sara.shares_location()
+        await sara.submits({"floor": "2", "doorbell": "L", "cutlery": "true"}, within=PATIENCE)
+        await sara.pays(within=PATIENCE)
+        seen = await sara.sees(within=PATIENCE)
+        while "Ready in 30 minutes" not in str(seen.raw):
+            seen = await sara.sees(within=PATIENCE)
+        with trio.fail_after(PATIENCE):
+            while True:
+                listed = cast("Told", await dev.app.get(f"travel/{sara.chat_id}"))["conversations"]
+                if [one["state"] for one in listed] == ["ended", "ended"]:
+                    break
+                await trio.sleep(0.05)
+        assert {one["route"] for one in listed} == {"bot.pizza", "bot.deliver"}
+        for one in listed:
+            path = f"travel/{sara.chat_id}/{one['conversation']}/open"
+            opened = cast("Told", await dev.app.post(path, {}))
+            with trio.fail_after(PATIENCE):
+                while "format" not in (
+                    head := cast("Told", await dev.app.get(f"travel/pass/{opened['id']}"))
+                ):
+                    await trio.sleep(0.05)
+            assert head["state"] == "ended", str(head)
+            told = cast("Told", await dev.app.get(f"travel/pass/{opened['id']}/notches"))["notches"]
+            assert (told[-1]["k"], told[-1]["dot"]) == ("end", "end")
+            assert "money" in {notch["dot"] for notch in told} or one["route"] == "bot.deliver"

@@ -41,6 +41,8 @@ LONGEST_LINE: Final = 4_000
 # What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
+# Days; of what ended well the newest are kept, so that one can look at what it was.
+_KEEP_ENDED: Final = 7
 _HOUSE: Final = str(Path(__file__).parents[1])
 
 
@@ -52,7 +54,12 @@ def main() -> None:
     try:
         bot = load_bot(target)
         settings = attrs.evolve(
-            read_environment(os.environ), fd=fd, grace=GRACE, development=True, log_tracebacks=True
+            read_environment(os.environ),
+            fd=fd,
+            grace=GRACE,
+            development=True,
+            log_tracebacks=True,
+            keep_ended=_KEEP_ENDED,
         )
         _tell_ignored(bot, settings)
         clock = HurriedClock(ahead)

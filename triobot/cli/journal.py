@@ -177,7 +177,10 @@ def _standing(told: Told) -> str:
 
 def _state(told: Told) -> str:
     if told["ended_at"] is not None:
-        return f"crashed {instant(told['ended_at'])} ({told['error']})"
+        error = told["error"]
+        return f"{'ended' if error is None else 'crashed'} {instant(told['ended_at'])}" + (
+            "" if error is None else f" ({error})"
+        )
     if told["parked_because"] is not None:
         return f"PARKED: {told['parked_because']}"
     if told["unfinished"]:

@@ -43,7 +43,7 @@ opens there. Nothing is sent, no step runs, no resource is opened, nothing is wr
 meanwhile: only the journal is read. It takes no token, and a store of `triobot dev` as any other.
 
 WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact. Of a chat it is the
-conversation that lives there, else the last one that crashed.
+conversation that lives there, else the last one that crashed, or ended and is kept.
 
 examples:
   triobot replay 1234 pizza:bot
@@ -96,8 +96,11 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
     number: int | None = arguments.conversation
     if number is None:
         rows = consult(settings, ListJournals(ChatId(int(which)), crashed=True))
-        crashed = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is not None]
-        found = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is None] or crashed[-1:]
+        kept = [row for row in rows if row["ended_at"] is not None]
+        crashed = [cast("int", row["conversation"]) for row in kept if row["error"] is not None]
+        ended = [cast("int", row["conversation"]) for row in kept if row["error"] is None]
+        found = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is None]
+        found = found or crashed[-1:] or ended[-1:]
         if len(found) != 1:
             what = f"{len(found)}: say which with --conversation, of {found}" if found else "no conversation"
             raise ConfigError(f"{named(ChatId(int(which)))} has {what}")

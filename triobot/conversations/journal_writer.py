@@ -408,21 +408,26 @@ class JournalWriter(Host):
         failed = record[0] == ENDED and record[2] is not None
         goes_on = record[0] == CONTINUED and self._there.goes_on
         writes: list[Write] = []
-        if not (failed or goes_on):
+        kept = self._keeps
+        if not (failed or goes_on or kept):
             self._records = self._beside = None
-        if self._begun or failed or goes_on:
+        if self._begun or failed or goes_on or kept:
             writes += [*self._begin(), *self._appended()]
             if goes_on:
                 writes.append(self._continued())
             else:
-                writes.append(
-                    EndConversation(self._lease, self._id, self.now(), "failed" if failed else None)
-                )
+                error = "failed" if failed else None
+                writes.append(EndConversation(self._lease, self._id, self.now(), error, kept))
         else:
             writes += [*self._appended(), Consume((self._there.seq,))]
             self._begun = True
         self.over = True
         self._written = self._there.life.write_end(self._there, writes, self)
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether its journal is kept for a while if it ends well."""
+        return self.durable and self._there.services.keep_ended
 
     @property
     def carries(self) -> tuple[int, int, int]:
@@ -482,6 +487,9 @@ class JournalWriter(Host):
         if self._taken is not None:
             self.flush()
         self.over = True
+        if self._keeps:
+            ended = EndConversation(self._lease, self._id, self.now(), kept=True)
+            return [*self._begin(), *self._appended(), ended]
         writes = self._there.shared.tidying.going(self._writes or ())
         if not self._begun:
             return [*writes, Consume((self._there.seq,))]

@@ -93,6 +93,7 @@ class Services:
         replays: begins to look whether a restart would bring a conversation back, by its records so far, of
             which it hears from then on; None in production.
         tracebacks: log the traceback of an author's error, its text included.
+        keep_ended: the journals of conversations that end well are kept for a while.
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None where they run themselves.
     """
@@ -114,5 +115,6 @@ class Services:
     advice: Advice | None = None
     replays: Callable[[Any, Lease, Sequence[Record]], HearRecords] | None = None
     tracebacks: bool = False
+    keep_ended: bool = False
     on_failure: OnFailure = tell_nobody
     instead: Instead | None = None

@@ -120,11 +120,15 @@ class Retention:
 
     Attributes:
         crashed: conversations that ended with an error, with their journals.
+        ended: those that ended well and were to be kept.
+        most_ended: so many of these are kept at most; None for all.
         raw: requests that could not be read; their number is bounded besides.
     """
 
     crashed: int = 7 * DAY
     raw: int = 7 * DAY
+    ended: int = 0
+    most_ended: int | None = None
 
 
 RETENTION: Final = Retention()

@@ -126,7 +126,14 @@ _IDS_OF_CHAT: Final = (
     " SELECT id FROM conversations INDEXED BY conversations_ended"
     " WHERE ended_at IS NOT NULL AND chat_id = ?1"
 )
-_OVER: Final = "SELECT id FROM conversations WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?"
+_OVER: Final = (
+    "SELECT id FROM conversations"
+    " WHERE ended_at IS NOT NULL AND ended_at < ?1 AND (error IS NULL OR ?2) LIMIT ?3"
+)
+_TOO_MANY: Final = (
+    "SELECT id FROM conversations WHERE ended_at IS NOT NULL AND error IS NULL"
+    " ORDER BY ended_at DESC LIMIT ? OFFSET ?"
+)
 
 LIVE: Final = "EXISTS (SELECT 1 FROM conversations WHERE chat_id = {chat} AND ended_at IS NULL)"
 """True in SQL if a chat has conversations that have not ended; the chat's id is to be put in."""
@@ -321,7 +328,7 @@ class JournalTables:
 
     def _end(self, write: EndConversation) -> None:
         found: tuple[int] | None
-        if write.error is None:
+        if write.error is None and not write.kept:
             found = self._sql.execute(
                 "DELETE FROM conversations WHERE id = ? AND ended_at IS NULL RETURNING parked IS NOT NULL",
                 (write.conversation,),
@@ -354,9 +361,13 @@ class JournalTables:
             self._sql.execute("DELETE FROM conversations WHERE id = ?", (conversation,))
         return records
 
-    def drop_ended(self, before: int, *, most: int) -> None:
-        """Delete crashed conversations that were kept since before this time; at most so many."""
-        self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, most)).fetchall()])
+    def drop_ended(self, before: int, *, most: int, crashed: bool = True) -> None:
+        """Delete at most so many of those that ended before this time; without `crashed`, that ended well."""
+        self._delete([id_ for (id_,) in self._sql.execute(_OVER, (before, int(crashed), most)).fetchall()])
+
+    def keep_newest(self, many: int, *, most: int) -> None:
+        """Delete conversations that ended well, but the newest so many; at most so many."""
+        self._delete([id_ for (id_,) in self._sql.execute(_TOO_MANY, (most, many)).fetchall()])
 
     def forget(self, chat_id: ChatId) -> tuple[int, int]:
         """Delete the conversations of a chat; return how many, and how many records they had."""
@@ -657,7 +668,13 @@ class Tables:
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
         self._lost_raw(raw)
-        self.journals.drop_ended(now - self.retention.crashed, most=_SWEPT // 50)
+        kept, most = self.retention, _SWEPT // 50
+        # What crashed is kept as long as what ended well, so no sweep goes through the one for the other.
+        self.journals.drop_ended(now - max(kept.crashed, kept.ended), most=most)
+        if kept.ended < kept.crashed:
+            self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
+        if kept.most_ended is not None:
+            self.journals.keep_newest(kept.most_ended, most=most)
 
     def note_alive(self, now: int) -> None:
         """Write that the machine is up, which is all that bounds when it crashed."""

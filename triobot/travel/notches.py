@@ -34,7 +34,7 @@ from .values import PLAIN, shown
 
 FORMAT: Final = 1
 SECONDS: Final = 2.0
-"""After which only branches that ran have their variables looked at."""
+"""Of the processor's time, after which only branches that ran have their variables looked at."""
 CAUSES: Final = 8
 """Of an error, that are told."""
 WINDOW: Final = 256
@@ -110,7 +110,7 @@ class Notches:
         self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
         self._tell = tell
         self._told_at = time.perf_counter()
-        self._until = self._told_at + seconds
+        self._until = time.thread_time() + seconds
         self._at = at
         self._ids: dict[str, int] = {}
         self._handed: dict[str, JsonObject] = {}
@@ -353,7 +353,7 @@ class Notches:
     def _add_frames(
         self, notch: JsonObject, tasks: Mapping[str, trio.lowlevel.Task], ids: Mapping[str, Id | None]
     ) -> None:
-        late = time.perf_counter() > self._until
+        late = time.thread_time() > self._until
         lines: JsonObject = {}
         variables: JsonObject = {}
         texts: dict[int, str] = {}

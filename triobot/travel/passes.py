@@ -167,7 +167,9 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
     row, records = stored.row, stored.records
     last = records[-1]
     state = "waits"
-    if row.ended_at is not None or (last[0] == ENDED and last[2] is not None):
+    if row.ended_at is not None:
+        state = "ended" if row.error is None else "crashed"
+    elif last[0] == ENDED and last[2] is not None:
         state = "crashed"
     elif last[0] in (ENDED, CONTINUED):
         state = "ended"

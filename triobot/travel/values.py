@@ -121,6 +121,9 @@ class _Page:
             self.full = True
             return
         kind = type(value)
+        if kind is str and len(value) <= self.limits.letters:  # type: ignore[arg-type]
+            self.add(repr(value))
+            return
         way = _ways.get(kind)
         if way is None:
             way = _ways[kind] = _way_of(kind)
@@ -137,15 +140,16 @@ class _Page:
 
     def members(self, open: str, members: Iterable[object], close: str, level: int) -> None:
         """Add the first members of a collection."""
-        self.add(open)
-        for number, member in enumerate(members):
-            if number:
-                self.add(", ")
-            if number >= self.limits.members or self.full:
+        between, left, deeper = open, self.limits.members, level + 1
+        for member in members:
+            self.add(between)
+            between = ", "
+            if not left or self.full:
                 self.add(DOTS)
                 break
-            self.write(member, level + 1)
-        self.add(close)
+            left -= 1
+            self.write(member, deeper)
+        self.add(close if between is not open else open + close)
 
     def pairs(self, open: str, pairs: Iterator[tuple[str, object]], close: str, level: int) -> None:
         """Add named members."""
@@ -331,15 +335,17 @@ def _write_dict(to: _Page, value: Any, level: int) -> None:
     kind = _kind(value)
     plain = kind is base
     to.add("{" if plain else f"{_name(kind)}({{")
-    for number, (key, member) in enumerate(base.items(value)):
-        if number:
-            to.add(", ")
-        if number >= to.limits.members or to.full:
+    between, left, deeper = "", to.limits.members, level + 1
+    for key, member in base.items(value):
+        to.add(between)
+        between = ", "
+        if not left or to.full:
             to.add(DOTS)
             break
-        to.write(key, level + 1)
+        left -= 1
+        to.write(key, deeper)
         to.add(": ")
-        to.write(member, level + 1)
+        to.write(member, deeper)
     to.add("}" if plain else "})")
 
 
