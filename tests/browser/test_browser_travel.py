@@ -11,6 +11,9 @@ from chrome import Browser, Page
 from travels import Told, pizza, travel
 from window import SCREEN, Window, needs_browser, window
 
+from tests.passing import SCHEMA
+from tests.schema import wrong
+
 pytestmark = [needs_browser, pytest.mark.processes]
 
 WIDE = (1440, 900)
@@ -50,6 +53,13 @@ def long(notches: int) -> Told:
     every[5] |= {"f": {"1/1.": [[0, 1, "beside"]]}, "v": {"1/1.": [{"inner": "1"}]}}
     head = told.head | {"notches": notches, "records": notches, "state": "waits", "marks": []}
     return Told(head, every, "\n".join(lines) + "\n")
+
+
+def test_the_kept_order_is_one_that_a_pass_could_tell() -> None:
+    told = pizza()
+    assert wrong(told.head, SCHEMA["$defs"]["head"], SCHEMA) is None
+    for notch in told.notches:
+        assert wrong(notch, SCHEMA["$defs"]["notch"], SCHEMA) is None
 
 
 async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
