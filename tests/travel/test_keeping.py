@@ -20,7 +20,8 @@ from triobot.engine.records import INTERRUPTED
 from triobot.errors import ConfigError
 from triobot.testing import DrivenWorld, Plan, drive, simulate
 from triobot.travel.branches import open_branch
-from triobot.travel.keeping import Kill, run_test, write_test
+from triobot.travel.keeping import Kill, write_test
+from triobot.travel.outside import run_test
 from triobot.travel.past import look_back, notches
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -149,7 +150,7 @@ async def test_a_kept_notch_passes_in_an_empty_folder(
     kill = order.records[0][1] + 60_000
     text = write_test("cakes.py:bot", past, beside=others, kills=[Kill(kill), Kill(kill + 1, restart=True)])
     await passes(text, autojump_clock)
-    kept = await run_test(text, folders=[tmp_path])
+    kept = await run_test(text, folders=[str(tmp_path)])
 
     assert kept.passed, kept.output
     assert text == kept.text
@@ -185,7 +186,7 @@ async def test_one_that_fails_is_returned_with_its_failure(
 ) -> None:
     order, *_ = await sold(shop)
     text = write_test("cakes.py:bot", await look_back(shop.bot, order, 3))
-    kept = await run_test(text.replace("Your name?", "Your age?"), folders=[tmp_path])
+    kept = await run_test(text.replace("Your name?", "Your age?"), folders=[str(tmp_path)])
 
     assert not kept.passed
     assert "NotSeenError: the message 'Your age?' did not come" in kept.output

@@ -17,6 +17,7 @@ import trio
 from ..bot import dry_services_of
 from ..conversations.routes.router import table_of
 from ..settings import read_environment
+from ..travel.branching import Branching
 from ..travel.twin import Loaded, serve_twin
 from .loading import load_bot
 from .replay import read_exported
@@ -26,12 +27,15 @@ MODULE: Final = __name__
 
 def main() -> None:
     """Answer until the parent is gone."""
-    trio.run(partial(serve_twin, int(sys.argv[1]), _load, read_exported))
+    branching = Branching()
+    load = partial(_load, branching)
+    trio.run(partial(serve_twin, int(sys.argv[1]), load, read_exported, branching))
 
 
-def _load(target: str) -> Loaded:
+def _load(branching: Branching, target: str) -> Loaded:
     bot = load_bot(target)
     settings = attrs.evolve(read_environment(os.environ), development=True)
+    branching.loaded(bot, target, settings)
     return dry_services_of(bot, settings), table_of(bot)
 
 

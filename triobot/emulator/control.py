@@ -263,7 +263,7 @@ async def _nowhere(rest: str) -> Response:
 
 async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Response:
     try:
-        asked = Asked({**request.args}) if request.method == "GET" else Asked.read(await _body())
+        asked = Asked({**request.args}) if request.method == "GET" else Asked.read(await read_body())
         value = answer(asked)
         if inspect.isawaitable(value):
             value = await value
@@ -283,7 +283,12 @@ async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Res
     return Response(compact_json(value), 200, content_type="application/json")
 
 
-async def _body() -> bytes:
+async def read_body() -> bytes:
+    """Read the body of the present request.
+
+    Raises:
+        BadAskError: it is too large.
+    """
     body = bytearray()
     async for chunk in request.body:
         body += chunk

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO, Final, Protocol, cast, final
 
 import attrs
@@ -135,11 +135,13 @@ class TravelError(TriobotError):
 
     Attributes:
         gone: it could be a moment ago: ask for the pass anew.
+        refused: it was understood, and can't be done there.
     """
 
-    def __init__(self, why: str, *, gone: bool = False) -> None:
+    def __init__(self, why: str, *, gone: bool = False, refused: bool = False) -> None:
         super().__init__(why)
         self.gone = gone
+        self.refused = refused
 
 
 class Travels(Protocol):
@@ -178,6 +180,26 @@ class Travels(Protocol):
 
     async def close(self, id: str) -> None:
         """Forget a pass."""
+        ...
+
+    async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
+        """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
+        ...
+
+    async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
+        """Give the present code the answers that were given in a conversation, in a branch."""
+        ...
+
+    async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
+        """Do something in a branch, and return how it looks then, as compressed JSON."""
+        ...
+
+    async def close_branch(self, id: str) -> None:
+        """Throw a branch away."""
+        ...
+
+    async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
+        """Write a notch of a pass down as a test, or without one a branch; and run it."""
         ...
 
 

@@ -9,25 +9,37 @@
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text
 ``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB of it
 ``DELETE pass/ID``                    forget it
+``POST pass/ID/branch``               ``notch``: open a branch there; how it looks
+``POST CHAT/CONVERSATION/answers``    open a branch in which the present code gets the answers that were given
+``POST pass/ID/test``                 ``notch``: write it down as a test, and run that
+``GET  branch/ID``                    how it looks
+``POST branch/ID/act``                ``name``, ``values``: as ``POST users/<id>/<name>``; ``user``
+``POST branch/ID/wait``               ``seconds``
+``POST branch/ID/step``               of the step that waits, or of ``step``: ``returns`` (a value); or
+                                      ``raises`` (a class's name), ``text``; or ``runs: true``
+``POST branch/ID/answers``            ``way``: ``go_on``, ``insist`` or ``leave_out``
+``POST branch/ID/test``               write it down as a test, and run that
+``DELETE branch/ID``                  throw it away
 ====================================  ===================================================================
 
 `docs/travel.md` says what is in them. Errors are ``{"error": words}``: 400 for what can't be read, 404 where
-nothing can be told, 410 for a pass that is gone.
+nothing can be told, 409 for what can't be done in a branch, 410 for a pass or a branch that is gone.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, cast
 
 import trio
 from quart import Blueprint, Response, request
 
 from ..errors import TriobotError
 from ..wire.encode import encode_error
+from ..wire.ids import ChatId
 from ..wire.rules import JsonValue, compact_json
-from .control import BadAskError, as_number
+from .control import Asked, BadAskError, as_number, read_body
 from .exchange import Exchange, TravelError, Travels
 
 _JSON: Final = "application/json"
@@ -80,6 +92,54 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
     async def close(id: str) -> Response:
         return await _told(lambda: there().close(id))
 
+    async def asked() -> Asked:
+        return Asked.read(await read_body())
+
+    def group_of(chat_id: int) -> bool | None:
+        world = exchange.world
+        return world.chat(ChatId(chat_id)).name is not None if world.has_chat(ChatId(chat_id)) else None
+
+    def group_of_pass(id: str) -> bool | None:
+        head = cast("Mapping[str, JsonValue]", there().passed(id))
+        chat_id = head.get("chat_id")
+        return group_of(chat_id) if isinstance(chat_id, int) else None
+
+    async def branch(id: str) -> Response:
+        async def opened() -> bytes:
+            notch = (await asked()).integer("notch", 0)
+            return await there().branch(id, notch, group=group_of_pass(id))
+
+        return await _told(opened, 201)
+
+    async def same(chat: str, conversation: str) -> Response:
+        async def opened() -> bytes:
+            chat_id, number = as_number("chat", chat), as_number("conversation", conversation)
+            return await there().same_answers(chat_id, number, group=group_of(chat_id))
+
+        return await _told(opened, 201)
+
+    async def look(id: str) -> Response:
+        return await _told(lambda: there().in_branch(id, "look", {}))
+
+    async def do(id: str, what: str) -> Response:
+        async def done() -> bytes:
+            given = cast("Mapping[str, JsonValue]", (await asked()).values())
+            return await there().in_branch(id, what, given)
+
+        return await _told(done)
+
+    async def throw_away(id: str) -> Response:
+        return await _told(lambda: there().close_branch(id))
+
+    async def keep(id: str) -> Response:
+        async def kept() -> JsonValue:
+            return await there().keep(id, (await asked()).integer("notch", 0), group=group_of_pass(id))
+
+        return await _told(kept)
+
+    async def keep_branch(id: str) -> Response:
+        return await _told(lambda: there().keep(id, None, group=None))
+
     for rule, method, view in (
         ("/<chat>", "GET", conversations),
         ("/<chat>/<conversation>/open", "POST", begin),
@@ -88,6 +148,13 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         ("/pass/<id>/notches", "GET", notches),
         ("/pass/<id>/source/<int:number>", "GET", source),
         ("/pass/<id>/value", "GET", value),
+        ("/pass/<id>/branch", "POST", branch),
+        ("/pass/<id>/test", "POST", keep),
+        ("/<chat>/<conversation>/answers", "POST", same),
+        ("/branch/<id>", "GET", look),
+        ("/branch/<id>", "DELETE", throw_away),
+        ("/branch/<id>/test", "POST", keep_branch),
+        ("/branch/<id>/<any(act, wait, step, answers):what>", "POST", do),
     ):
         blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
     return blueprint
@@ -101,7 +168,7 @@ async def _told(
     except BadAskError as error:
         return _refused(400, str(error))
     except TravelError as error:
-        return _refused(410 if error.gone else 404, str(error))
+        return _refused(410 if error.gone else 409 if error.refused else 404, str(error))
     except (TriobotError, OSError) as error:
         return _refused(503, str(error))
     if not isinstance(value, bytes):

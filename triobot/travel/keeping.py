@@ -2,22 +2,17 @@
 
 It has what people did up to there, what the bot said to them, the time that passed, kills, payments, and the
 results of steps. Everything that somebody wrote goes through `repr`: a text can't become code. The file is
-run, in an empty folder, by a process of its own, before it is called saved.
+run, in an empty folder, by a process of its own, before it is called saved (`outside.run_test`).
 """
 
 from __future__ import annotations
 
-import os
 import random
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from subprocess import STDOUT
 from typing import Any, Final, cast, final
 
 import attrs
-import trio
 
 from ..conversations.codec import CODEC
 from ..conversations.data import declared_keys
@@ -39,10 +34,7 @@ from .branches import LiveBranch
 from .fence import Fence
 from .past import Past, event_of
 from .staging import PLENTY, ChatStage
-from .steps import real_time
 
-SECONDS: Final = 60.0
-"""Real seconds that a kept test may take before it is called saved."""
 _LAG: Final = 2_000
 """Milliseconds that are not worth a line: what waits has some seconds of patience."""
 _UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
@@ -51,23 +43,6 @@ _KINDS: Final = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voic
 _INDENT: Final = " " * 8
 _LARGEST: Final = 1_000_000
 """Bytes of a file in a test: what was in it, no journal has."""
-
-
-@final
-@attrs.frozen
-class KeptTest:
-    """A test that was written down, and run.
-
-    Attributes:
-        passed: it passed, in an empty folder and a process of its own.
-        output: what pytest said of it.
-        took: real seconds.
-    """
-
-    text: str = attrs.field(repr=False)
-    passed: bool
-    output: str = attrs.field(repr=False)
-    took: float
 
 
 @final
@@ -505,33 +480,3 @@ def _place_of(key: object) -> tuple[str, str] | None:
             if value is key:
                 return module_name, name
     return None
-
-
-# --- running it
-
-
-async def run_test(text: str, *, folders: Sequence[Path] = (), seconds: float = SECONDS) -> KeptTest:
-    """Run a test in an empty folder, in a process of its own.
-
-    Args:
-        folders: where the bot's modules are found, besides where this process finds them.
-        seconds: real ones that it may take.
-    """
-    with tempfile.TemporaryDirectory(prefix="triobot-test-") as folder:
-        path = Path(folder) / "test_kept.py"
-        path.write_text(text, encoding="utf-8")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRIOBOT_")}
-        places = [*map(str, folders), *(place for place in sys.path if place)]
-        environment = {**kept, "PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", path.name]
-        with real_time():
-            began, done = trio.current_time(), None
-            with trio.move_on_after(seconds):
-                done = await trio.run_process(
-                    command, cwd=folder, env=environment, check=False, capture_stdout=True, stderr=STDOUT
-                )
-            took = trio.current_time() - began
-    if done is None:
-        return KeptTest(text, passed=False, output=f"it did not end within {seconds:g} s", took=took)
-    output = done.stdout.decode("utf-8", "replace").replace(folder + os.sep, "")
-    return KeptTest(text, done.returncode == 0, output, took)

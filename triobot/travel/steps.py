@@ -7,14 +7,12 @@ the notch has the same function with the same arguments; else the branch stops a
 from __future__ import annotations
 
 import builtins
-import math
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final, Literal, cast, final
 
 import attrs
 import trio
-from trio.testing import MockClock
 
 from ..conversations.codec import CODEC
 from ..conversations.inspection.closed import Closed
@@ -24,6 +22,7 @@ from ..engine.records import CUT, FAILED, OUTCOMES, differs
 from ..errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
 from ..resources import Resource
 from ..testing.stubs import closed_name, name_of
+from .outside import real_time
 from .typed import of_type, returned_by, shown
 
 _STEP: Final = "step"
@@ -220,21 +219,6 @@ class Steps:
     def _answer(self, asked: AskedStep, do: Callable[[], Awaitable[object]]) -> None:
         asked.do = do
         asked.answered.set()
-
-
-@contextmanager
-def real_time() -> Generator[None]:
-    """Let time pass as it does outside while the block runs: a step waits for sockets and real clocks."""
-    clock = trio.lowlevel.current_clock()
-    if not isinstance(clock, MockClock):
-        yield
-        return
-    rate, threshold = clock.rate, clock.autojump_threshold
-    clock.autojump_threshold, clock.rate = math.inf, 1.0
-    try:
-        yield
-    finally:
-        clock.rate, clock.autojump_threshold = rate, threshold
 
 
 def _is_same(recorded: str, call: StepCall) -> bool:

@@ -29,6 +29,8 @@ from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..operator.calling import lines_of
 from ..wire.rules import JsonValue
+from .branching import BranchedFrom, Branching
+from .keeping import Kill
 from .notches import WINDOW
 from .passes import Passed, remember_sources, run_pass, value_in_full
 
@@ -55,6 +57,11 @@ class _UntoldError(TriobotError):
 
 
 @final
+class _NotDoneError(TriobotError):
+    """Something that can't be done there; the text says why."""
+
+
+@final
 @attrs.frozen
 class _KeptPass:
     """A pass that is kept.
@@ -76,10 +83,14 @@ class Twin:
     Args:
         load: loads the bot of this name.
         read: reads a journal as it is told.
+        branching: opens branches of the bot that `load` has loaded; None: there are none here.
     """
 
-    def __init__(self, line: trio.SocketStream, load: Load, read: Read) -> None:
+    def __init__(
+        self, line: trio.SocketStream, load: Load, read: Read, branching: Branching | None = None
+    ) -> None:
         self._line = line
+        self._branching = branching
         self._load = load
         self._read = read
         self._loaded: Loaded | None = None
@@ -110,8 +121,9 @@ class Twin:
                 answer["size"] = len(body)
             else:
                 answer["value"] = value
-        except _UntoldError as error:
+        except (_UntoldError, _NotDoneError) as error:
             answer["error"] = str(error)
+            answer["refused"] = isinstance(error, _NotDoneError)
         except Exception as error:  # whatever an author's module does on import
             answer["error"] = f"{type(error).__name__}: {error}"[:4_000]
         await self._say(answer, body)
@@ -141,6 +153,8 @@ class Twin:
             case "close":
                 self._kept.pop(asked["id"], None)
                 return None
+            case "branch" | "same answers" | "in branch" | "branch test" | "test" | "close branch":
+                return await self._branch(what, asked)
             case _:
                 raise _UntoldError(f"nobody knows what {what} is")
 
@@ -193,6 +207,37 @@ class Twin:
         head = f'{{"from":{start},"to":{start + len(parts)},"notches":['.encode()
         return gzip.compress(head + b",".join(parts) + b"]}", _LEVEL)
 
+    async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
+        branching = self._branching
+        if branching is None:
+            raise _UntoldError("there are no branches here")
+        kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
+        try:
+            match what:
+                case "branch":
+                    return _packed(await branching.open(self._origin(asked), int(asked["notch"])))
+                case "same answers":
+                    return _packed(await branching.open(self._origin(asked), None))
+                case "in branch":
+                    return _packed(await branching.do(asked["id"], asked["what"], asked["given"]))
+                case "branch test":
+                    return await branching.test_of_branch(asked["id"], kills)
+                case "test":
+                    return await branching.test_of_notch(self._origin(asked), int(asked["notch"]), kills)
+                case _:
+                    branching.close(asked["id"])
+                    return None
+        except (TriobotError, ValueError, KeyError, TypeError) as error:
+            raise _NotDoneError(str(error) or type(error).__name__) from error
+
+    def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
+        """Return what a branch comes from: a pass, or a journal as it is told."""
+        stored = self._find(asked["id"]).stored if "id" in asked else self._read(asked["lines"])
+        beside = [self._read(lines) for lines in asked.get("beside", ())]
+        return BranchedFrom(
+            stored, [one for one in beside if one.row.id != stored.row.id], asked.get("group")
+        )
+
     async def _value(self, asked: dict[str, Any]) -> JsonValue:
         assert self._loaded is not None
         kept = self._find(asked["id"])
@@ -210,16 +255,20 @@ class Twin:
                 await self._say({"pass": far[0], "given": far[1], "of": far[2]})
 
 
+def _packed(told: JsonObject) -> bytes:
+    return gzip.compress(_json(told), _LEVEL)
+
+
 def _json(told: JsonObject) -> bytes:
     text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")
 
 
-async def serve_twin(fd: int, load: Load, read: Read) -> None:
+async def serve_twin(fd: int, load: Load, read: Read, branching: Branching | None = None) -> None:
     """Be a twin, on the line that this descriptor is an end of."""
     end = trio.socket.fromfd(fd, *_FAMILY)
     async with trio.SocketStream(end) as line:
-        await Twin(line, load, read).serve()
+        await Twin(line, load, read, branching).serve()
 
 
 _FAMILY: Final = (cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM))

@@ -6,6 +6,7 @@ again. When the code changes, the one that waits loads it, and the one before it
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import socket
@@ -13,6 +14,7 @@ import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, Protocol, cast, final
 
 import attrs
@@ -22,11 +24,14 @@ from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
+from .outside import run_test
 from .twin import KEPT
 
 SECONDS: Final = 20.0
 """Within which a twin answers, or is killed."""
 _CHUNK: Final = 1 << 16
+_BESIDE: Final = 20
+"""Other conversations of a chat that a branch knows of."""
 _GONE: Final = "the process in which it was has ended"
 
 
@@ -80,7 +85,8 @@ class _Process:
                 if isinstance(told, bytes):
                     return told
                 if (error := told.get("error")) is not None:
-                    raise TravelError(str(error), gone="is gone" in str(error))
+                    refused = bool(told.get("refused"))
+                    raise TravelError(str(error), gone="is gone" in str(error), refused=refused)
                 return told["value"]
         except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
             raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
@@ -191,6 +197,7 @@ class Twins:
         self._before: _Process | None = None
         self._waiting: _Process | None = None
         self._loading = trio.Lock()
+        self._branches: dict[str, tuple[_Process, str]] = {}
 
     # --- life
 
@@ -342,6 +349,76 @@ class Twins:
         place = {"notch": notch, "branch": branch, "frame": frame, "name": name}
         return cast("JsonValue", await self._ask(id, "value", **place))
 
+    # --- branches
+
+    async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
+        """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
+        one = self._find(id)
+        beside = await self._beside(one.chat_id, one.conversation)
+        told = await self._ask(id, "branch", notch=notch, beside=beside, group=group)
+        return self._opened(cast("bytes", told), one.twin)
+
+    async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
+        """Give the present code the answers that were given in a conversation, in a branch."""
+        lines = await self._journals.journal(conversation)
+        if not lines or lines[0].get("chat_id") != chat_id:
+            raise TravelError("this chat has no such conversation")
+        beside, twin = await self._beside(chat_id, conversation), await self._loaded()
+        told = await twin.ask("same answers", lines=lines, beside=beside, group=group)
+        return self._opened(cast("bytes", told), twin)
+
+    def _opened(self, told: bytes, twin: _Process | None) -> bytes:
+        """Give a new branch a number that no other twin's branch has."""
+        assert twin is not None
+        look = json.loads(gzip.decompress(told))
+        id = f"b{next(self._numbers)}"
+        self._branches[id] = twin, look["id"]
+        for old in [old for old, (one, _) in self._branches.items() if one.dead]:
+            del self._branches[old]
+        return gzip.compress(json.dumps({**look, "id": id}).encode())
+
+    async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
+        """Do something in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
+        twin, own = self._find_branch(id)
+        look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
+        return gzip.compress(json.dumps({**look, "id": id}).encode())
+
+    async def close_branch(self, id: str) -> None:
+        """Throw a branch away."""
+        twin, own = self._find_branch(id)
+        del self._branches[id]
+        await twin.ask("close branch", id=own)
+
+    async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
+        """Write a notch of a pass down as a test, or without one a branch; and run it."""
+        if notch is None:
+            twin, own = self._find_branch(id)
+            text = await twin.ask("branch test", id=own)
+        else:
+            one = self._find(id)
+            marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
+            kills: list[JsonValue] = [[mark["t"], mark["what"] == "restart"] for mark in marks]
+            beside = await self._beside(one.chat_id, one.conversation)
+            text = await self._ask(id, "test", notch=notch, beside=beside, group=group, kills=kills)
+        kept = await run_test(cast("str", text), folders=[_folder_of(self._bot)])
+        return {"text": kept.text, "passed": kept.passed, "output": kept.output, "took": kept.took}
+
+    async def _beside(self, chat_id: int, conversation: int) -> list[JsonValue]:
+        """Return the journals of the newest other conversations of a chat."""
+        rows = await self._journals.conversations(chat_id)
+        others = [row for row in rows if row["chat_id"] == chat_id and row["conversation"] != conversation]
+        found: list[JsonValue] = []
+        for row in others[-_BESIDE:]:
+            with suppress(TravelError):  # it has just ended
+                found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
+        return [lines for lines in found if lines]
+
+    def _find_branch(self, id: str) -> tuple[_Process, str]:
+        found = self._branches.get(id)
+        if found is None or found[0].dead:
+            raise TravelError("this branch is gone: open it again", gone=True)
+        return found
+
     async def close(self, id: str) -> None:
         """Forget a pass."""
         one = self._passes.pop(id, None)
@@ -367,6 +444,12 @@ class Twins:
         if one is not None:
             one.given, one.of = cast("int", told["given"]), cast("int", told["of"])
             self._tell()
+
+
+def _folder_of(bot: str) -> str:
+    """Return the folder in which the module of ``MODULE:BOT`` is found."""
+    place = Path(bot.rpartition(":")[0])
+    return str(place.resolve().parent if place.suffix == ".py" else Path.cwd())
 
 
 def _told_row(row: JsonObject) -> JsonValue:

@@ -1,0 +1,207 @@
+"""Branches in a twin's process, each in a thread: as a page opens them, acts in them, and keeps them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from quart_trio import QuartTrio
+from test_travel_twins import journal, twins_of
+
+from triobot.emulator.exchange import Exchange, TravelError
+from triobot.emulator.past import past_blueprint
+from triobot.emulator.server import make_exchange
+from triobot.travel.branches import MOST
+from triobot.wire.ids import ChatId
+
+pytestmark = [pytest.mark.processes, pytest.mark.virtual_time(False)]
+
+SHOP = """\
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+async def price(size: str) -> int:
+    raise AssertionError("no step runs by itself")
+
+
+@bot.conversation
+async def talk(chat: Chat) -> None:
+    with chat.move_on_after(600):
+        size = await chat.ask("More?")
+        await chat.send(f"{await chat.step(price, size)} for {size}")
+        await chat.ask("Well?")
+        return
+    await chat.send("Too slow.")
+"""
+
+
+def said(look: dict[str, Any]) -> list[str]:
+    return [line["content"]["text"] for line in look["chat"] if line["kind"] == "message" and line["new"]]
+
+
+def read(told: bytes) -> dict[str, Any]:
+    return dict(json.loads(gzip.decompress(told)))
+
+
+async def test_a_branch_is_opened_acted_in_and_kept(tmp_path: Path) -> None:
+    async with twins_of(tmp_path, journal(0)) as rig:
+        rig.write(SHOP)
+        id = await rig.opened()
+        look = read(await rig.twins.branch(id, 0, group=False))
+        assert (look["chat_id"], look["ended"], look["answers"]) == (5, False, None)
+        assert said(look) == ["More?"]
+        own = look["id"]
+
+        look = read(await rig.twins.in_branch(own, "act", {"name": "say", "values": {"text": "two"}}))
+        [asked] = look["asked"]
+        assert (asked["name"], asked["args"], asked["returns"]) == ("price", ["'two'"], "int")
+        with pytest.raises(TravelError, match="must be of the type int") as caught:
+            await rig.twins.in_branch(own, "step", {"returns": "many"})
+        assert caught.value.refused
+        look = read(await rig.twins.in_branch(own, "step", {"returns": 5}))
+        assert said(look) == ["More?", "two", "5 for two", "Well?"]
+        look = read(await rig.twins.in_branch(own, "wait", {"seconds": 601}))
+        assert said(look)[-1] == "Too slow."
+        assert look["now"] - look["at"] > 600_000
+        assert look["ended"]
+
+        kept: Any = await rig.twins.keep(own, None, group=None)
+        assert kept["passed"], kept["output"]
+        assert "'price': [5]" in kept["text"]
+        kept = await rig.twins.keep(id, 0, group=False)
+        assert kept["passed"], kept["output"]
+
+        await rig.twins.close_branch(own)
+        with pytest.raises(TravelError) as caught:
+            await rig.twins.in_branch(own, "look", {})
+        assert caught.value.gone
+
+
+async def test_time_stands_still_between_two_acts(tmp_path: Path) -> None:
+    async with twins_of(tmp_path, journal(0)) as rig:
+        rig.write(SHOP)
+        id = await rig.opened()
+        one = read(await rig.twins.branch(id, 0, group=False))
+        await trio.sleep(0.3)
+        other = read(await rig.twins.in_branch(one["id"], "look", {}))
+        assert other["now"] == one["now"]
+
+
+async def test_three_at_most_are_open(tmp_path: Path) -> None:
+    async with twins_of(tmp_path, journal(1)) as rig:
+        id = await rig.opened()
+        opened = [read(await rig.twins.branch(id, 0, group=None)) for _ in range(MOST)]
+        with pytest.raises(TravelError, match="3 branches are open") as caught:
+            await rig.twins.branch(id, 0, group=None)
+        assert caught.value.refused
+        await rig.twins.close_branch(opened[0]["id"])
+        # One that can't be opened takes no place.
+        with pytest.raises(TravelError, match="the notches 0 to"):
+            await rig.twins.branch(id, 99, group=None)
+        await rig.twins.branch(id, 1, group=None)
+
+
+async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
+    async with twins_of(tmp_path, journal(2)) as rig:
+        await rig.opened()
+        rig.write(SHOP)
+        rig.twins.changed()
+        look = read(await rig.twins.same_answers(5, 1, group=False))
+        assert look["answers"] == {
+            "left": 2,
+            "stopped": "what is open is another question than the one that was answered",
+        }
+        own = look["id"]
+        look = read(await rig.twins.in_branch(own, "answers", {"way": "insist"}))
+        assert look["answers"] == {"left": 1, "stopped": "the step price has no recorded result"}
+        await rig.twins.in_branch(own, "step", {"returns": 3})
+        look = read(await rig.twins.in_branch(own, "answers", {"way": "insist"}))
+        assert look["answers"] == {"left": 0, "stopped": None}
+        assert said(look)[-2:] == ["Well?", "00001"]
+        with pytest.raises(TravelError, match="no such conversation"):
+            await rig.twins.same_answers(6, 1, group=False)
+
+
+# --- over HTTP
+
+
+class FakeTravels:
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def passed(self, id: str) -> dict[str, int]:
+        return {"chat_id": -7}
+
+    async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
+        return self._note("branch", id, notch, group)
+
+    async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
+        return self._note("same answers", chat_id, conversation, group)
+
+    async def in_branch(self, id: str, what: str, given: dict[str, Any]) -> bytes:
+        if what == "wait" and given["seconds"] < 0:
+            raise TravelError("time doesn't go back", refused=True)
+        return self._note("in branch", id, what, given)
+
+    async def close_branch(self, id: str) -> None:
+        self._note("close", id)
+
+    async def keep(self, id: str, notch: int | None, *, group: bool | None) -> dict[str, bool]:
+        self._note("keep", id, notch, group)
+        return {"passed": True}
+
+    def _note(self, *asked: Any) -> bytes:
+        self.asked.append(asked)
+        return gzip.compress(b'{"id":"b1"}')
+
+
+@asynccontextmanager
+async def routes(tmp_path: Path) -> AsyncGenerator[tuple[Any, FakeTravels, Exchange]]:
+    async def post(body: object) -> int:
+        return 200
+
+    exchange = make_exchange(tmp_path, post, base_url="http://127.0.0.1:9")
+    travels = FakeTravels()
+    exchange.travels = travels  # type: ignore[assignment]
+    app = QuartTrio(__name__)
+    app.register_blueprint(past_blueprint(exchange))
+    yield app.test_client(), travels, exchange
+
+
+async def test_each_request_is_one_question(tmp_path: Path) -> None:
+    async with routes(tmp_path) as (client, travels, exchange):
+        exchange.world.add_group("us", ChatId(-7))
+
+        async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+            answer = await client.open(f"/control/travel/{path}", method=method, json=body)
+            return answer.status_code, json.loads(await answer.get_data())
+
+        cases: Sequence[tuple[str, str, dict[str, Any] | None, int, tuple[Any, ...]]] = [
+            ("POST", "pass/p1/branch", {"notch": 4}, 201, ("branch", "p1", 4, True)),
+            ("POST", "-7/3/answers", {}, 201, ("same answers", -7, 3, True)),
+            ("POST", "pass/p1/test", {"notch": 4}, 200, ("keep", "p1", 4, True)),
+            ("GET", "branch/b1", None, 200, ("in branch", "b1", "look", {})),
+            ("POST", "branch/b1/act", {"name": "say"}, 200, ("in branch", "b1", "act", {"name": "say"})),
+            ("POST", "branch/b1/wait", {"seconds": 5}, 200, ("in branch", "b1", "wait", {"seconds": 5})),
+            ("POST", "branch/b1/step", {"runs": True}, 200, ("in branch", "b1", "step", {"runs": True})),
+            ("POST", "branch/b1/test", {}, 200, ("keep", "b1", None, None)),
+            ("DELETE", "branch/b1", None, 200, ("close", "b1")),
+        ]
+        for method, path, body, status, asked in cases:
+            found, _ = await ask(method, path, body)
+            assert (found, travels.asked.pop()) == (status, asked)
+        assert await ask("POST", "branch/b1/wait", {"seconds": -1}) == (
+            409,
+            {"error": "time doesn't go back"},
+        )
+        assert (await ask("POST", "pass/p1/branch", {"notch": "x"}))[0] == 400
