@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import attrs
 import pytest
 import trio
 from journals import Library, library
 from trio.testing import MockClock
 
-from triobot import Bot, Buttons, Chat, Key, Room
+from triobot import Alarm, Bot, Buttons, Chat, Failure, Key, Room, Tick
 from triobot.conversations.revival.stored import Stored
 from triobot.errors import ConfigError, NondeterminismError
 from triobot.filters import command, join, message, signal
@@ -332,3 +334,45 @@ async def test_a_room_goes_on_by_what_it_is_told(autojump_clock: MockClock) -> N
         assert branch.ended
         assert [(one.what, one.text) for one in branch.left] == [("send", "a c")]
         assert list((await branch.data()).values()) == ["[1,2]"]
+
+
+async def test_nothing_of_the_bot_runs_but_its_routes(autojump_clock: MockClock) -> None:
+    """Neither what hears of errors and alarms, nor background tasks, nor jobs."""
+    bot, ran = Bot(), list[str]()
+
+    @bot.background
+    async def follow() -> None:
+        ran.append("background")
+
+    @bot.on_alarm
+    async def page(alarm: Alarm) -> None:
+        ran.append("alarm")
+
+    @bot.on_error
+    async def report(failure: Failure) -> None:
+        ran.append("error")
+
+    @bot.every(timedelta(minutes=5), name="tidy")
+    async def tidy(room: Room[Tick]) -> None:
+        ran.append("job")
+
+    @bot.conversation(join(), name="talk")
+    async def talk(chat: Chat) -> None:
+        await chat.ask("Well?")
+        raise RuntimeError
+
+    with library() as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("Well?")
+            await world.waits(seconds=1)
+    stored = next(one for one in kept.all().values() if one.row.route == "talk")
+    ran.clear()
+    async with open_branch(bot, stored, 1) as branch:
+        await branch.waits(3600)
+        await branch.says("Fine")
+
+        assert [type(broke.error) for broke in branch.failures] == [RuntimeError]
+        assert branch.left == []
+    assert ran == []

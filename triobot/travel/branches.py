@@ -271,9 +271,9 @@ class LiveBranch:
         await self._settle()
 
     async def waits(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let time pass, and a moment more: what is due by then has come."""
         self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
-        await trio.sleep(seconds)
+        await trio.sleep(seconds + _STRIDE)
         self.exchange.pass_time(0)
         await self._settle()
 

@@ -37,6 +37,8 @@ from .staging import PLENTY, ChatStage
 
 _LAG: Final = 2_000
 """Milliseconds that are not worth a line: what waits has some seconds of patience."""
+_TICK: Final = 100
+"""Milliseconds to which a length of time is rounded off, for people who read it."""
 _UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
 _DECLINED: Final = range(1001, 1004)
 _KINDS: Final = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voice")
@@ -410,8 +412,9 @@ class _Written:
         clock = self._began
         for line in lines:
             if line.at - clock > _LAG:
-                yield f"await world.waits({_length(line.at - clock)})"
-                clock = line.at
+                passed = (line.at - clock) // _TICK * _TICK
+                yield f"await world.waits({_length(passed)})"
+                clock += passed
             if line.code:
                 yield line.code
 

@@ -197,7 +197,8 @@ class Twins:
         self._before: _Process | None = None
         self._waiting: _Process | None = None
         self._loading = trio.Lock()
-        self._branches: dict[str, tuple[_Process, str]] = {}
+        # The twin of each branch, its number there, and when the bot's process was killed before it.
+        self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
 
     # --- life
 
@@ -356,7 +357,7 @@ class Twins:
         one = self._find(id)
         beside = await self._beside(one.chat_id, one.conversation)
         told = await self._ask(id, "branch", notch=notch, beside=beside, group=group)
-        return self._opened(cast("bytes", told), one.twin)
+        return self._opened(cast("bytes", told), one.twin, _kills(one))
 
     async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
         """Give the present code the answers that were given in a conversation, in a branch."""
@@ -365,41 +366,39 @@ class Twins:
             raise TravelError("this chat has no such conversation")
         beside, twin = await self._beside(chat_id, conversation), await self._loaded()
         told = await twin.ask("same answers", lines=lines, beside=beside, group=group)
-        return self._opened(cast("bytes", told), twin)
+        return self._opened(cast("bytes", told), twin, [])
 
-    def _opened(self, told: bytes, twin: _Process | None) -> bytes:
+    def _opened(self, told: bytes, twin: _Process | None, kills: list[JsonValue]) -> bytes:
         """Give a new branch a number that no other twin's branch has."""
         assert twin is not None
         look = json.loads(gzip.decompress(told))
         id = f"b{next(self._numbers)}"
-        self._branches[id] = twin, look["id"]
-        for old in [old for old, (one, _) in self._branches.items() if one.dead]:
+        self._branches[id] = twin, look["id"], kills
+        for old in [old for old, (one, *_) in self._branches.items() if one.dead]:
             del self._branches[old]
         return gzip.compress(json.dumps({**look, "id": id}).encode())
 
     async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
         """Do something in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
-        twin, own = self._find_branch(id)
+        twin, own, _ = self._find_branch(id)
         look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
         return gzip.compress(json.dumps({**look, "id": id}).encode())
 
     async def close_branch(self, id: str) -> None:
         """Throw a branch away."""
-        twin, own = self._find_branch(id)
+        twin, own, _ = self._find_branch(id)
         del self._branches[id]
         await twin.ask("close branch", id=own)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
         """Write a notch of a pass down as a test, or without one a branch; and run it."""
         if notch is None:
-            twin, own = self._find_branch(id)
-            text = await twin.ask("branch test", id=own)
+            twin, own, kills = self._find_branch(id)
+            text = await twin.ask("branch test", id=own, kills=kills)
         else:
             one = self._find(id)
-            marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
-            kills: list[JsonValue] = [[mark["t"], mark["what"] == "restart"] for mark in marks]
             beside = await self._beside(one.chat_id, one.conversation)
-            text = await self._ask(id, "test", notch=notch, beside=beside, group=group, kills=kills)
+            text = await self._ask(id, "test", notch=notch, beside=beside, group=group, kills=_kills(one))
         kept = await run_test(cast("str", text), folders=[_folder_of(self._bot)])
         return {"text": kept.text, "passed": kept.passed, "output": kept.output, "took": kept.took}
 
@@ -413,7 +412,7 @@ class Twins:
                 found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
         return [lines for lines in found if lines]
 
-    def _find_branch(self, id: str) -> tuple[_Process, str]:
+    def _find_branch(self, id: str) -> tuple[_Process, str, list[JsonValue]]:
         found = self._branches.get(id)
         if found is None or found[0].dead:
             raise TravelError("this branch is gone: open it again", gone=True)
@@ -444,6 +443,12 @@ class Twins:
         if one is not None:
             one.given, one.of = cast("int", told["given"]), cast("int", told["of"])
             self._tell()
+
+
+def _kills(one: _Open) -> list[JsonValue]:
+    """Return when the bot's process was killed or started again, as far as a pass knows."""
+    marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
+    return [[mark["t"], mark["what"] == "restart"] for mark in marks]
 
 
 def _folder_of(bot: str) -> str:
