@@ -52,7 +52,9 @@ ALLOWED: dict[str, set[str]] = {
     "conversations": SEAMS | {"engine"},
     "emulator": SEAMS,
     "filters": {"conversations"},
-    "runtime": BOT | {"broadcast"},
+    "runtime": BOT | {"broadcast", "extras", "tracing"},
+    # Loaded by bots only whose spans somebody wants.
+    "tracing": SEAMS | {"conversations", "engine", "logs", "webhook"},
     "watchdog": BOT,
     "broadcast": SEAMS | {"conversations", "outbox"},
     "fronts": BOT,

@@ -8,7 +8,7 @@ from typing import Final
 
 from .errors import ConfigError
 
-_BROUGHT: Final = frozenset({"PIL", "hypercorn", "quart", "quart_trio", "watchfiles"})
+_BROUGHT: Final = frozenset({"PIL", "hypercorn", "opentelemetry", "quart", "quart_trio", "watchfiles"})
 
 
 @contextmanager

@@ -12,7 +12,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Final, cast, final
+from typing import TYPE_CHECKING, Final, cast, final
+from urllib.parse import urlsplit
 
 import attrs
 import httpx
@@ -41,6 +42,7 @@ from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
 from .conversations.services import Instead
 from .errors import StoreError
+from .extras import needing
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .money import Captured, MovePayment
@@ -72,6 +74,9 @@ from .webhook.secrets import Secrets
 from .wire.events import Event
 from .wire.ids import ChatId
 from .wire.rules import JsonValue
+
+if TYPE_CHECKING:
+    from .tracing import Tracing
 
 log: Final = logging.getLogger("triobot")
 
@@ -592,10 +597,14 @@ async def open_work(
         on_unreadable=partial(_unreadable, bell),
     )
     async with (
+        _traced(intake) as tracing,
         client as platform,
-        open_outbox(platform, raise_alarm=bell.ring) as outbox,
+        open_outbox(
+            platform if tracing is None else tracing.trace_platform(platform), raise_alarm=bell.ring
+        ) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
+        spoken = outbox if tracing is None else tracing.trace_outbox(outbox)
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, claim: MovePayment) -> bool:
@@ -603,16 +612,18 @@ async def open_work(
 
         cashier = Cashier(
             intake.store,
-            outbox,
+            spoken,
             intake.clock,
             deliver=deliver,
             ring=bell.ring,
             on_alarm=bell.pass_on,
             epoch=intake.store.opening().epoch,
             recall=lambda chat_id: dispatcher.recall(chat_id),
+            tracing=None if tracing is None else tracing.asking,
         )
         services = Services(
-            outbox=outbox,
+            outbox=spoken,
+            tracing=tracing,
             store=intake.store,
             clock=intake.clock,
             texts=texts,
@@ -661,6 +672,23 @@ async def open_work(
             # is said again after the next start, answered or not, so there is nothing to wait for.
             if not at_rest:
                 outbox.cut()
+
+
+@asynccontextmanager
+async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
+    """Make spans while the block runs, if any are wanted.
+
+    Raises:
+        ConfigError: OpenTelemetry isn't installed.
+    """
+    if (share := intake.settings.trace_share) is None:
+        yield None
+        return
+    with needing("otel", "a bot with traces"):
+        from .tracing import Tracing
+    tracing = Tracing(intake.voice, share)
+    with tracing.tracing_inbox(intake.inbox, intake.store):
+        yield tracing
 
 
 def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:

@@ -80,6 +80,8 @@ class Settings:
         alarm_chat: a chat of the bot that hears each alarm (``TRIOBOT_ALARM_CHAT``).
         alarm_repeat_hours: an alarm that lasts is told there again after so many hours
             (``TRIOBOT_ALARM_REPEAT_HOURS``); 0: never.
+        trace_share: make OpenTelemetry spans of this share of the traces, from 0 to 1
+            (``TRIOBOT_TRACE_SHARE``); None: the bot makes no spans, and doesn't load it.
 
     Each variable has a variant with ``_FILE`` at its end, which names a file that holds the value.
     """
@@ -119,6 +121,7 @@ class Settings:
     alarm_from: str | None = None
     alarm_chat: int | None = None
     alarm_repeat_hours: int = 6
+    trace_share: float | None = None
 
     def __attrs_post_init__(self) -> None:
         for port in (self.port, self.metrics_port):
@@ -139,6 +142,8 @@ class Settings:
             raise ConfigError("ALARM_URL and ALARM_SECRET go together: set both, or none")
         if bool(self.alarm_email) != (self.alarm_smtp is not None):
             raise ConfigError("ALARM_EMAIL and ALARM_SMTP go together: set both, or none")
+        if self.trace_share is not None and not 0 <= self.trace_share <= 1:
+            raise ConfigError("trace_share must be from 0 to 1")
         if self.alarm_repeat_hours < 0:
             raise ConfigError("alarm_repeat_hours must not be negative")
         if self.tls_key is not None and self.tls_certificate is None:
@@ -186,6 +191,12 @@ def _whole(what: str, digits: int) -> Callable[[str], int]:
     return read
 
 
+def _share(text: str) -> float:
+    if not re.fullmatch(r"0|1|0?\.[0-9]{1,9}|[01]\.0*", text):
+        raise ValueError("a number from 0 to 1")
+    return float(text)
+
+
 def _mode(text: str) -> int:
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise ValueError("a mode in octal, such as 660")
@@ -218,6 +229,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "alarm_smtp": Secret,
     "alarm_from": str,
     "alarm_chat": _whole("a chat's number", 18),
+    "trace_share": _share,
     "alarm_repeat_hours": _whole("a number of hours", 5),
     "media_hosts": _listed,
     "development": lambda text: text != "0",

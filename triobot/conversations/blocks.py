@@ -215,8 +215,11 @@ async def run_step(
         )
 
     live: list[Exception] = []
+    tracing, work = there.services.tracing, body
+    if tracing is not None:
+        work = tracing.stepping(getattr(fn, "__qualname__", type(fn).__name__), body)
     try:
-        done: T = await there.run.effect("step", body, print=print, raises=own)
+        done: T = await there.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
         # What is raised has been read from its record, live as on replay; only a report looks at the rest.
         if live:

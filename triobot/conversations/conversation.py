@@ -277,8 +277,11 @@ class Conversation:
                     await care.begins(self.seq, new)
                 if self.work.cut or self._evicted:
                     return  # the row that starts it is in the inbox
+                inner = self.go_over(chat)
+                if self.services.tracing is not None:
+                    inner = self.services.tracing.drive(self, inner)
                 try:
-                    end = await care.drive(self.seq, self.branch, self.go_over(chat))
+                    end = await care.drive(self.seq, self.branch, inner)
                 finally:
                     self.went_over()
                 failure = self._came_to(end)
@@ -515,6 +518,8 @@ class Conversation:
         if (run := self._run) is None or run.over or run.dying:
             return  # a payment's news, or the event waits in the inbox
         self.stirred()
+        if self.services.tracing is not None:
+            self.services.tracing.brought(self, delivery.seq)
         run.deliver(delivery.seq, delivery.at, delivery)
         if run.quiescent:
             self.stirred(busy=False)

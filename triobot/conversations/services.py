@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, final
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    MutableMapping,
+    Sequence,
+)
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
@@ -23,6 +31,7 @@ from .running.failures import OnFailure, tell_nobody
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Told each record, and None when the conversation has come to rest."""
 
+T = TypeVar("T")
 OnDoubt: TypeAlias = Literal["count", "resend"]
 """What becomes of a broadcast's receiver when nobody knows whether the message arrived."""
 
@@ -76,6 +85,24 @@ Instead: TypeAlias = Callable[[StepCall], Awaitable[Any]]
 """Does what is done in place of a step's function."""
 
 
+class Tracer(Protocol):
+    """What makes spans of what conversations do; see `triobot.tracing`."""
+
+    def brought(self, there: Any, event: int, /) -> None:
+        """Note which event a conversation's next turn takes."""
+        ...
+
+    def drive(self, there: Any, inner: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
+        """Await what a conversation does."""
+        ...
+
+    def stepping(
+        self, name: str, body: Callable[[], Awaitable[T]], /
+    ) -> Callable[[], Coroutine[Any, Any, T]]:
+        """Return a step's body that is a span."""
+        ...
+
+
 @final
 @attrs.frozen
 class Services:
@@ -92,6 +119,7 @@ class Services:
         advice: tells a developer of habits that hurt later; None in production.
         replays: begins to look whether a restart would bring a conversation back, by its records so far, of
             which it hears from then on; None in production.
+        tracing: makes spans of what they do; None: nobody asks for any.
         tracebacks: log the traceback of an author's error, its text included.
         keep_ended: the journals of conversations that end well are kept for a while.
         on_failure: told of each error that an author's code leaves unhandled.
@@ -113,6 +141,7 @@ class Services:
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
     advice: Advice | None = None
+    tracing: Tracer | None = None
     replays: Callable[[Any, Lease, Sequence[Record]], HearRecords] | None = None
     tracebacks: bool = False
     keep_ended: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Literal, TypeAlias, final
 
 import attrs
@@ -110,7 +111,9 @@ class Cashier:
         epoch: int = 0,
         recall: Callable[[ChatId], object] = lambda chat_id: None,
         budget: Budget | None = None,
+        tracing: Callable[[str, str], AbstractContextManager[None]] | None = None,
     ) -> None:
+        self._tracing = tracing
         self._store = store
         self._outbox = outbox
         self._clock = clock
@@ -472,7 +475,10 @@ class Cashier:
     async def ask(self, entry: Entry, to: Literal["verify", "inquire"]) -> PaymentAnswer:
         """Ask the platform, a bounded number of questions at a time."""
         async with self._asking:
-            return await asking.ask(self._outbox, entry, to)
+            if self._tracing is None:
+                return await asking.ask(self._outbox, entry, to)
+            with self._tracing(entry.owner, to):
+                return await asking.ask(self._outbox, entry, to)
 
     async def remove(self, entry: Entry) -> bool | None:
         """Take the button away from the user's screen; given up (None) when something more urgent is due."""
