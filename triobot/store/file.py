@@ -11,6 +11,7 @@ or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -48,6 +49,8 @@ from .schema import (
 from .sqlite_errors import for_the_opener
 from .statements import Tables
 
+# How many copies that migrations have made stay beside a store.
+_COPIES: Final = 3
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 
 # Up to here the log gets between two checkpoints when events come one at a time.
@@ -231,6 +234,8 @@ def _prepare(
     if found is not None and due:
         _back_up(connection, file.path, found, now)
     _migrate(connection, due, migrations, stamp if found is None or rebind else None)
+    if found is not None and due:
+        _prune_copies(file.path)
 
 
 def _set(connection: sqlite3.Connection, name: str, value: str) -> None:
@@ -327,6 +332,16 @@ def take_over(
         epoch_at=epoch_at,
         at_work=noted,
     )
+
+
+def _prune_copies(path: Path) -> None:
+    """Remove all but the newest copies that migrations have made of this store; nothing else."""
+    pattern = re.compile(re.escape(path.name) + r"\.schema-([0-9]{1,6})\.backup")
+    copies = {int(found[1]): one for one in path.parent.iterdir() if (found := pattern.fullmatch(one.name))}
+    for number in sorted(copies)[:-_COPIES]:
+        # What has such a name and is no copy of ours is left alone.
+        with suppress(FileExistsError):
+            remove_leftover(copies[number])
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, found: SchemaVersion, now: int) -> None:

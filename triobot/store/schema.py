@@ -2,7 +2,8 @@
 
 A migration is never edited once released; the next one has the next number. Each runs in one transaction,
 so a store is at one version or at the other. A store says the oldest schema whose code can still use it
-(`min_reader`), so that going back one release works as long as a migration only added something.
+(`min_reader`), so that going back one release works as long as a migration only added something, and nothing
+is written in another form (`FORMATS`).
 
 A file also says of itself that it is a store, of which bot, and whether it is a copy of one.
 
@@ -258,7 +259,15 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     ),
     # Places that are no chats: code before this one would take them for chats, and write to them.
     Migration(number=10, release="0.1.0", min_reader=10, statements=()),
+    # What most turns record has a short form, which code before this one can't read: it would park them all.
+    Migration(number=11, release="0.1.0", min_reader=11, statements=()),
 )
+FORMATS: Final = 11
+"""The schema since which journals, recorded values and the ledger's rows are written as they are now.
+
+Whoever writes one of them otherwise adds a migration whose `min_reader` is itself, and makes this its number:
+then code that can't read it refuses the store with one line, and doesn't find out in the middle of a turn.
+"""
 _READABLE: Final = 8
 """The first schema whose journals this code reads."""
 
