@@ -87,8 +87,9 @@ def test_a_lasting_store_keeps_the_key(tmp_path: Path) -> None:
     (tmp_path / "bot.py").write_text(PRODUCTION)
     dev = ("dev", "bot.py:bot", "--no-reload", "--port", str(two_ports()), "--store", "sqlite:dev.db")
     production = {"TRIOBOT_TOKEN": "the-token", "SHOP_TOKEN": "its-token"}
-    with listening(tmp_path, *dev, **production) as first:
-        control = {"X-Triobot-Control": first.ready["control_token"]}
+    with listening(tmp_path, *dev, "--strict", **production) as first:
+        control = {"X-Triobot-Control": first.ready["control_token"], "Content-Type": "application/json"}
+        assert '"strict":true' in ask(f"{first.ready['control_url']}/switches", control, b"{}")[1]
         until(lambda: '"running"' in ask(f"{first.ready['control_url']}/bot", control)[1])
     with listening(tmp_path, *dev, "--port", "0") as second:
         with listening(tmp_path, *dev, "--port", "0") as third:

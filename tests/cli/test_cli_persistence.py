@@ -70,6 +70,13 @@ def test_what_is_damaged_stays_to_be_mended(tmp_path: Path) -> None:
     assert kept.read_text() == '{"version": 1, "people": ['
 
 
+def test_what_is_damaged_goes_with_its_store(tmp_path: Path) -> None:
+    """Nothing is lost by it: the bot that knew these people is gone."""
+    (tmp_path / "dev.db.platform").write_text("[")
+
+    assert a_run(tmp_path, adds="Lena") == ["Lena"]
+
+
 async def test_the_last_moment_is_kept_while_an_earlier_one_is_written(tmp_path: Path) -> None:
     """A cancelled writer ends what it writes first, so the last word is the newest."""
     saved, exchange = SavedPlatform.beside(f"sqlite:{tmp_path}/dev.db"), new_exchange(tmp_path)

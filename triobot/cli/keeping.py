@@ -81,18 +81,23 @@ class SavedPlatform:
         try:
             kept: object = json.loads(path.read_bytes())
             if not isinstance(kept, dict):
-                raise self._damaged()
+                raise TypeError("a JSON object is kept there")
             found = cast("dict[str, Any]", kept)
             if not self._store_is_there() and found.get(_BEFORE) is not True:
                 # The store was thrown away, and with it all that the bot knew of these people.
-                path.unlink()
-                shutil.rmtree(folder, ignore_errors=True)
+                self._throw_away(path, folder)
                 return
             self._world = found["world"]
             self._secrets = {**found.get("secrets", {})}
             self.ahead = int(found.get("ahead", 0))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._damaged() from error
+            if self._store_is_there():
+                raise self._damaged() from error
+            self._throw_away(path, folder)
+
+    def _throw_away(self, path: Path, folder: Path) -> None:
+        path.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def secret(self, name: str, given: str | None = None) -> str:
         """Return the key of this name: the one that is given, else that of the run before, else a new one."""
