@@ -57,9 +57,22 @@ async def story(page: Page) -> list[str]:
     return told
 
 
-async def test_an_order_with_failed_forms_a_kill_and_a_payment(browser: Browser, tmp_path: Path) -> None:
-    """Each notch of it while it waits to be paid; then it goes on as if nobody had looked."""
-    async with developing(browser, tmp_path, "pizza") as page:
+async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Each notch of it while it waits for more; then it goes on as if nobody had looked."""
+    source = tmp_path / "pizza.py"
+    async with developing(browser, tmp_path, "pizza", join=False) as page:
+        # Whoever is too slow begins again, and whoever has paid is asked for more.
+        text = source.read_text()
+        late = '        await chat.send("Too slow, come back any time.")\n'
+        paid = '            await chat.charge(size.value, title, item=order, late="refund")\n'
+        assert late in text and paid in text
+        text = text.replace(late, f"{late}        await pizza(chat)\n")
+        source.write_text(text.replace(paid, f'{paid}            await chat.ask("Anything else?")\n'))
+        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
+        await page.click(".join")
         await orders(page, "Sara")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
         await fills(page, "", forms=1)
@@ -67,34 +80,50 @@ async def test_an_order_with_failed_forms_a_kill_and_a_payment(browser: Browser,
         await fills(page, "second", forms=2)
         await page.sees("Floor: please enter a whole number.")
         await kill(page)
-        await fills(page, "3", forms=3)
-        await sees(page, "A large pizza")
+        await page.push("button", "+10 minutes")
+        await page.sees("Too slow, come back any time.", within=".bubble")
+        await orders(page, "Sara again")
+        await page.has(".native-form", times=4)
+        await page.click(".native-form input[name=doorbell]", nth=-1)
+        await page.type("Ahmadi")
+        await fills(page, "3", forms=4)
+        await page.click(".inline-button.pay", "Pay")
+        await page.click(".confirm-pay")
+        await page.sees("Anything else?", within=".bubble")
 
         await page.push("button", TRAVEL)
         await page.finds("slider", "Time line")
-        await page.wait(f"{LIT}.includes('chat.charge(')")
+        await page.wait(f"{LIT}.includes('Anything else?')")
         told = await story(page)
-        assert [line for line in told if line.startswith("Sara")] == [
+        assert [line for line in told if line.startswith(("Sara", "The conv", "The time"))] == [
+            "The conversation begins: Sara joined",
             "Sara wrote “Sara”",
             "Sara pressed “Large”",
             "Sara sent: Location, Tehran",
             "Sara sent the form: Ahmadi · empty",
             "Sara sent the form: Ahmadi · second",
+            "The time was up",
+            "Sara wrote “Sara again”",
+            "Sara pressed “Large”",
+            "Sara sent: Location, Tehran",
             "Sara sent the form: Ahmadi · 3",
         ]
-        assert told[0] == "The conversation begins: Sara joined"
-        assert told[-1] == "Sent: “A large pizza”"
+        assert "The payment has news" in told
+        assert told[-1] == "Sent: “Anything else?”"
         await page.has(".mark.kill")
-        await page.sees("left", within=".value-card")
-        # Between the second failed form and the third there was a kill, and the variables are the same.
-        await page.push("button", "Floor: please fill this in.")
+        await page.has(".notch.time")
+        await page.has(".notch.money")
+        # The second round is a call within the first: each of its frames has variables of its own.
+        await page.click(".stack button", nth=0)
+        await page.sees("'Sara'", within=".variables")
+        # Before the kill and behind it the variables are the same.
+        await page.push("button", "Floor: please enter a whole number.")
         await page.wait(f"{LIT}.includes('chat.fill(')")
         await page.sees("Size.LARGE", within=".variables")
+        await page.sees("left", within=".value-card")
         await page.press("Escape")
-
-        await page.click(".inline-button.pay", "Pay")
-        await page.click(".confirm-pay")
-        await page.sees("Thank you, Sara!", within=".bubble")
+        await says(page, "No")
+        await page.sees("No", within=".mine .bubble")
 
 
 async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:
