@@ -126,6 +126,24 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.sees("No", within=".mine .bubble")
 
 
+async def test_bubble_request_record_and_line_lead_to_one_another(browser: Browser, tmp_path: Path) -> None:
+    async with developing(browser, tmp_path, "pizza") as page:
+        await orders(page, "Sara")
+        # From a bubble to its record and line,
+        await page.click(".row.theirs:has-text('Size?') .where-sent")
+        await page.wait(f"{LIT}.includes('chat.choose(')")
+        await page.sees("receive · #2 · message", within=".value-card")
+        # from the record to the request,
+        await page.push("button", "Its request")
+        await page.lacks(".travel:not([hidden])")
+        await page.has(".call.unfolded", times=1)
+        await page.sees("Size?", within=".call.unfolded")
+        # and from the request to the line.
+        await page.click(".call.unfolded .chip:has(.icon-travel)")
+        await page.wait(f"{LIT}.includes('chat.choose(')")
+        await page.press("Escape")
+
+
 async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:
     """And mended in the file: the next run of it goes well."""
     source = tmp_path / "pizza.py"

@@ -45,7 +45,13 @@ export function bubble(message, view, follows) {
           "div.stamp",
           { title: `#${message.id} · ${exactClock(message.at)}` },
           message.edited_at && h("span", {}, t("edited")),
-          h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),
+          message.from_bot && world.bot
+            ? h(
+                "button.where-sent",
+                { type: "button", title: t("whereSent"), "aria-label": t("whereSent"), onclick: () => view.onSent(message.id) },
+                h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),
+              )
+            : h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),
         ),
       ),
       inlineKeyboard(message, view),

@@ -12,7 +12,8 @@ const SHOWN = 200;
 // Asked for at once.
 const PIECE = 1_000;
 
-export function inspectorPanel() {
+/** The panel. `sent(chat, message)` leads to the line that sent a message. */
+export function inspectorPanel({ sent }) {
   const list = h("div.calls");
   const words = h("input", {
     type: "search",
@@ -197,6 +198,14 @@ export function inspectorPanel() {
           icon("copy", 15),
           t("copyCurl"),
         ),
+        sentBy(call) !== null &&
+          world.bot &&
+          h(
+            "button.chip",
+            { type: "button", onclick: () => sent(sentBy(call)?.chat, sentBy(call)?.message) },
+            icon("travel", 15),
+            t("whereSent"),
+          ),
         world.deliveries.has(call.delivery) && [
           h(
             "button.chip",
@@ -233,7 +242,33 @@ export function inspectorPanel() {
     while (drawn.size > most) dropOldest();
   });
 
-  return { element, draw };
+  /** Show the request that sent a message; false if it isn't known any more. */
+  function showRequest(chat, message) {
+    const found = [...world.calls.values()].findLast((call) => {
+      const made = sentBy(call);
+      return made !== null && made.chat === chat && made.message === message;
+    });
+    if (!found) return false;
+    [words.value, way.value] = ["", ""];
+    hidden = Math.min(hidden, found.number - 1);
+    unfolded.add(found.number);
+    most = Math.max(SHOWN, newest() - found.number + 1);
+    draw();
+    const head = drawn.get(found.number)?.querySelector(".call-head");
+    head?.scrollIntoView({ block: "center" });
+    head?.focus({ preventScroll: true });
+    return Boolean(head);
+  }
+
+  return { element, draw, showRequest };
+}
+
+/** Which message of which chat a request has sent; null for any other request. */
+function sentBy(call) {
+  if (call.way !== "operation" || call.name !== "sendMessage" || call.status !== 200) return null;
+  const message = parsed(call.answer)?.id;
+  const chat = Number(decoded(call).find(([name]) => name === "chat_id")?.[1]);
+  return typeof message === "number" && Number.isFinite(chat) ? { chat, message } : null;
 }
 
 /** What is said of a call beside its name. */

@@ -22,8 +22,10 @@ import { follow, placeInAddress, useToken } from "./link.js";
 import { banner, machinePanel } from "./machine.js";
 import { mischiefPanel } from "./mischief.js";
 import { peopleList } from "./people.js";
+import { toast, tried } from "./sheet.js";
 import { openThread } from "./thread.js";
 import { chooseConversation } from "./travel/choose.js";
+import { conversationsOf } from "./travel/passes.js";
 import { travelView } from "./travel/view.js";
 import { walletPanel } from "./wallet.js";
 import { chooseLanguage, language, t } from "./words.js";
@@ -81,6 +83,7 @@ function openChat(chatId, beside = false) {
     onPanel: (name) => openPanel(name),
     onTravel: (chat) => chooseConversation(chat, openTravel),
     onTravelTo: (chat, conversation) => openTravel(chat, conversation),
+    onSent: openSent,
     onFocus: () => focusOn(pane, false),
   });
   const old = beside && panes.length < MOST_PANES ? null : (focused ?? panes[0]);
@@ -142,6 +145,7 @@ function drawNothing() {
 // --- time travel
 
 const travel = travelView({
+  onRequest: openRequest,
   onClose: () => {
     app.classList.remove("travelling");
     if (focused && !isNarrow()) focused.focus();
@@ -152,6 +156,23 @@ const travel = travelView({
 function openTravel(chat, conversation, notch = null) {
   app.classList.add("travelling");
   travel.open(chat, conversation, notch);
+}
+
+/** Show the notch and the line that sent a message. @param {number} chat @param {number} message */
+async function openSent(chat, message) {
+  await tried(async () => {
+    const [newest] = await conversationsOf(chat);
+    if (!newest) return toast(t("sentElsewhere"));
+    app.classList.add("travelling");
+    travel.open(chat, newest.conversation, null, message);
+  });
+}
+
+/** Show the request that sent a message. */
+function openRequest(chat, message) {
+  travel.close();
+  openPanel("inspector");
+  if (!panels.inspector.showRequest(chat, message)) toast(t("requestGone"));
 }
 
 /** An address that names a notch leads to it; one that names none leads back. */
@@ -166,7 +187,7 @@ addEventListener("hashchange", goToAddress);
 
 const panels = {
   wallet: walletPanel(user),
-  inspector: inspectorPanel(),
+  inspector: inspectorPanel({ sent: openSent }),
   inside: insidePanel({ travel: (chat, conversation) => openTravel(chat, conversation) }),
   mischief: mischiefPanel(),
   machine: machinePanel(),

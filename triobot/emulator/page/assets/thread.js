@@ -17,7 +17,7 @@ const MOST_DRAWN = 600;
 // Nearer to the end than this, a reader is at the end, and stays there.
 const AT_END = 80;
 
-/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onTravelTo, onFocus. */
+/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onTravelTo, onSent, onFocus. */
 export function openThread(chatId, userId, hooks) {
   const view = {
     chatId,
@@ -28,6 +28,7 @@ export function openThread(chatId, userId, hooks) {
     get user() {
       return world.users.get(view.userId);
     },
+    onSent: (message) => hooks.onSent(chatId, message),
     element: h("section.thread", { onpointerdown: () => hooks.onFocus(view) }),
   };
   const header = h("header.thread-header");

@@ -56,7 +56,7 @@ const rawOf = (notch) =>
   JSON.stringify({ ...(notch.in?.event ? { in: notch.in.event } : {}), ...(notch.out?.length ? { out: notch.out.map((one) => one.raw ?? one) } : {}) }, null, 2);
 
 /** The record in words; as it is on demand. */
-function RecordCard({ notch, words }) {
+function RecordCard({ notch, words, sent, request }) {
   const raw = rawOf(notch);
   return html`
     <${Card} title=${t("record", { n: number(notch.r) })}>
@@ -67,6 +67,11 @@ function RecordCard({ notch, words }) {
         ${Object.entries(notch.in.fields).map(([name, value]) => html`<div><dt>${name}</dt><dd>${String(value)}</dd></div>`)}
       </dl>`}
       ${(notch.out ?? []).map((sent) => html`<p class="faint" dir="ltr">→ ${sent.kind} #${sent.id}</p>`)}
+      ${sent.map(
+        (item) => html`
+          <button type="button" class="chip" key=${item.key} onclick=${() => request(item.messageId)}>${t("itsRequest")} #${item.sent.id}</button>
+        `,
+      )}
       ${raw !== "{}" &&
       html`<details><summary>${t("recordRaw")}</summary><pre dir="ltr" tabindex="0">${raw}</pre></details>`}
     <//>
@@ -74,7 +79,7 @@ function RecordCard({ notch, words }) {
 }
 
 /** The column. @param {any} given */
-export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole }) {
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, request }) {
   const data = Object.entries(state.data);
   return html`
     <section class="column column-values" id="travel-values">
@@ -110,7 +115,7 @@ export function Values({ notch, words, state, variables, changes, name, began, o
         <//>`}
         ${money.length > 0 &&
         html`<${Card} title=${t("money")}>${money.map((one) => html`<p key=${one.key}>${one.words}</p>`)}<//>`}
-        <${RecordCard} notch=${notch} words=${words} />
+        <${RecordCard} notch=${notch} words=${words} sent=${sent} request=${request} />
       </div>
     </section>
   `;

@@ -28,8 +28,8 @@ const GOES_ON = new Set(["waits", "works"]);
 
 const shortRoute = (route) => route.split(".").at(-1) ?? route;
 
-/** @param {{onClose: () => void}} hooks */
-export function travelView({ onClose }) {
+/** @param {{onClose: () => void, onRequest: (chat: number, message: number) => void}} hooks */
+export function travelView({ onClose, onRequest }) {
   const element = h("section.travel", { "aria-label": t("travel"), hidden: true });
   // Wherever the focus is: what had it may be gone with its notch.
   document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
@@ -49,6 +49,8 @@ export function travelView({ onClose }) {
   let chosen = { branch: null, depth: null, failure: null };
   /** @type {{from: number, to: number} | undefined} */
   let shown;
+  /** A message whose notch is looked for in what comes. @type {number | null} */
+  let wanted = null;
   let again = 0;
   let written = 0;
   // Whatever an older opening still brings is nothing to this one.
@@ -71,13 +73,14 @@ export function travelView({ onClose }) {
     onClose();
   }
 
-  /** Show a conversation; at a notch, or where it stands. @param {number} chat @param {number} conversation @param {number | null} notch */
-  async function open(chat, conversation, notch = null) {
+  /** Show a conversation; at a notch, or where it stands. Or where it sent a message. @param {number} chat @param {number} conversation @param {number | null} notch @param {number | null} message */
+  async function open(chat, conversation, notch = null, message = null) {
     if (journal) closePass(journal.pass.id);
     place = { chat, conversation };
     journal = null;
     problem = "";
     progress = { given: 0, of: 0 };
+    wanted = message;
     fresh = 0;
     told = { version: -1, ordered: [], items: [], byOperation: new Map() };
     sources = new Map();
@@ -123,12 +126,20 @@ export function travelView({ onClose }) {
               shown = undefined;
               if (!old) go(at);
             }
+            const sent = wanted === null ? undefined : story().items.find((item) => item.messageId === wanted);
+            if (sent) {
+              wanted = null;
+              go(sent.at);
+            }
             draw();
           },
           isWanted,
         ),
       ]);
-      if (isWanted()) draw();
+      if (!isWanted()) return;
+      if (wanted !== null) toast(t("sentElsewhere"));
+      wanted = null;
+      draw();
     } catch (error) {
       if (!isWanted()) return;
       if (isGone(error) && journal) return load(cur);
@@ -407,6 +418,8 @@ export function travelView({ onClose }) {
           money=${money.map((one) => ({ key: one.n, words: say(one) }))}
           lineOf=${lineOf}
           whole=${whole}
+          sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
+          request=${(message) => onRequest(pass.chat_id, message)}
         />
       </div>
       <${TimeLine}
