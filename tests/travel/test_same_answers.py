@@ -10,11 +10,13 @@ from journals import library
 from trio.testing import MockClock
 
 from triobot import Bot, Chat, Key, Paid
+from triobot.clock import StoppedClock
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.errors import ConfigError
 from triobot.filters import join, paid
+from triobot.store import open_memory
 from triobot.testing import drive
-from triobot.travel.branches import LiveBranch
+from triobot.travel.branches import LiveBranch, written_down
 from triobot.travel.past import look_back, notches
 from triobot.travel.same_answers import open_same_answers
 
@@ -130,9 +132,9 @@ async def test_all_fits_the_same_code(autojump_clock: MockClock) -> None:
         assert same.branch.now - stored.records[0][1] >= 180_000
 
         instead = await same.replacement()
-    [journal] = instead.journals
-    assert journal.row.id == stored.row.id
-    mine = read_stored(journal)
+    assert (instead.conversation, instead.journal is None) == (stored.row.id, False)
+    assert instead.journal is not None
+    mine = read_stored(instead.journal)
     kinds = [one[3] for one in stored.records if one[0] == "D"]
     assert [one[3] for one in mine.records if one[0] == "D"] == kinds
     assert instead.chat is not None
@@ -149,10 +151,53 @@ async def test_a_journal_of_the_new_code_goes_on_under_it(autojump_clock: MockCl
     async with open_same_answers(new, stored, beside=beside) as same:
         await same.branch.says("Tea")
         await same.go_on()
-        [journal] = (await same.replacement()).journals
+        journal = (await same.replacement()).journal
+    assert journal is not None
     mine = read_stored(journal)
     past = await look_back(new, mine, len(notches(mine.records)) - 1)
     assert not past.ended
+
+
+async def test_it_takes_the_place_of_what_was_stored(autojump_clock: MockClock) -> None:
+    """One commit ends what was, and puts what is there instead."""
+    stored, *beside = await ordered(a_shop())
+    async with open_same_answers(a_shop(drink=True), stored, beside=beside) as same:
+        await same.branch.says("Tea")
+        await same.go_on()
+        instead = await same.replacement()
+    async with open_memory(clock=StoppedClock(instead.at)) as store:
+        chat_id = stored.row.chat_id
+        lease = store.lease(chat_id)
+        assert lease is not None
+        await store.commit(*written_down(stored, lease))
+        await store.commit(*instead.writes(lease, chat_id))
+
+        [row] = await store.conversations(chat_id)
+        assert (row.id, row.unfinished) == (stored.row.id, True)
+        journal = await store.journal(row.id)
+        assert journal is not None
+        assert instead.journal is not None
+        assert journal.records == instead.journal.records
+        assert await store.data(chat_id) == instead.data
+        [payment] = await store.payments.find(chat_id=chat_id, limit=9)
+        assert (payment.state, payment.revision) == ("settled", 1)
+
+
+async def test_what_has_ended_leaves_no_journal(autojump_clock: MockClock) -> None:
+    bot = Bot()
+
+    @bot.conversation(join(), name="order")
+    async def order(chat: Chat) -> None:
+        await chat.send(f"Hello, {await chat.ask('Your name?')}.")
+
+    stored, *_ = await ordered(a_shop())
+    async with open_same_answers(bot, stored) as same:
+        assert same.stopped == "the conversation is over, and this answer was not given"
+        instead = await same.replacement()
+    assert instead.journal is None
+    assert [type(write).__name__ for write in instead.writes(stored.row.lease, stored.row.chat_id)] == [
+        "EndConversation"
+    ]
 
 
 async def test_a_new_question_is_the_developers(autojump_clock: MockClock) -> None:

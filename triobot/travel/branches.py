@@ -536,7 +536,7 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
     for stored in [*([] if past.ended else [past.stored]), *seeds.beside]:
-        writes += _conversation(stored, lease)
+        writes += written_down(stored, lease)
     for place in {*seeds.kept, past.chat_id}:
         kept: dict[str, str | None] = {**seeds.kept.get(place, {})}
         if place == past.chat_id:
@@ -551,7 +551,7 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
                 await store.commit(Consume((row.seq,)))
 
 
-def _conversation(stored: Stored, lease: Lease) -> list[Write]:
+def written_down(stored: Stored, lease: Lease) -> list[Write]:
     """Return what writes a conversation down as it was; unfinished, so that it is brought back at once."""
     row, records = stored.row, tuple(map(encode_record, stored.records))
     begin = BeginConversation(

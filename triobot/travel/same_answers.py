@@ -14,21 +14,23 @@ from typing import final
 import attrs
 
 from ..bot import Bot
-from ..conversations.revival.stored import Stored
+from ..conversations.revival.stored import Stored, read_stored
 from ..conversations.routes.router import table_of
 from ..emulator.bills import Bill
 from ..emulator.chats import PlatformChat
 from ..engine import decode_record
 from ..engine.records import DONE
 from ..errors import ConfigError
-from ..journals import Journal
-from ..money import PaymentRow
+from ..journals import ConversationId, EndConversation, Journal, Lease
+from ..money import PaymentRow, PutPayment
+from ..payments.records import entry_of, row_of
 from ..rooms import is_chat
+from ..seams import PutData, Write
 from ..settings import Settings
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
 from .answers import PastAnswer, UnfitAnswerError, answers_in, give
-from .branches import LiveBranch, open_branch
+from .branches import LiveBranch, open_branch, written_down
 
 
 @final
@@ -37,8 +39,8 @@ class Replacement:
     """What could take a chat's place.
 
     Attributes:
-        journals: of the conversations that live, the conversation's own first, under its own number; those
-            that began in the branch have numbers of the branch.
+        conversation: its number.
+        journal: its journal; None if it has come to its end.
         chat: as its people see it; None for a room.
         bills: what is to be paid there, or was.
         payments: the ledger's rows.
@@ -46,12 +48,28 @@ class Replacement:
         at: when it would go on, in wall milliseconds.
     """
 
-    journals: Sequence[Journal]
+    conversation: ConversationId
+    journal: Journal | None
     chat: PlatformChat | None = attrs.field(repr=False)
     bills: Sequence[Bill]
     payments: Sequence[PaymentRow]
     data: Mapping[str, str] = attrs.field(repr=False)
     at: int
+
+    def writes(self, lease: Lease, chat_id: ChatId) -> list[Write]:
+        """Return what puts it into a store in the place of the conversation as it was, in one commit.
+
+        The ledger's rows are new ones: a store that has a payment of that number refuses all of it.
+        """
+        writes: list[Write] = [EndConversation(lease, self.conversation, self.at)]
+        if self.journal is not None:
+            writes += written_down(read_stored(self.journal), lease)
+        writes += [PutData(chat_id, key, text) for key, text in self.data.items()]
+        for row in self.payments:
+            # Each begins its history here.
+            entry = attrs.evolve(entry_of(row), revision=1)
+            writes.append(PutPayment(row_of(entry), "made", self.at))
+        return writes
 
 
 @final
@@ -120,17 +138,20 @@ class SameAnswers:
         """Return what could take the chat's place, as it stands now.
 
         Raises:
-            ConfigError: a step still waits for the developer.
+            ConfigError: a step still waits for the developer, or another conversation is under way that has
+                begun in the branch.
         """
         branch, past = self.branch, self.branch.past
         if branch.asked:
             raise ConfigError(f"the step {branch.asked[0].name} still waits: say what comes of it")
         own = past.stored.row.id
-        numbers = sorted((one["id"] for one in branch.stands()), key=lambda number: number != own)
-        journals = [await branch.journal(int(str(number))) for number in numbers]
+        others = [one["route"] for one in branch.stands() if one["id"] != own]
+        if others:
+            raise ConfigError(f"{others[0]} is under way beside it: let it come to its end first")
         world = branch.exchange.world
         return Replacement(
-            [journal for journal in journals if journal is not None],
+            own,
+            None if branch.ended else await branch.journal(),
             world.chat(past.chat_id) if is_chat(past.chat_id) else None,
             [bill for bill in world.bills if bill.chat_id == past.chat_id],
             await branch.payments(),
