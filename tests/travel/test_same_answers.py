@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import attrs
@@ -18,7 +19,7 @@ from triobot.store import open_memory
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, written_down
 from triobot.travel.past import look_back, notches
-from triobot.travel.same_answers import open_same_answers
+from triobot.travel.same_answers import open_same_answers, replacement_of
 
 SIZE = Key("same-size", str)
 
@@ -164,7 +165,7 @@ async def test_it_takes_the_place_of_what_was_stored(autojump_clock: MockClock) 
     async with open_same_answers(a_shop(drink=True), stored, beside=beside) as same:
         await same.branch.says("Tea")
         await same.go_on()
-        instead = await same.replacement()
+        instead = replacement_of(json.loads(json.dumps((await same.replacement()).told())))
     async with open_memory(clock=StoppedClock(instead.at)) as store:
         chat_id = stored.row.chat_id
         lease = store.lease(chat_id)

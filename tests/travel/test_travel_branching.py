@@ -18,6 +18,7 @@ from triobot.emulator.exchange import Exchange, TravelError
 from triobot.emulator.past import past_blueprint
 from triobot.emulator.server import make_exchange
 from triobot.travel.branches import MOST
+from triobot.travel.same_answers import replacement_of
 from triobot.wire.ids import ChatId
 
 pytestmark = [pytest.mark.processes, pytest.mark.virtual_time(False)]
@@ -126,8 +127,16 @@ async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
         look = read(await rig.twins.in_branch(own, "answers", {"way": "insist"}))
         assert look["answers"] == {"left": 0, "stopped": None}
         assert said(look)[-2:] == ["Well?", "00001"]
+        instead = replacement_of(await rig.twins.replacement(own))
+        assert (instead.conversation, instead.journal) == (1, None)  # all was said
+        assert instead.chat is not None
+        texts = [entry.content for entry in instead.chat.entries.values()]
+        assert texts == ["More?", "00000", "3 for 00000", "Well?", "00001"]
         with pytest.raises(TravelError, match="no such conversation"):
             await rig.twins.same_answers(6, 1, group=False)
+        other = read(await rig.twins.branch(await rig.opened(), 0, group=False))
+        with pytest.raises(TravelError, match="opened at a notch"):
+            await rig.twins.replacement(other["id"])
 
 
 # --- over HTTP

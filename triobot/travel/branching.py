@@ -190,6 +190,21 @@ class Branching:
 
         return cast("str", await thread.ask(write))
 
+    async def replacement(self, id: str) -> JsonObject:
+        """Return what came of the answers that new code was given, as `Replacement.told` tells it.
+
+        Raises:
+            ConfigError: something of it is under way.
+            LocalProtocolError: the branch was not opened for answers.
+        """
+
+        async def told(branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
+            if same is None:
+                raise LocalProtocolError("branch", "was opened at a notch: nothing takes its chat's place")
+            return (await same.replacement()).told()
+
+        return cast("JsonObject", await self._find(id).ask(told))
+
     async def test_of_notch(self, origin: BranchedFrom, notch: int, kills: Sequence[Kill] = ()) -> str:
         """Write a notch down as a test.
 

@@ -7,9 +7,10 @@ and the rest follows. What comes of it could take the chat's place.
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from typing import Any, final
 
 import attrs
 
@@ -18,10 +19,13 @@ from ..conversations.revival.stored import Stored, read_stored
 from ..conversations.routes.router import table_of
 from ..emulator.bills import Bill
 from ..emulator.chats import PlatformChat
+from ..emulator.remembering import dump_world, load_world
+from ..emulator.views import JsonObject
+from ..emulator.world import World
 from ..engine import decode_record
 from ..engine.records import DONE
 from ..errors import ConfigError
-from ..journals import ConversationId, EndConversation, Journal, Lease
+from ..journals import ConversationId, ConversationRow, EndConversation, Journal, Lease
 from ..money import PaymentRow, PutPayment
 from ..payments.records import entry_of, row_of
 from ..rooms import is_chat
@@ -29,6 +33,7 @@ from ..seams import PutData, Write
 from ..settings import Settings
 from ..wire.ids import ChatId
 from ..wire.operations import Operation
+from ..wire.rules import JsonValue
 from .answers import PastAnswer, UnfitAnswerError, answers_in, give
 from .branches import LiveBranch, open_branch, written_down
 
@@ -46,6 +51,7 @@ class Replacement:
         payments: the ledger's rows.
         data: what the chat keeps.
         at: when it would go on, in wall milliseconds.
+        platform: the platform that chat and bills are of, as `emulator.remembering` writes one down.
     """
 
     conversation: ConversationId
@@ -55,6 +61,21 @@ class Replacement:
     payments: Sequence[PaymentRow]
     data: Mapping[str, str] = attrs.field(repr=False)
     at: int
+    platform: str = attrs.field(repr=False)
+
+    def told(self) -> JsonObject:
+        """Return it as JSON has it, for `replacement_of` in another process."""
+        journal = self.journal
+        return {
+            "conversation": self.conversation,
+            "row": None if journal is None else attrs.asdict(journal.row),
+            "records": [] if journal is None else list[JsonValue](journal.records),
+            "chat_id": None if self.chat is None else self.chat.id,
+            "payments": [attrs.asdict(row) for row in self.payments],
+            "data": dict[str, JsonValue](self.data),
+            "at": self.at,
+            "platform": self.platform,
+        }
 
     def writes(self, lease: Lease, chat_id: ChatId) -> list[Write]:
         """Return what puts it into a store in the place of the conversation as it was, in one commit.
@@ -70,6 +91,31 @@ class Replacement:
             entry = attrs.evolve(entry_of(row), revision=1)
             writes.append(PutPayment(row_of(entry), "made", self.at))
         return writes
+
+
+def replacement_of(told: Mapping[str, Any]) -> Replacement:
+    """Return what `Replacement.told` told.
+
+    Raises:
+        UnreadableWorldError: another version told it.
+    """
+    row, world, chat_id = told["row"], World(chance=random.Random(0)), told["chat_id"]
+    load_world(world, told["platform"])
+    journal = None
+    if row is not None:
+        fields: dict[str, Any] = {**row, "lease": Lease(**row["lease"])}
+        there = ConversationRow(**fields)
+        journal = Journal(there, there.position - len(told["records"]), tuple(told["records"]), {})
+    return Replacement(
+        told["conversation"],
+        journal,
+        None if chat_id is None else world.chat(chat_id),
+        [bill for bill in world.bills if bill.chat_id == chat_id],
+        [PaymentRow(**payment) for payment in told["payments"]],
+        told["data"],
+        told["at"],
+        told["platform"],
+    )
 
 
 @final
@@ -157,6 +203,7 @@ class SameAnswers:
             await branch.payments(),
             await branch.data(),
             branch.now,
+            dump_world(world, (), closed=True),
         )
 
 

@@ -45,6 +45,9 @@ MEMORY: Final = 64 * 1024 * 1024
 _LOADS: Final = 20
 """Seconds that the author's modules may take."""
 _LEVEL: Final = 5
+_OF_BRANCHES: Final = frozenset(
+    ("branch", "same answers", "in branch", "branch test", "test", "replacement", "close branch")
+)
 
 Loaded: TypeAlias = tuple[Services, Table]
 Load: TypeAlias = Callable[[str], Loaded]
@@ -153,7 +156,15 @@ class Twin:
             case "close":
                 self._kept.pop(asked["id"], None)
                 return None
-            case "branch" | "same answers" | "in branch" | "branch test" | "test" | "close branch":
+            case (
+                "branch"
+                | "same answers"
+                | "in branch"
+                | "branch test"
+                | "test"
+                | "replacement"
+                | "close branch"
+            ):
                 return await self._branch(what, asked)
             case _:
                 raise _UntoldError(f"nobody knows what {what} is")
@@ -220,6 +231,8 @@ class Twin:
                     return _packed(await branching.open(self._origin(asked), None))
                 case "in branch":
                     return _packed(await branching.do(asked["id"], asked["what"], asked["given"]))
+                case "replacement":
+                    return _packed(await branching.replacement(asked["id"]))
                 case "branch test":
                     return await branching.test_of_branch(asked["id"], kills)
                 case "test":

@@ -384,6 +384,12 @@ class Twins:
         look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
         return gzip.compress(json.dumps({**look, "id": id}).encode())
 
+    async def replacement(self, id: str) -> JsonObject:
+        """Return what came of the answers that new code was given: see `same_answers.replacement_of`."""
+        twin, own, _ = self._find_branch(id)
+        told: JsonObject = json.loads(gzip.decompress(await twin.ask("replacement", id=own)))
+        return told
+
     async def close_branch(self, id: str) -> None:
         """Throw a branch away."""
         twin, own, _ = self._find_branch(id)
