@@ -11,6 +11,7 @@ import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Final, Literal, Protocol, TypeAlias
 
 import attrs
@@ -137,8 +138,12 @@ async def serve_together(
         stopping: called when one is to stop, before any comes to rest.
 
     Raises:
-        ConfigError: two of them have something in common that each must have for itself.
+        ConfigError: two of them have something in common that each must have for itself; or hypercorn isn't
+            installed.
     """
+    if server == "hypercorn":
+        with needing("asgi", "--server hypercorn"):
+            import_module("triobot.webhook.stock")
     if len(bots) > 1:
         _check_apart(bots)
     first, stop, closing = bots[0][1], trio.Event(), trio.Event()
@@ -227,8 +232,7 @@ def _serving(
     certificate, key = settings.tls_certificate, settings.tls_key
     binds, shared = [_bind(settings)], SharedEndpoint(endpoints)
     if server == "hypercorn":
-        with needing("asgi", "--server hypercorn"):
-            from .webhook.stock import serve_stock
+        from .webhook.stock import serve_stock
 
         serve_there = partial(serve_stock, shared.find, binds, shutdown=closing, limits=limits)
         return partial(serve_there, certificate=certificate, key=key)

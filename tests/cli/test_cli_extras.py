@@ -61,6 +61,20 @@ def test_a_bot_runs_without_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+def test_another_server_names_its_extra(tmp_path: Path) -> None:
+    """Before a store is made."""
+    (tmp_path / "greeter.py").write_text(BOT.replace("memory:", "sqlite:bot.db"))
+    done = ended(
+        "from triobot.cli import main; main(['run', 'greeter.py:bot', '--server', 'hypercorn'])", tmp_path
+    )
+
+    assert done.returncode == 1
+    line = "triobot: --server hypercorn needs the extra 'asgi': pip install 'triobot[asgi]'"
+    assert done.stderr.splitlines() == [line]
+    assert not (tmp_path / "bot.db").exists()
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("command", ["demo", "dev", "talk", "simulate", "emulate"])
 def test_a_command_names_its_extra(command: str, tmp_path: Path) -> None:
     done = ended(f"from triobot.cli import main; main([{command!r}, 'greeter.py:bot'])", tmp_path)
