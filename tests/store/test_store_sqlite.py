@@ -493,6 +493,7 @@ async def test_the_log_and_the_fsync_are_as_asked(path: Path, monkeypatch: pytes
     async with opened(path):
         assert disk.ask("journal_mode") == "wal"
         assert disk.ask("synchronous") == 2
+        assert disk.ask("fullfsync") == 1
         assert disk.ask("locking_mode") == "exclusive"
 
 

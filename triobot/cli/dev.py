@@ -89,6 +89,11 @@ def run(arguments: argparse.Namespace) -> None:
     check_there(arguments.bot)
     check_listening(arguments)
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
+    if not hasattr(socket, "AF_UNIX"):
+        raise ConfigError(
+            "triobot dev needs Linux or macOS, since the bot's process is handed an open socket;"
+            " `triobot talk` works here"
+        )
     trio.run(_dev, arguments)
 
 

@@ -323,8 +323,8 @@ def _bounded() -> Generator[None]:
     def ring(_: int, frame: FrameType | None) -> None:
         raise _RunsOnError(line_above(frame))
 
-    if threading.current_thread() is not threading.main_thread():
-        yield  # no signal comes to another one
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield  # no signal comes to another one, nor on Windows
         return
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, SPINS)

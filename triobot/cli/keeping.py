@@ -5,7 +5,6 @@ One run at a time has it, from before anything is read until after the last word
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -171,6 +170,12 @@ class SavedPlatform:
 
 def _locked(path: Path) -> int:
     """Take the platform of this file. Its lock stays behind: deleting that would race with the next run."""
+    try:
+        import fcntl
+    except ImportError:
+        raise ConfigError(
+            "a platform that is kept needs Linux or macOS, since this system lacks their locks"
+        ) from None
     lock = path.with_name(f"{path.name}.lock")
     try:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

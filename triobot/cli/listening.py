@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import sys
@@ -50,12 +49,21 @@ def check_listening(arguments: argparse.Namespace) -> None:
     if fd is None:
         return
     try:
-        mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+        mode = _mode(fd)
     except OSError:
         raise ConfigError(f"--ready-fd {fd}: it is not open; open it, as in {fd}>ready.json") from None
     if mode == os.O_RDONLY:
         raise ConfigError(f"--ready-fd {fd}: this descriptor can't be written to")
     os.set_inheritable(fd, False)
+
+
+def _mode(fd: int) -> int:
+    try:
+        import fcntl
+    except ImportError:  # Windows tells no more than whether it is open
+        os.fstat(fd)
+        return os.O_WRONLY
+    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
 
 
 async def announced(

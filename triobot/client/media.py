@@ -215,7 +215,9 @@ async def new_file(place: Path) -> AsyncGenerator[BinaryIO, None]:
 
 
 def _create(temporary: Path) -> BinaryIO:
-    return os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+    # Else Windows would write the two bytes of a line's end for each of its own.
+    binary: int = getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | binary, 0o600), "wb")
 
 
 def _finish(file: BinaryIO, temporary: Path, place: Path) -> None:

@@ -9,7 +9,6 @@ A server's TLS is here, too: made from the files that certificate programs write
 from __future__ import annotations
 
 import errno
-import grp
 import logging
 import os
 import re
@@ -142,6 +141,8 @@ async def _open(bind: Bind, backlog: int) -> list[trio.SocketListener]:
             return await trio.open_tcp_listeners(port, host=host, backlog=backlog)
         case UnixBind():
             await trio.lowlevel.checkpoint()
+            if not hasattr(socket, "AF_UNIX"):
+                raise ValueError("this system has no Unix sockets")
             return [_listen_unix(bind, backlog)]
         case FdBind(fd):
             await trio.lowlevel.checkpoint()
@@ -177,6 +178,8 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
 def _group_id(group: str) -> int:
     if re.fullmatch(r"[0-9]{1,10}", group):
         return int(group)
+    import grp  # Windows has none, and no Unix sockets either
+
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:

@@ -12,6 +12,7 @@ import errno
 import math
 import select
 import socket
+from collections.abc import Callable
 from typing import Final, Protocol, final
 
 import trio
@@ -19,10 +20,47 @@ import trio
 # One read brings any usual message whole; a larger buffer is allocated for each read and hardly filled.
 _READ_BYTES: Final = 64 * 1024
 
+POLLIN: Final[int] = getattr(select, "POLLIN", 1)
+"""What a socket is asked for: whether there is something to read."""
 # Linux tells that the other side has closed its half even while bytes from it wait to be read.
 _GONE: Final[int] = getattr(select, "POLLRDHUP", 0)
 
 _CLOSED: Final = "this connection was closed here"
+
+
+class Poll(Protocol):
+    """What is used of `select.poll`."""
+
+    def register(self, fd: int, eventmask: int, /) -> None:
+        """Ask for these events of this descriptor from now on."""
+        ...
+
+    def poll(self, timeout: float | None, /) -> list[tuple[int, int]]:
+        """Return the descriptors with events, and which."""
+        ...
+
+
+@final
+class ByReading:
+    """A `Poll` for systems without one, such as Windows: it sees what can be read, and nothing else."""
+
+    def __init__(self) -> None:
+        self._asked: list[int] = []
+
+    def register(self, fd: int, eventmask: int, /) -> None:
+        """See `Poll`."""
+        if eventmask & POLLIN:
+            self._asked.append(fd)
+
+    def poll(self, timeout: float | None, /) -> list[tuple[int, int]]:
+        """See `Poll`."""
+        if not self._asked:
+            return []
+        return [(fd, POLLIN) for fd in select.select(self._asked, [], [], timeout)[0]]
+
+
+poll: Final[Callable[[], Poll]] = getattr(select, "poll", ByReading)
+"""Makes the system's own `Poll`, or what takes its place."""
 
 
 class ByteLink(Protocol):
@@ -79,8 +117,8 @@ class PlainLink:
         self._sock = sock
         self._sock.setblocking(False)
         self._fd = self._sock.fileno()
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN | _GONE)
+        self._poll = poll()
+        self._poll.register(self._fd, POLLIN | _GONE)
         self.wrote = False
         self.stalled_since = math.inf
 
@@ -142,7 +180,7 @@ class PlainLink:
         if self._fd == -1:
             return True
         told = self._poll.poll(0)
-        return bool(told) and told[0][1] & ~select.POLLIN != 0
+        return bool(told) and told[0][1] & ~POLLIN != 0
 
     def close(self) -> None:
         """See `ByteLink`."""
@@ -207,17 +245,17 @@ class _HasSocket(Protocol):
 def _is_quiet(sock: _HasSocket) -> bool:
     if sock.fileno() == -1:
         return False
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN | _GONE)
-    return not poll.poll(0)
+    asked = poll()
+    asked.register(sock.fileno(), POLLIN | _GONE)
+    return not asked.poll(0)
 
 
 def _has_left(sock: _HasSocket) -> bool:
     if sock.fileno() == -1:
         return True
-    poll = select.poll()
-    poll.register(sock.fileno(), _GONE)
-    return bool(poll.poll(0))
+    asked = poll()
+    asked.register(sock.fileno(), _GONE)
+    return bool(asked.poll(0))
 
 
 def _broken(error: OSError) -> trio.BrokenResourceError | trio.ClosedResourceError:

@@ -11,8 +11,6 @@ import errno
 import ipaddress
 import logging
 import math
-import resource
-import select
 import socket
 import ssl
 from collections import Counter
@@ -25,7 +23,7 @@ import trio
 
 from .binding import Tls
 from .limits import Networks, ServingLimits
-from .links import ByteLink, PlainLink, TlsLink, detached
+from .links import POLLIN, ByteLink, PlainLink, Poll, TlsLink, detached, poll
 from .request import KnownHeads
 from .server_connection import Handler, OnAnswer, ServerConnection
 
@@ -76,8 +74,7 @@ async def serve_listeners(
 
     Cancellation: *forceful*: closes listeners and connections at once; requests in hand get no answer.
     """
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    server = _Server(handler, within_descriptors(limits, soft), tls, on_answer)
+    server = _Server(handler, within_descriptors(limits, _descriptors()), tls, on_answer)
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             for listener in listeners:
@@ -125,14 +122,14 @@ class _Server:
         """Accept connections on this socket until cancelled; then close it."""
         with listener:
             listener.setblocking(False)
-            come = select.poll()
-            come.register(listener, select.POLLIN)
+            come = poll()
+            come.register(listener.fileno(), POLLIN)
             while True:
                 await trio.lowlevel.wait_readable(listener)
                 if pause := self._take_some(listener, come, connections):
                     await trio.sleep(pause)
 
-    def _take_some(self, listener: socket.socket, come: select.poll, connections: trio.Nursery) -> float:
+    def _take_some(self, listener: socket.socket, come: Poll, connections: trio.Nursery) -> float:
         """Accept the connections that wait, some at a time; return how long to pause before the next."""
         for _ in range(_AT_ONCE):
             if self._is_full():
@@ -311,19 +308,35 @@ class _Server:
 
 def allow_descriptors(needed: int) -> None:
     """Let this process open `needed` files, or as many as the system allows it."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows has no such bound
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def within_descriptors(limits: ServingLimits, descriptors: int) -> ServingLimits:
+def _descriptors() -> int | None:
+    """Return how many files this process may open; None: any number."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def within_descriptors(limits: ServingLimits, descriptors: int | None) -> ServingLimits:
     """Return the limits with no more connections than a process can have with so many descriptors.
 
-    However few these are, half of them are for connections.
+    However few these are, half of them are for connections. None: there is no bound.
     """
+    if descriptors is None:
+        return limits
     most = max(descriptors - limits.spare_descriptors, descriptors // 2, 1)
-    if descriptors == resource.RLIM_INFINITY or limits.connections <= most:
+    if limits.connections <= most:
         return limits
     _log.warning(
         "at most %d connections are taken at once, not %d, since this process may open %d files, and %d of"

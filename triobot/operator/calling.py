@@ -16,7 +16,8 @@ from ..errors import ConfigError, StoreError
 from .requests import Request, Told, decode_line, encode_request, failed
 
 _LONGEST: Final = 100
-_LONGEST_NAME: Final = _LONGEST - len("/proc/self/fd/12345/")
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_LONGEST_NAME: Final = _LONGEST - len(f"{_DESCRIPTORS}/12345/")
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 _NO_ANSWER: Final = "the bot ended before it had answered, or runs as another user; ask again"
 
@@ -38,16 +39,17 @@ def short_name(path: Path) -> Generator[str]:
     """Yield a name of this path that is short enough for the kernel; it holds within the block.
 
     Raises:
-        OSError: there is none (ENAMETOOLONG), or the folder can't be opened.
+        OSError: there is none (ENAMETOOLONG), or the folder can't be opened. Where the system has no
+            ``/proc``, none is made.
     """
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return
-    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+    if len(os.fsencode(path.name)) > _LONGEST_NAME or not _DESCRIPTORS.is_dir():
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
+        yield f"{_DESCRIPTORS}/{folder}/{path.name}"
     finally:
         os.close(folder)
 

@@ -105,6 +105,7 @@ def copy_store(
     make_new(part)
     try:
         with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+            copy.execute("PRAGMA fullfsync = 1")
             if between is None:
                 connection.backup(copy)
             else:
@@ -180,6 +181,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
             make_new(part, beside=path)
             made = True
             with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+                copy.execute("PRAGMA fullfsync = 1")
                 connection.backup(copy)
                 _begin_epoch(copy, epoch, seq, now)
         kept = _set_aside(path)

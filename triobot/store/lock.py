@@ -8,8 +8,9 @@ notes that must outlive the process and nothing more, see `notes`.
 
 from __future__ import annotations
 
-import fcntl
+import ctypes
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
@@ -48,8 +49,15 @@ def take_lock(database: Path) -> FileLock:
 
     Raises:
         StoreLockedError: another process has it open; names the file.
-        ConfigError: the lock file can't be made.
+        ConfigError: the lock file can't be made, or the system has no such locks.
     """
+    try:
+        import fcntl
+    except ImportError:
+        raise ConfigError(
+            "a store in a file needs Linux or macOS, and so does a bot in production: this system lacks the"
+            " locks that keep a store to one process; `triobot talk` and triobot.testing work here"
+        ) from None
     path = lock_path(database)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
@@ -85,11 +93,21 @@ def lock_path(database: Path) -> Path:
 
 
 def machine_boot() -> str | None:
-    """Read what names this boot of the machine; None where the system doesn't tell: all but Linux."""
+    """Read what names this boot of the machine; None where the system doesn't tell: not Linux, nor macOS."""
+    if sys.platform == "darwin":
+        return _boot_of_macos()
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
         return None
+
+
+def _boot_of_macos() -> str | None:
+    ask = getattr(ctypes.CDLL(None), "sysctlbyname", None)
+    told, length = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
+    if ask is None or ask(b"kern.bootsessionuuid", told, ctypes.byref(length), None, ctypes.c_size_t(0)):
+        return None
+    return told.value.decode("ascii", "replace") or None
 
 
 def check_filesystem(database: Path) -> None:

@@ -92,7 +92,7 @@ class Notes:
     def begin(self, run: int) -> None:
         """Make room for notes of this run; without it none is taken."""
         with suppress(OSError, ValueError):
-            os.posix_fallocate(self._fd, 0, _SIZE)
+            _allot(self._fd)
             self._pages = mmap.mmap(self._fd, _SIZE)
             numbers = memoryview(self._pages)[_NUMBERS:].cast("q")
             numbers[_RUN] = run
@@ -184,3 +184,13 @@ class MemoryNotes:
 
 
 AnyNotes: TypeAlias = Notes | MemoryNotes
+
+
+def _allot(fd: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, _SIZE)
+        return
+    # macOS has no such call. What is written has its room, too.
+    there = os.fstat(fd).st_size
+    if there < _SIZE:
+        os.pwrite(fd, bytes(_SIZE - there), there)

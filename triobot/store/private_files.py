@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -115,11 +116,23 @@ def make_new(path: Path, *, beside: Path | None = None) -> None:
         os.close(fd)
 
 
+def sync(fd: int) -> None:
+    """Make what was written durable: also on macOS, whose fsync leaves it in the disk's own memory."""
+    import fcntl  # a store in a file has its lock by it, or there is no such store
+
+    full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        with suppress(OSError):  # not every file system of macOS can
+            fcntl.fcntl(fd, full)
+            return
+    os.fsync(fd)
+
+
 def sync_folder(folder: Path) -> None:
     """Make names that were given in a folder durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(fd)
+        sync(fd)
     finally:
         os.close(fd)
 
@@ -133,6 +146,6 @@ def _check_and_restrict(path: Path) -> None:
             raise StoreCorruptError(f"{path} is not a store, and was left alone")
         if stat.S_IMODE(os.fstat(fd).st_mode) != OWNER_ONLY:
             os.fchmod(fd, OWNER_ONLY)
-        os.fsync(fd)
+        sync(fd)
     finally:
         os.close(fd)

@@ -279,9 +279,8 @@ def _json(told: JsonObject) -> bytes:
 
 async def serve_twin(fd: int, load: Load, read: Read, branching: Branching | None = None) -> None:
     """Be a twin, on the line that this descriptor is an end of."""
-    end = trio.socket.fromfd(fd, *_FAMILY)
+    # Looked up here: Windows has none, and imports this module, too.
+    family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
+    end = trio.socket.fromfd(fd, family, kind)
     async with trio.SocketStream(end) as line:
         await Twin(line, load, read, branching).serve()
-
-
-_FAMILY: Final = (cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM))

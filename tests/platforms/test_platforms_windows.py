@@ -1,0 +1,106 @@
+"""Without what Windows lacks, client, codec, emulator, `talk` and the test kit work, and a bot says no."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.loopback import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "triobot").rglob("*.py")
+    if path.name != "__main__.py"
+)
+
+BOT = """\
+from triobot import Bot, Chat
+
+bot = Bot("0123456789abcdefghij")
+
+
+@bot.conversation
+async def greet(chat: Chat) -> None:
+    name = await chat.ask("Your name?")
+    await chat.send(f"Hello, {name}.")
+"""
+
+
+def ended(folder: Path, *arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TRIOBOT_")}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", str(ROOT / "tests" / "platforms" / "as_windows.py"), *arguments],
+        cwd=folder,
+        env={**environ, "PYTHONPATH": str(ROOT)},
+        input=says,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "greeter.py").write_text(BOT)
+    return tmp_path
+
+
+@pytest.mark.processes
+def test_every_module_can_be_imported(folder: Path) -> None:
+    done = ended(folder, "import", *MODULES)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.processes
+def test_talk_has_a_conversation(folder: Path) -> None:
+    """It takes the emulator, the webhook's listener, the client and the codec, over real sockets."""
+    done = ended(folder, "talk", "greeter.py:bot", says="Sara\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Your name?" in done.stdout
+    assert "Hello, Sara." in done.stdout
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "tests",
+    [
+        ["client/test_client_platform.py", "client/test_client_download.py", "wire/test_wire_values.py"],
+        ["testing/test_testing_drive.py", "emulator/test_emulator_door.py"],
+    ],
+    ids=["client", "kit"],
+)
+def test_their_own_tests_pass(tests: list[str]) -> None:
+    done = ended(ROOT, "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{path}" for path in tests))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.processes
+def test_a_new_bot_s_test_passes(folder: Path) -> None:
+    assert ended(folder, "new", "pizzeria").returncode == 0
+    done = ended(folder / "pizzeria", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (
+            ["run", "greeter.py:bot"],
+            "a store in a file needs Linux or macOS, and so does a bot in production",
+        ),
+        (["demo"], "a store in a file needs Linux or macOS"),
+        (["dev", "greeter.py:bot"], "triobot dev needs Linux or macOS"),
+    ],
+)
+def test_what_can_not_work_says_so_in_one_line(folder: Path, command: list[str], what: str) -> None:
+    done = ended(folder, *command)
+    assert done.returncode == 1
+    assert what in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
