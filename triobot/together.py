@@ -149,6 +149,10 @@ async def serve_together(
     first, stop, closing = bots[0][1], trio.Event(), trio.Event()
     for bot, _ in bots:
         bot._stop = stop  # pyright: ignore[reportPrivateUsage]
+    # A certificate that can't be used starts nothing, under hypercorn as well.
+    tls = None
+    if first.tls_certificate is not None:
+        tls = RenewedCertificate(first.tls_certificate, first.tls_key)
     async with AsyncExitStack() as opened:
         intakes = [
             await opened.enter_async_context(
@@ -170,7 +174,7 @@ async def serve_together(
             )
             for intake in intakes
         ]
-        serving = _serving(server, endpoints, first, closing, limits, traffic)
+        serving = _serving(server, endpoints, first, closing, limits, traffic, tls)
         bound: list[str] = await listener.start(serving)
         intakes[0].traffic = traffic
         if first.metrics_port is not None:
@@ -227,16 +231,15 @@ def _serving(
     closing: trio.Event,
     limits: Limits,
     traffic: TrafficCounters,
+    tls: RenewedCertificate | None,
 ) -> Callable[..., Awaitable[object]]:
     """Return what listens for the webhooks until it is to close."""
-    certificate, key = settings.tls_certificate, settings.tls_key
     binds, shared = [_bind(settings)], SharedEndpoint(endpoints)
     if server == "hypercorn":
         from .webhook.stock import serve_stock
 
         serve_there = partial(serve_stock, shared.find, binds, shutdown=closing, limits=limits)
-        return partial(serve_there, certificate=certificate, key=key)
-    tls = None if certificate is None else RenewedCertificate(certificate, key)
+        return partial(serve_there, certificate=settings.tls_certificate, key=settings.tls_key)
     door = endpoints[0] if len(endpoints) == 1 else shared
     return partial(serve, door, binds, shutdown=closing, limits=limits, tls=tls, traffic=traffic)
 

@@ -195,7 +195,7 @@ async def test_two_bots_in_one_process_have_one_voice(systemd: Heard, tmp_path: 
         threads.append(sum(one.name == "triobot watchdog" for one in threading.enumerate()))
         bots[1][0].stop()
 
-    await _run_until_signal(bots)
+    await _run_until_signal(bots, "triobot")
 
     assert before == [[], [b"READY=1", b"STOPPING=1"]]
     assert systemd.said() == [b"READY=1", b"STOPPING=1"]
