@@ -311,3 +311,30 @@ async def test_what_ended_well_was(tmp_path: Path) -> None:
             told = cast("Told", await dev.app.get(f"travel/pass/{opened['id']}/notches"))["notches"]
             assert (told[-1]["k"], told[-1]["dot"]) == ("end", "end")
             assert "money" in {notch["dot"] for notch in told} or one["route"] == "bot.deliver"
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
+async def test_code_that_parts_from_a_chat_is_said(tmp_path: Path) -> None:
+    """The commonest thing that anyone does: a line is added where a chat waits."""
+    source = tmp_path / "bot.py"
+    source.write_text(BOT)
+    async with developing(tmp_path) as dev:
+        sara = await dev.app.user("Lena")
+        await sara.joins()
+        await sara.sees("Your name?", within=PATIENCE)
+        chat = f"travel/{sara.chat_id}"
+        with trio.fail_after(PATIENCE):
+            # So a process has loaded the code as it was.
+            while not (listed := cast("Told", await dev.app.get(chat)))["conversations"]:
+                await trio.sleep(0.05)
+            number = listed["conversations"][0]["conversation"]
+            opened = cast("Told", await dev.app.post(f"{chat}/{number}/open", {}))
+            while "format" not in cast("Told", await dev.app.get(f"travel/pass/{opened['id']}")):
+                await trio.sleep(0.05)
+        asks = '    name = await chat.ask("Your name?")'
+        source.write_text(BOT.replace(asks, f'    await chat.send("Welcome!")\n{asks}'))
+
+        await dev.wait_log(f"the new code parts from chat {sara.chat_id} (bot.hello) at notch 0")
+        assert 'is `await chat.send("Welcome!")` in line 8' in dev.log.read_text()
+        await dev.wait_phase("running")

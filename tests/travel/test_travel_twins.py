@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -21,6 +21,7 @@ from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import Record, encode_record
 from triobot.travel import twins as module
+from triobot.travel.parting import worded
 from triobot.travel.twin import KEPT, LARGEST
 from triobot.travel.twins import Twins
 
@@ -112,6 +113,10 @@ class FakeJournals:
         if conversation != 1:
             raise TravelError("there is no such conversation")
         return self.lines
+
+    async def waiting(self) -> Sequence[JsonObject]:
+        await trio.lowlevel.checkpoint()
+        return self.lines[:1]
 
     def marks(self, since: int) -> Sequence[JsonObject]:
         return [{"t": since + 1, "what": "kill"}]
@@ -284,3 +289,43 @@ async def test_they_end_with_their_parent(tmp_path: Path) -> None:
         assert pids
     alive: Callable[[int], bool] = lambda pid: Path(f"/proc/{pid}").exists()  # noqa: E731
     assert [pid for pid in pids if alive(pid)] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"More?"', '"And?"', None),
+        ("    answers = []\n", "    # what is said\n    answers = []\n", None),
+        (
+            "    answers = []\n",
+            '    answers = []\n    await chat.send("Welcome!")\n',
+            (0, 'answers.append(await chat.ask("More?"))', 'await chat.send("Welcome!")', True),
+        ),
+        (
+            '        answers.append(await chat.ask("More?"))\n',
+            '        answers.append(await chat.ask("More?"))\n        await chat.sleep(1)\n',
+            (2, 'answers.append(await chat.ask("More?"))', "await chat.sleep(1)", False),
+        ),
+    ],
+)
+async def test_where_new_code_parts(
+    tmp_path: Path, old: str, new: str, expected: tuple[int, str, str, bool] | None
+) -> None:
+    """It is found where the code begins to stand elsewhere; the journal parts later, or not at all."""
+    async with twins_of(tmp_path, journal(1)) as rig:
+        await rig.opened()
+        lines = await rig.twins.journals_now()
+        rig.write(BOT.replace(old, new))
+        rig.twins.changed()
+
+        fits, texts, parts = await rig.twins.compare(lines)
+
+        if expected is None:
+            assert (fits, parts) == (1, [])
+            assert texts == (2 if "And" in new else 0)
+            return
+        (told,) = parts
+        was, now = (cast("dict[str, Any]", told[name]) for name in ("was", "now"))
+        assert (told["chat_id"], told["notch"], was["code"], now["code"]) == (5, *expected[:3])
+        assert (told["what"] is not None) is expected[3]
+        assert f"notch {expected[0]}: was `{expected[1]}` in line" in worded(told)

@@ -32,7 +32,7 @@ from ..errors import ConfigError
 from ..operator.calling import file_of
 from ..travel.twins import Twins
 from .arguments import port
-from .dev_past import make_twins
+from .dev_past import make_twins, take_code
 from .keeping import SavedPlatform, path_beside
 from .listening import add_listening, announced, check_listening, ignored_variables
 from .loading import check_there, parse_target
@@ -219,10 +219,10 @@ async def _reload(target: str, supervisor: BotSupervisor, twins: Twins) -> None:
 
     def changed(names: str) -> None:
         print(f"triobot: {harmless(names)} changed", file=sys.stderr, flush=True)
-        twins.changed()
-        supervisor.restart()
+        nursery.start_soon(take_code, twins, supervisor.restart, supervisor.say)
 
-    await watch(folder_of(target), changed)
+    async with trio.open_nursery() as nursery:
+        await watch(folder_of(target), changed)
 
 
 async def _kill_on_next(signals: AsyncIterator[int], supervisor: BotSupervisor) -> None:

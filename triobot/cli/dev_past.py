@@ -7,18 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, cast, final
 
+import trio
+
 from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..journals import ConversationId
 from ..operator.requests import ListJournals, Request, ShowJournal
 from ..settings import Settings
+from ..travel.parting import worded
 from ..travel.twins import Twins
 from ..wire.ids import ChatId
 from .consulting import ask_bot, gather
 
+_TOLD: Final = 5
+_READS: Final = 2.0
+"""Seconds for which a save waits until the journals are read."""
 _MOST: Final = 1_000
 """Conversations of one chat that are listed."""
+
+_COMPARED: Final = 200
+"""Conversations that are looked at after a save."""
 
 Marks = Callable[[int], Sequence[JsonObject]]
 
@@ -39,6 +48,12 @@ class StoredJournals:
         """Return the rows of a chat's conversations, in their order."""
         return await self._lines(ListJournals(ChatId(chat_id), limit=_MOST, crashed=True))
 
+    async def waiting(self) -> Sequence[JsonObject]:
+        """Return the rows of conversations that have not ended."""
+        rows = await self._lines(ListJournals(limit=_MOST))
+        open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
+        return open_now[-_COMPARED:]
+
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
         """Return a journal: its row, its records, its effects."""
         return await self._lines(ShowJournal(ConversationId(conversation)))
@@ -48,6 +63,30 @@ class StoredJournals:
             return cast("list[JsonObject]", await gather(self._ask, request))
         except (TriobotError, OSError) as error:
             raise TravelError(str(error)) from error
+
+
+async def take_code(twins: Twins, take: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Have the bot take the code that was saved, and say which conversations that parts from.
+
+    Args:
+        take: starts the bot's process anew.
+        say: writes a line.
+    """
+    twins.changed()
+    journals: list[Sequence[JsonObject]] = []
+    with trio.move_on_after(_READS):
+        journals = await twins.journals_now()
+    take()
+    try:
+        fits, texts, parts = await twins.compare(journals)
+    except TravelError:
+        return  # it can't be loaded, as the bot's own process says
+    for one in parts[:_TOLD]:
+        say(f"the new code parts from chat {one['chat_id']} ({one['route']}) {worded(one)}")
+    if len(parts) > _TOLD:
+        say(f"the new code parts from {len(parts) - _TOLD} conversations more")
+    if fits and (texts or parts):
+        say(f"{fits} go on with the new code, {texts} of their messages would be worded differently now")
 
 
 def make_twins(

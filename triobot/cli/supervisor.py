@@ -306,10 +306,14 @@ class BotSupervisor:
         self._write(text)
         self._keep(text)
 
-    def _say(self, what: str) -> None:
-        line = f"triobot: the bot's process {what}"
+    def say(self, what: str) -> None:
+        """Write a line of our own among those of the process."""
+        line = harmless(f"triobot: {what}")
         self._write(line)
         self._keep(line)
+
+    def _say(self, what: str) -> None:
+        self.say(f"the bot's process {what}")
 
     def _keep(self, line: str) -> None:
         self._written += 1

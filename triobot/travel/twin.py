@@ -32,6 +32,7 @@ from ..wire.rules import JsonValue
 from .branching import BranchedFrom, Branching
 from .keeping import Kill
 from .notches import WINDOW
+from .parting import trail_of
 from .passes import Passed, remember_sources, run_pass, value_in_full
 
 LONGEST: Final = 256 * 1024 * 1024
@@ -142,6 +143,9 @@ class Twin:
             case "open":
                 async with self._one:
                     return await self._open(asked["id"], asked["lines"])
+            case "trail":
+                async with self._one:
+                    return await self._trail(asked["lines"])
             case "notches":
                 return self._window(asked["id"], asked["from"], asked["to"])
             case "source":
@@ -204,6 +208,12 @@ class Twin:
         ):
             self._kept.popitem(last=False)
         return {**passed.head, "id": id}
+
+    async def _trail(self, lines: Sequence[Mapping[str, object]]) -> bytes:
+        if self._loaded is None:
+            raise _UntoldError("there is no bot yet")
+        passed = await run_pass(*self._loaded, self._read(lines), variables=0)
+        return gzip.compress(_json(trail_of(passed)), 1)
 
     def _window(self, id: str, start: int, end: int) -> bytes:
         """Return notches as compressed JSON: as many as an answer may have, and one at least."""

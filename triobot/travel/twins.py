@@ -25,6 +25,7 @@ from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
 from .outside import run_test
+from .parting import first_parting, texts_changed
 from .twin import KEPT
 
 SECONDS: Final = 20.0
@@ -40,6 +41,10 @@ class Journals(Protocol):
 
     async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
         """Return the rows of a chat's conversations: those that live, crashed and ended."""
+        ...
+
+    async def waiting(self) -> Sequence[JsonObject]:
+        """Return the rows of conversations that have not ended, of all chats; not too many."""
         ...
 
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
@@ -199,6 +204,7 @@ class Twins:
         self._loading = trio.Lock()
         # The twin of each branch, its number there, and when the bot's process was killed before it.
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
+        self._version = 0
 
     # --- life
 
@@ -212,13 +218,16 @@ class Twins:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await wait_up()
-                self._waiting = self._waiting or await self._start()
+                # What is saved next is compared with the code as it is now.
+                with suppress(TravelError):
+                    await self._loaded()
                 await trio.sleep_forever()
         finally:
             self._nursery = None
 
     def changed(self) -> None:
         """Note that the code is another one: what is opened from now on is run by that."""
+        self._version += 1
         if self._before is not None:
             self._before.kill()
         self._before, self._current = self._current, None
@@ -263,8 +272,8 @@ class Twins:
     async def _loaded(self) -> _Process:
         """Return the twin that has the present code, which may have to be loaded first."""
         async with self._loading:
-            if self._current is None or self._current.dead:
-                twin, self._waiting = self._waiting, None
+            while self._current is None or self._current.dead:
+                twin, self._waiting, version = self._waiting, None, self._version
                 if twin is None or twin.dead:
                     twin = await self._start()
                 assert self._nursery is not None
@@ -274,12 +283,50 @@ class Twins:
                 except TravelError:
                     twin.kill()
                     raise
-                self._current = twin
+                if version == self._version:
+                    self._current = twin
+                else:  # it has loaded what was changed meanwhile
+                    twin.kill()
             return self._current
 
     async def _wait_anew(self) -> None:
         if self._waiting is None:
             self._waiting = await self._start()
+
+    # --- new code
+
+    async def journals_now(self) -> list[Sequence[JsonObject]]:
+        """Read the journals of what has not ended, before the bot takes other code."""
+        found: list[Sequence[JsonObject]] = []
+        with suppress(TravelError):
+            for row in await self._journals.waiting():
+                found.append(await self._journals.journal(cast("int", row["conversation"])))
+        return [lines for lines in found if lines]
+
+    async def compare(self, journals: Sequence[Sequence[JsonObject]]) -> tuple[int, int, list[JsonObject]]:
+        """Run these under the code before the last change and after it.
+
+        Returns:
+            How many conversations go on as they were, how many of their messages have other words, and where
+            each of the others parts, see `first_parting`.
+
+        Raises:
+            TravelError: the new code can't be loaded, or a process ended meanwhile.
+        """
+        before, fits, texts, parts = self._before, 0, 0, list[JsonObject]()
+        if before is None:
+            return 0, 0, []
+        after = await self._loaded()
+        for lines in journals:
+            old, new = await _trail(before, lines), await _trail(after, lines)
+            parting = first_parting(old, new)
+            if parting is None:
+                fits += 1
+                texts += texts_changed(old, new)
+            else:
+                names = ("chat_id", "conversation", "route")
+                parts.append({**{name: lines[0][name] for name in names}, **parting})
+        return fits, texts, parts
 
     # --- what a page asks
 
@@ -461,6 +508,10 @@ def _folder_of(bot: str) -> str:
     """Return the folder in which the module of ``MODULE:BOT`` is found."""
     place = Path(bot.rpartition(":")[0])
     return str(place.resolve().parent if place.suffix == ".py" else Path.cwd())
+
+
+async def _trail(twin: _Process, lines: Sequence[JsonObject]) -> JsonObject:
+    return cast("JsonObject", json.loads(gzip.decompress(await twin.ask("trail", lines=lines))))
 
 
 def _told_row(row: JsonObject) -> JsonValue:

@@ -1,0 +1,106 @@
+"""Where new code parts from what a conversation was: its first turn that stands in another line.
+
+Lines are compared, not records: a line that takes the record of another one fits the journal, and does
+something else. Unchanged lines of the two versions of a file are matched; one that was only rewritten, with
+as many lines before and after, counts as the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from ..emulator.views import JsonObject
+from ..wire.rules import JsonValue
+from .passes import Passed
+
+
+def trail_of(passed: Passed) -> JsonObject:
+    """Return what is compared of a pass: its head, the main branch's line at each notch, what it sent."""
+    line: JsonValue = None
+    lines: list[JsonValue] = []
+    sent: JsonObject = {}
+    for notch in passed.notches:
+        frames = cast("Mapping[str, JsonValue]", notch.get("f") or {}).get("", False)
+        if frames is not False:
+            line = cast("list[list[JsonValue]]", frames)[-1][:2] if frames else None
+        lines.append(line)
+        for out in cast("Sequence[JsonObject]", notch.get("out", ())):
+            sent[str(out["id"])] = out.get("text")
+    texts: list[JsonValue] = list(passed.texts)
+    return {"head": passed.head, "lines": lines, "sent": sent, "texts": texts}
+
+
+def first_parting(old: JsonObject, new: JsonObject) -> JsonObject | None:
+    """Return where the new code parts from the old, by their trails; None if it doesn't.
+
+    ``notch`` is the first that stands elsewhere; ``was`` and ``now`` are its lines in the two files; ``what``
+    is how the journal itself parts, if it does.
+    """
+    then, now = (cast("Sequence[Sequence[int] | None]", trail["lines"]) for trail in (old, new))
+    divergence = cast("JsonObject | None", cast("JsonObject", new["head"])["divergence"])
+    matched: dict[str, Mapping[int, int]] = {}
+    for n, place in enumerate(then):
+        if n >= len(now):
+            break
+        other = now[n]
+        if place is None or other is None:
+            if (place is None) is not (other is None):
+                return _told(old, new, n, divergence)
+            continue
+        file = _path(old, place[0])
+        if file not in matched:
+            matched[file] = _matching(_text(old, file), _text(new, file))
+        if file != _path(new, other[0]) or matched[file].get(place[1]) != other[1]:
+            return _told(old, new, n, divergence)
+    return None if divergence is None else _told(old, new, cast("int", divergence["notch"]), divergence)
+
+
+def texts_changed(old: JsonObject, new: JsonObject) -> int:
+    """Return how many messages have other words than those that were sent."""
+    then, now = cast("JsonObject", old["sent"]), cast("JsonObject", new["sent"])
+    return sum(id in now and now[id] != text for id, text in then.items())
+
+
+def _matching(old: str, new: str) -> Mapping[int, int]:
+    """Return which line each unchanged one has become; the first is 1."""
+    found: dict[int, int] = {}
+    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    for what, i, end, j, until in matcher.get_opcodes():
+        if what == "equal" or (what == "replace" and end - i == until - j):
+            found.update(zip(range(i + 1, end + 1), range(j + 1, until + 1), strict=True))
+    return found
+
+
+def _path(trail: JsonObject, source: int) -> str:
+    sources = cast("Sequence[JsonObject]", cast("JsonObject", trail["head"])["sources"])
+    return str(sources[source]["path"])
+
+
+def _text(trail: JsonObject, file: str) -> str:
+    texts = cast("Sequence[str]", trail["texts"])
+    return next((text for n, text in enumerate(texts) if _path(trail, n) == file), "")
+
+
+def _told(old: JsonObject, new: JsonObject, n: int, divergence: JsonObject | None) -> JsonObject:
+    what = None if divergence is None else divergence["what"]
+    return {"notch": n, "was": _line(old, n), "now": _line(new, n), "what": what}
+
+
+def _line(trail: JsonObject, n: int) -> JsonValue:
+    lines = cast("Sequence[Sequence[int] | None]", trail["lines"])
+    place = lines[n] if n < len(lines) else None
+    if place is None:
+        return None
+    file = _path(trail, place[0])
+    words = _text(trail, file).splitlines()[place[1] - 1 : place[1]]
+    return {"file": file, "line": place[1], "code": "".join(words).strip()[:200]}
+
+
+def worded(parting: JsonObject) -> str:
+    """Say it in one line, for the terminal."""
+    was, now = (cast("JsonObject | None", parting[name]) for name in ("was", "now"))
+    before = "nothing" if was is None else f"`{was['code']}` in line {was['line']}"
+    after = "nothing" if now is None else f"`{now['code']}` in line {now['line']}"
+    return f"at notch {parting['notch']}: was {before}, is {after}"
