@@ -27,7 +27,7 @@ from tests.processes.process import (
 )
 from triobot.emulator.person import App, Person, connect
 from triobot.operator import Request, Status, ask, socket_path
-from triobot.operator.requests import AboutPayments, Told
+from triobot.operator.requests import AboutPayments, ListAlarms, Told
 
 SELLING = Path(__file__).parent / "selling.py"
 
@@ -130,9 +130,7 @@ class Market:
 
     async def alarms(self) -> dict[str, str]:
         """What is alarmed, and about what."""
-        alarms = (await self._asked(AboutPayments({"ask": "payments.alarms"})))["alarms"]
-        assert isinstance(alarms, list)
-        return {alarm["key"]: alarm["kind"] for alarm in cast("list[dict[str, str]]", alarms)}
+        return {str(alarm["key"]): str(alarm["kind"]) for alarm in await self._all(ListAlarms())}
 
     async def command(self, *words: str) -> str:
         """What a command says to this bot's operator; it has to end well."""
@@ -149,6 +147,9 @@ class Market:
         return said
 
     async def _asked(self, request: Request) -> Told:
+        return (await self._all(request))[0]
+
+    async def _all(self, request: Request) -> list[Told]:
         answers: list[Told] = []
         place = socket_path(f"sqlite:{self.store}")
 
@@ -157,7 +158,7 @@ class Market:
 
         assert place is not None
         assert await ask(place, request, tell)
-        return answers[0]
+        return answers
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -163,12 +163,12 @@ async def test_only_the_newest_copies_of_migrations_stay(tmp_path: Path) -> None
 # --- how what outlives a process is written
 
 
-@recorded(name="corpus.Size")
+@recorded(name="written.Size")
 class Size(Enum):
     SMALL = 1
 
 
-@recorded(name="corpus.Order")
+@recorded(name="written.Order")
 @attrs.frozen
 class Order:
     name: str
