@@ -252,8 +252,7 @@ async def _ten_are_heard(users: Users) -> None:
 
     async def say(first: int) -> None:
         for number in range(first, first + 5):
-            async with users.connect() as line:
-                assert await users.say(line, number, "hello") == 200
+            assert await users.calls(number, "hello") == 200
 
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
