@@ -16,7 +16,7 @@ from triobot.errors import ConfigError, NondeterminismError
 from triobot.filters import command, join, message, signal
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notches
+from triobot.travel.past import notch_starts
 
 NAME = Key("name", str)
 SEEN = Key("seen", int, default=0)
@@ -80,7 +80,7 @@ async def ordered(bot: Bot) -> Stored:
 
 def at_question(stored: Stored, text: str, bot_texts: list[str]) -> int:
     """The notch at which a question has been answered by the platform: it is on the screen."""
-    begins = enumerate(notches(stored.records))
+    begins = enumerate(notch_starts(stored.records))
     sends = [n for n, place in begins if stored.records[place][3] == "send sendMessage"]
     return sends[bot_texts.index(text)]
 
@@ -149,7 +149,7 @@ async def test_nothing_leaves_and_what_would_have_is_told(autojump_clock: MockCl
 
 async def test_a_crash_is_shown_with_its_line_and_variables(autojump_clock: MockClock) -> None:
     stored = await ordered(bot := a_shop())
-    last = len(notches(stored.records)) - 1
+    last = len(notch_starts(stored.records)) - 1
     async with open_branch(bot, stored, last) as branch:
         assert not branch.ended
         await branch.says("5")
@@ -219,7 +219,7 @@ async def test_the_end_of_a_journal_is_a_notch_as_well(autojump_clock: MockClock
             await world.waits(seconds=1)
             world.takes_alarm("conversation_crashed")
     [stored] = kept.all().values()
-    async with open_branch(bot, stored, len(notches(stored.records)) - 1) as branch:
+    async with open_branch(bot, stored, len(notch_starts(stored.records)) - 1) as branch:
         assert branch.ended
         assert not branch.failures
         await branch.says("again")
@@ -228,7 +228,7 @@ async def test_the_end_of_a_journal_is_a_notch_as_well(autojump_clock: MockClock
 
 async def test_a_notch_that_is_none_is_refused(autojump_clock: MockClock) -> None:
     stored = await ordered(bot := a_shop())
-    last = len(notches(stored.records)) - 1
+    last = len(notch_starts(stored.records)) - 1
     with pytest.raises(ConfigError, match=f"the notches 0 to {last}, and not {last + 1}"):
         async with open_branch(bot, stored, last + 1):
             pass
@@ -290,7 +290,7 @@ async def test_children_and_a_group_go_on(autojump_clock: MockClock) -> None:
             await ali.at(group).presses("No")
             await world.waits(seconds=10)
     [stored] = [one for one in kept.all().values() if one.row.route == "vote"]
-    first = next(n for n, at in enumerate(notches(stored.records)) if stored.records[at][3] == "receive")
+    first = next(n for n, at in enumerate(notch_starts(stored.records)) if stored.records[at][3] == "receive")
     async with open_branch(bot, stored, first) as branch:
         assert {person.name for person in branch.people} == {"Ali", "Sara"}
         await branch.presses("Yes", user_id=1)

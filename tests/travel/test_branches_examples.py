@@ -19,7 +19,7 @@ from triobot.engine.records import INTERRUPTED, OUTCOMES, START, TURNS, time_of
 from triobot.testing import Plan, simulate
 from triobot.travel.answers import PastAnswer, give, given_at
 from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notches
+from triobot.travel.past import notch_starts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
@@ -51,7 +51,7 @@ def told(record: Record) -> tuple[object, ...]:
 
 async def come_to(branch: LiveBranch, stored: Stored, notch: int) -> None:
     """Do what was done in the turn behind a notch, unless it comes by itself."""
-    place = notches(stored.records)[notch + 1]
+    place = notch_starts(stored.records)[notch + 1]
     record, given = stored.records[place], given_at(stored, place)
     # Not a moment too early for what waits for it, and in time for what it comes before.
     late = time_of(record) - branch.now + (0 if given is not None else 2)
@@ -63,7 +63,7 @@ async def come_to(branch: LiveBranch, stored: Stored, notch: int) -> None:
 
 async def leads_on(bot: Bot, stored: Stored, beside: list[Stored], notch: int) -> None:
     """LiveBranch at a notch: what comes next is what came next then."""
-    begins = notches(stored.records)
+    begins = notch_starts(stored.records)
     recorded = [stored.records[place] for place in begins]
     with library() as kept:
         async with open_branch(bot, stored, notch, beside=beside) as branch:
@@ -94,10 +94,10 @@ async def test_the_recorded_answer_leads_to_the_next_notch(name: str, autojump_c
     tried = 0
     for stored in longest:
         beside = [one for one in journals.values() if one.row.chat_id == stored.row.chat_id]
-        many = min(len(notches(stored.records)) - 1, samples.examples(LONGEST))
+        many = min(len(notch_starts(stored.records)) - 1, samples.examples(LONGEST))
         for notch in range(many):
             # The journal doesn't have what interrupted it.
-            if stored.records[notches(stored.records)[notch + 1]][0] != INTERRUPTED:
+            if stored.records[notch_starts(stored.records)[notch + 1]][0] != INTERRUPTED:
                 await leads_on(bot, stored, [one for one in beside if one is not stored], notch)
                 tried += 1
-    assert tried or all(len(notches(one.records)) == 1 for one in longest)
+    assert tried or all(len(notch_starts(one.records)) == 1 for one in longest)

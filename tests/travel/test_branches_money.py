@@ -14,7 +14,7 @@ from triobot.errors import PaymentDeclinedError
 from triobot.filters import join, paid
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notches
+from triobot.travel.past import notch_starts
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def notch_of(stored: Stored, *what: str) -> int:
     for kind in what:
         found = (at for at in range(place + 1, len(stored.records)) if _is(stored.records[at], kind))
         place = next(found)
-    return notches(stored.records).index(place)
+    return notch_starts(stored.records).index(place)
 
 
 def _is(record: list[object], kind: str) -> bool:

@@ -19,7 +19,7 @@ from triobot.errors import LocalProtocolError, StepError
 from triobot.filters import join
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notches
+from triobot.travel.past import notch_starts
 from triobot.travel.typed import UNKNOWN, of_type
 
 
@@ -96,7 +96,7 @@ async def ordered(bot: Bot) -> Stored:
 
 def asked_first(stored: Stored) -> int:
     """The notch at which the first question is on the screen."""
-    begins = enumerate(notches(stored.records))
+    begins = enumerate(notch_starts(stored.records))
     return next(n for n, place in begins if stored.records[place][3] == "send sendMessage")
 
 

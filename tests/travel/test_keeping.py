@@ -22,7 +22,7 @@ from triobot.testing import DrivenWorld, Plan, drive, simulate
 from triobot.travel.branches import open_branch
 from triobot.travel.keeping import Kill, write_test
 from triobot.travel.outside import run_test
-from triobot.travel.past import look_back, notches
+from triobot.travel.past import look_back, notch_starts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
@@ -145,7 +145,7 @@ async def test_a_kept_notch_passes_in_an_empty_folder(
     shop: ModuleType, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     order, *others = await sold(shop)
-    last = len(notches(order.records)) - 1
+    last = len(notch_starts(order.records)) - 1
     past = await look_back(shop.bot, order, last)
     kill = order.records[0][1] + 60_000
     text = write_test("cakes.py:bot", past, beside=others, kills=[Kill(kill), Kill(kill + 1, restart=True)])
@@ -195,7 +195,9 @@ async def test_one_that_fails_is_returned_with_its_failure(
 
 async def test_a_branch_is_kept_with_what_was_said_in_it(shop: ModuleType, autojump_clock: MockClock) -> None:
     order, *_ = await sold(shop)
-    size = next(n for n, at in enumerate(notches(order.records)) if "Press" in str(order.records[at])) - 1
+    size = (
+        next(n for n, at in enumerate(notch_starts(order.records)) if "Press" in str(order.records[at])) - 1
+    )
     async with open_branch(shop.bot, order, size) as branch:
         await branch.presses("Small")
         await branch.waits(590)
@@ -214,7 +216,8 @@ async def test_a_branch_is_kept_with_what_was_said_in_it(shop: ModuleType, autoj
 async def test_a_timeout_at_the_end_is_kept(shop: ModuleType, autojump_clock: MockClock) -> None:
     order, *_ = await sold(shop)
     form = (
-        next(n for n, at in enumerate(notches(order.records)) if "Submission" in str(order.records[at])) - 1
+        next(n for n, at in enumerate(notch_starts(order.records)) if "Submission" in str(order.records[at]))
+        - 1
     )
     async with open_branch(shop.bot, order, form) as branch:
         await branch.waits(601)
@@ -267,7 +270,7 @@ async def test_a_group_is_kept_with_all_who_spoke(autojump_clock: MockClock) -> 
         async with drive(bot) as world:
             await play(world)
     stored = next(iter(kept.all().values()))
-    last = len(notches(stored.records)) - 1
+    last = len(notch_starts(stored.records)) - 1
     text = write_test("group_quiz.py:bot", await look_back(bot, stored, last, group=True), group=True)
     await passes(text, autojump_clock)
 
@@ -294,7 +297,7 @@ async def test_what_a_crowd_did_is_kept(name: str, autojump_clock: MockClock) ->
         first.setdefault(one.row.chat_id, one)
     tried = 0
     for stored in list(first.values())[: samples.examples(12)]:
-        begins = notches(stored.records)
+        begins = notch_starts(stored.records)
         ends = [n for n, at in enumerate(begins) if stored.records[at][0] == INTERRUPTED]
         notch = min([*ends, len(begins)]) - 1
         beside = [one for one in journals.values() if one.row.chat_id == stored.row.chat_id]

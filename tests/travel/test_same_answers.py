@@ -18,7 +18,7 @@ from triobot.filters import join, paid
 from triobot.store import open_memory
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, written_down
-from triobot.travel.past import look_back, notches
+from triobot.travel.past import look_back, notch_starts
 from triobot.travel.same_answers import open_same_answers, replacement_of
 
 SIZE = Key("same-size", str)
@@ -155,7 +155,7 @@ async def test_a_journal_of_the_new_code_goes_on_under_it(autojump_clock: MockCl
         journal = (await same.replacement()).journal
     assert journal is not None
     mine = read_stored(journal)
-    past = await look_back(new, mine, len(notches(mine.records)) - 1)
+    past = await look_back(new, mine, len(notch_starts(mine.records)) - 1)
     assert not past.ended
 
 
@@ -245,7 +245,7 @@ async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock
             await sara.says("Main street")
             await sara.sees("Well?")
     [stored] = kept.all().values()
-    sent = (await look_back(old, stored, len(notches(stored.records)) - 1)).sent
+    sent = (await look_back(old, stored, len(notch_starts(stored.records)) - 1)).sent
 
     async with open_same_answers(a_talk(more=True), stored) as same:
         assert same.stopped == "what is open is another question than the one that was answered"
@@ -278,7 +278,7 @@ async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock
 )
 async def test_what_was_meant_is_found_again(new: Bot, autojump_clock: MockClock) -> None:
     stored, *beside = await ordered(old := a_shop())
-    sent = (await look_back(old, stored, len(notches(stored.records)) - 1)).sent
+    sent = (await look_back(old, stored, len(notch_starts(stored.records)) - 1)).sent
     async with open_same_answers(new, stored, sent=sent, beside=beside) as same:
         assert (same.stopped, same.left) == (None, [])
         assert said(same.branch)[-1] == "How was it?"

@@ -22,7 +22,7 @@ from ..conversations.inspection.standing import authors_frames
 from ..conversations.revival.stored import Stored, read_stored
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import authors_traceback, authors_words, frames_of, positions
-from ..engine.records import FIRED, INTENDED, KNOWN, OUTCOMES, TURNS
+from ..engine.records import EFFECTS, FIRED, OUTCOMES, TURNS
 from ..errors import ConfigError
 from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
 from ..operator.requests import ListJournals, ShowJournal, Told
@@ -53,8 +53,7 @@ examples:
 """
 _WIDTH: Final = 200
 _REDACTED: Final = re.compile(r'"<\d+ characters>"')
-_EFFECTS: Final = frozenset((KNOWN, INTENDED))
-_ABOUT: Final = OUTCOMES | _EFFECTS | {FIRED}
+_ABOUT: Final = OUTCOMES | EFFECTS | {FIRED}
 """The records that are about one operation, or block."""
 
 
@@ -275,7 +274,7 @@ def until(stored: Stored, operation: str) -> Stored:
         raise ConfigError(f"the journal knows no operation {operation}; `triobot journal show` has them all")
     ends = next((n for n in found if records[n][0] in TURNS), len(records))
     # What is known of effects belongs to later records.
-    return Stored(stored.row, [record for record in records[:ends] if record[0] not in _EFFECTS])
+    return Stored(stored.row, [record for record in records[:ends] if record[0] not in EFFECTS])
 
 
 def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:

@@ -18,6 +18,7 @@ from ..engine import ABSENT, Host, Put, Record, encode_record
 from ..engine.records import (
     CONTINUED,
     DONE,
+    EFFECTS,
     ENDED,
     ENDS,
     FAILED,
@@ -62,9 +63,6 @@ log: Final = logging.getLogger("triobot.conversations")
 # Few runs ever have some, and an empty set takes 216 bytes.
 _NO_IDS: Final = frozenset[Id]()
 _NO_EFFECTS: Final = frozenset[str]()
-
-_BESIDE: Final = frozenset((INTENDED, KNOWN))
-"""What is kept by operation and not in order: so the store can count effects of unknown outcome."""
 
 
 @final
@@ -160,7 +158,7 @@ class JournalWriter(Host):
         # Those of which the store has a row beside the journal.
         self._effects: frozenset[str] = _NO_EFFECTS
         if there.stored is not None:
-            self._effects = frozenset([str(one[2]) for one in there.stored.records if one[0] in _BESIDE])
+            self._effects = frozenset([str(one[2]) for one in there.stored.records if one[0] in EFFECTS])
         self._watched: HearRecords | None = None
         if there.services.replays and durable:
             self._tell()
@@ -183,7 +181,7 @@ class JournalWriter(Host):
         if not self._there.lives:
             self._there.lives_on()
         tag, self._rests = record[0], False
-        if tag in _BESIDE:
+        if tag in EFFECTS:
             self._keep_beside(tag, record)
         else:
             self._records = _with(self._records, record)

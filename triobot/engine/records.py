@@ -86,7 +86,9 @@ PATCHED: Final = "V"
 TURNS: Final = frozenset((DONE, FAILED, CUT, FIRED, INTERRUPTED, ENDED, CONTINUED))
 OUTCOMES: Final = frozenset((DONE, FAILED, CUT))
 ENDS: Final = frozenset((ENDED, CONTINUED))
-_BESIDE: Final = frozenset((READ, WROTE, KNOWN, INTENDED, NOTED, PATCHED))
+EFFECTS: Final = frozenset((INTENDED, KNOWN))
+"""What is kept by operation and not in order: so the store can count effects of unknown outcome."""
+_BESIDE: Final = EFFECTS | {READ, WROTE, NOTED, PATCHED}
 
 
 @final

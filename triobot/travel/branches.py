@@ -53,7 +53,7 @@ from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
 from .money import ledger_of
-from .past import Past, look_back, notches, time_at, up_to
+from .past import Past, look_back, notch_starts, time_at, up_to
 from .staging import ChatStage
 from .steps import AskedStep, DoneStep, Steps
 
@@ -504,7 +504,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def _by(stored: Stored, at: int) -> Stored | None:
     """Return another journal as it was by this time; None if it had not begun before it."""
-    begins = notches(stored.records)
+    begins = notch_starts(stored.records)
     if time_of(stored.records[0]) >= at:
         return None
     by_then = [n for n, place in enumerate(begins) if time_of(stored.records[place]) <= at]
@@ -514,8 +514,8 @@ def _by(stored: Stored, at: int) -> Stored | None:
 def _behind(stored: Stored, past: Past) -> Sequence[Record]:
     """Return what was recorded behind the notch."""
     there = past.stored if stored is past.whole else _by(stored, past.at)
-    many = 0 if there is None else len(notches(there.records))
-    return [stored.records[place] for place in notches(stored.records)[many:]]
+    many = 0 if there is None else len(notch_starts(there.records))
+    return [stored.records[place] for place in notch_starts(stored.records)[many:]]
 
 
 def _newest_row(journals: Sequence[Stored]) -> int:

@@ -24,10 +24,9 @@ from ..engine import Record
 from ..engine.records import (
     ABSENT,
     DONE,
+    EFFECTS,
     ENDS,
     FIRED,
-    INTENDED,
-    KNOWN,
     PATCHED,
     READ,
     START,
@@ -44,7 +43,6 @@ from ..wire.markup import InlineKeyboard, PayButton
 from ..wire.operations import CreateInvoice, EditMessage, Operation, SendMessage
 from ..wire.results import Sent
 
-_EFFECTS: Final = frozenset((KNOWN, INTENDED))
 _VERIFY: Final = "verify"
 _CHARGE: Final = "charge"
 _BESIDE_DATA: Final = (":", "#")
@@ -53,7 +51,7 @@ _BESIDE_DATA: Final = (":", "#")
 # --- notches
 
 
-def notches(records: Sequence[Record]) -> list[int]:
+def notch_starts(records: Sequence[Record]) -> list[int]:
     """Return the places of the records with which a journal's notches begin."""
     return [place for place, record in enumerate(records) if record[0] in TURNS or record[0] == START]
 
@@ -64,13 +62,13 @@ def up_to(stored: Stored, notch: int) -> Stored:
     Raises:
         ConfigError: there is no such notch.
     """
-    begins = notches(stored.records)
+    begins = notch_starts(stored.records)
     if not 0 <= notch < len(begins):
         raise ConfigError(f"this journal has the notches 0 to {len(begins) - 1}, and not {notch}")
     if notch == len(begins) - 1:
         return stored
     end = begins[notch + 1]
-    kept = [record for record in stored.records[:end] if record[0] not in _EFFECTS]
+    kept = [record for record in stored.records[:end] if record[0] not in EFFECTS]
     # What new code has asked in an old turn was noted later, and is about that turn all the same.
     turns = {record[2] for record in kept if record[0] in TURNS} | {0}
     later = [one for one in stored.records[end:] if _is_beside(one) and one[2] in turns]
@@ -78,12 +76,12 @@ def up_to(stored: Stored, notch: int) -> Stored:
 
 
 def _is_beside(record: Record) -> bool:
-    return record[0] not in TURNS and record[0] not in _EFFECTS and record[0] not in (PATCHED, START)
+    return record[0] not in TURNS and record[0] not in EFFECTS and record[0] not in (PATCHED, START)
 
 
 def time_at(stored: Stored) -> int:
     """Return the time of a journal's last turn, in wall milliseconds."""
-    return time_of(stored.records[notches(stored.records)[-1]])
+    return time_of(stored.records[notch_starts(stored.records)[-1]])
 
 
 def event_of(record: Record) -> Event | None:
@@ -182,7 +180,7 @@ async def look_back(
         raise NondeterminismError(
             parts.operation, parts.what + ("" if parts.line == "?" else f" ({parts.line})")
         )
-    data, ended = _data_of(there, stored, heard), there.records[notches(there.records)[-1]][0] in ENDS
+    data, ended = _data_of(there, stored, heard), there.records[notch_starts(there.records)[-1]][0] in ENDS
     return Past(there, stored, time_at(there), heard.sent, data, charges, ended)
 
 
