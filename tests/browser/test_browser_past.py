@@ -116,7 +116,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.has(".notch.time")
         await page.has(".notch.money")
         # The second round is a call within the first: each of its frames has variables of its own.
-        await page.click(".stack button", nth=0)
+        await page.click(".code-stack button", nth=0)
         await page.sees("'Sara'", within=".variables")
         # Before the kill and behind it the variables are the same.
         await page.push("button", "Floor: please enter a whole number.")

@@ -10,7 +10,7 @@ import pytest
 import trio
 from chrome import Browser, Page
 from travels import Told, pizza, travel
-from window import SCREEN, Window, needs_browser, window
+from window import SCREEN, needs_browser, window
 
 from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
@@ -310,15 +310,15 @@ async def test_axe_finds_nothing(browser: Browser, size: tuple[int, int], dark: 
             for told, notch in ((pizza(), 6), (pizza(), 12), (crashed(), 18), (long(300), 200)):
                 await travel(shown, told, notch=notch)
                 await shown.page.has(".line.lit" if size[0] > 700 else ".then .now, .crash-card")
-                assert await complaints(shown) == []
+                assert await complaints(shown.page) == []
                 await shown.page.press("Escape")
                 await shown.page.lacks(".travel:not([hidden])")
 
 
-async def complaints(shown: Window) -> list[str]:
+async def complaints(page: Page, within: str = ".travel") -> list[str]:
     """What axe finds wrong with the view."""
-    await shown.page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
-    found = await shown.page.run("axe.run('.travel').then(({violations}) => violations)")
+    await page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
+    found = await page.run(f"axe.run('{within}').then(({{violations}}) => violations)")
     return [
         f"{one['id']}: {node['html'][:120]} {node['failureSummary']}"
         for one in found

@@ -1,7 +1,8 @@
 """The routes of what conversations were: under ``/control/travel/``, and so behind the same door.
 
 ====================================  ===================================================================
-``GET  CHAT``                         the chat's conversations: those that live, are parked, crashed, ended
+``GET  CHAT``                         the chat's conversations: those that live, are parked, crashed, ended;
+                                      ``can``: what else there is here than to look at them
 ``POST CHAT/CONVERSATION/open``       run its journal again; 202 with the pass's ``id``; the stream's
                                       ``travel`` tells how far that is
 ``GET  pass/ID``                      its head; while it runs, how far it is
@@ -44,6 +45,7 @@ from .exchange import Exchange, TravelError, Travels
 
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
+_CAN: Final = ("branch", "test", "answers")
 
 
 def past_blueprint(exchange: Exchange) -> Blueprint:
@@ -56,7 +58,11 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         return exchange.travels
 
     async def conversations(chat: str) -> Response:
-        return await _told(lambda: there().conversations(as_number("chat", chat)))
+        async def listed() -> JsonValue:
+            told = cast("Mapping[str, JsonValue]", await there().conversations(as_number("chat", chat)))
+            return {**told, "can": list(_CAN)}
+
+        return await _told(listed)
 
     async def begin(chat: str, conversation: str) -> Response:
         async def opened() -> JsonValue:

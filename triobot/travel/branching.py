@@ -19,7 +19,7 @@ from trio.testing import MockClock
 
 from ..bot import Bot
 from ..conversations.revival.stored import Stored
-from ..emulator.views import JsonObject, view_keyboard
+from ..emulator.views import JsonObject, view_bill, view_keyboard, view_user
 from ..errors import LocalProtocolError, TriobotError
 from ..rooms import is_chat
 from ..settings import Settings
@@ -256,8 +256,8 @@ async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: Sam
 
 async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObject:
     """Return how a branch looks: its chat, where it stands, what it asks, what would have left."""
-    past, chat = branch.past, is_chat(branch.past.chat_id)
-    world = branch.exchange.world
+    past, world = branch.past, branch.exchange.world
+    chat = world.chat(past.chat_id) if is_chat(past.chat_id) else None
     told: JsonObject = {
         "id": id,
         "conversation": past.stored.row.id,
@@ -265,9 +265,12 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
         "at": past.at,
         "now": branch.now,
         "ended": branch.ended,
-        "people": [{"id": person.id, "name": person.name} for person in branch.people],
+        "name": None if chat is None else chat.name,
+        "people": [view_user(world.people.get(person.id)) for person in branch.people],
+        "members": [] if chat is None else list[JsonValue](sorted(chat.members)),
         "chat": list[JsonValue](branch.chat()[-_LISTED:]),
-        "reply_keyboard": view_keyboard(world.chat(past.chat_id).reply_keyboard) if chat else None,
+        "reply_keyboard": None if chat is None else view_keyboard(chat.reply_keyboard),
+        "bills": [view_bill(bill, branch.now) for bill in world.bills if bill.chat_id == past.chat_id],
         "stands": cast("JsonValue", list(branch.stands())),
         "asked": [
             {

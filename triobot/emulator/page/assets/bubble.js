@@ -11,7 +11,7 @@ import { botName, world } from "./world.js";
 /** The bubble of a message; `follows` one of the same author, so that the name needn't be said again. */
 export function bubble(message, view, follows) {
   const mine = message.author === view.user.id;
-  const author = message.from_bot ? botName() : (world.users.get(message.author)?.name ?? "");
+  const author = message.from_bot ? botName() : ((view.people ?? world.users).get(message.author)?.name ?? "");
   const isGroup = view.chat.name !== null;
   const row = h("article.row", {
     class: [mine ? "mine" : "theirs", follows ? "follows" : "", message.deleted ? "gone" : ""].join(" "),
@@ -45,7 +45,7 @@ export function bubble(message, view, follows) {
           "div.stamp",
           { title: `#${message.id} · ${exactClock(message.at)}` },
           message.edited_at && h("span", {}, t("edited")),
-          message.from_bot && world.bot
+          message.from_bot && world.bot && view.onSent
             ? h(
                 "button.where-sent",
                 { type: "button", title: t("whereSent"), "aria-label": t("whereSent"), onclick: () => view.onSent(message.id) },

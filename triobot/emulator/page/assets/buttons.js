@@ -2,13 +2,12 @@
 
 import { h, icon, webAddress } from "./dom.js";
 import { money } from "./format.js";
-import { act } from "./link.js";
 import { payButton } from "./paying.js";
 import { confirm, sheet, toast, tried } from "./sheet.js";
 import { placeFields } from "./places.js";
 import { t } from "./words.js";
 
-/** The rows of buttons under a message. `view` is the pane: {chat, user, element}. */
+/** The rows of buttons under a message. `view` is the pane: {chat, user, act, element}. */
 export function inlineKeyboard(message, view) {
   if (!message.buttons?.length) return null;
   let index = 0;
@@ -67,7 +66,7 @@ function callbackButton(message, button, index, view) {
     const given = { label: button.text, message: message.id, index, chat: view.chat.id };
     // A double click with Shift held is the impatient user whom a bot has to survive.
     if (event.shiftKey) given.times = 2;
-    tried(() => act(`users/${view.user.id}/press`, given), view.element).then((well) => {
+    tried(() => view.act("press", given), view.element).then((well) => {
       if (!well) element.classList.remove("waiting");
     });
   };
@@ -110,7 +109,7 @@ async function tap(key, view) {
     if (!place) return;
     Object.assign(given, place);
   }
-  await tried(() => act(`users/${view.user.id}/tap`, given), view.element);
+  await tried(() => view.act("tap", given), view.element);
 }
 
 /** Ask where one is; resolves to {lat, long, desc} or undefined. */

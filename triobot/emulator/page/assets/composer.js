@@ -3,7 +3,6 @@
 import { choosePlace } from "./buttons.js";
 import { add, fill, h, icon, iconButton } from "./dom.js";
 import { bytes } from "./format.js";
-import { act } from "./link.js";
 import { canRecord, record } from "./recorder.js";
 import { confirm, field, menu, sheet, toast, tried } from "./sheet.js";
 import { t } from "./words.js";
@@ -67,7 +66,7 @@ export function composer(view) {
     text.focus();
     if (
       !(await tried(
-        () => act(`users/${view.userId}/say`, { text: words, chat: view.chatId }),
+        () => view.act("say", { text: words, chat: view.chatId }),
         view.element,
       )) &&
       !text.value
@@ -98,7 +97,7 @@ export function composer(view) {
     if (!(await confirm(t("contact"), fields, t("send"), { place: view.element }))) return;
     await tried(
       () =>
-        act(`users/${view.userId}/share-contact`, {
+        view.act("share-contact", {
           phone: phone.value.trim(),
           name: name.value,
           chat: view.chatId,
@@ -111,7 +110,7 @@ export function composer(view) {
     const place = await choosePlace(view.element);
     if (place)
       await tried(
-        () => act(`users/${view.userId}/share-location`, { ...place, chat: view.chatId }),
+        () => view.act("share-location", { ...place, chat: view.chatId }),
         view.element,
       );
   }
@@ -187,7 +186,7 @@ export function composer(view) {
       const given = { kind, filename, caption, base64: await base64Of(blob), chat: view.chatId };
       const seconds = await durationOf(blob, kind);
       if (seconds) given.duration = seconds;
-      await act(`users/${view.userId}/media`, given);
+      await view.act("media", given);
     }, view.element);
     line.remove();
   }

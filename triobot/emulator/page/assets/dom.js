@@ -156,6 +156,7 @@ export const PATHS = {
   copy: "M8 8h11v12H8zM5 16V4h11",
   play: "M8 5.5v13l10-6.5z",
   first: "M18 6l-8 6 8 6zM6 6v12",
+  branch: "M7 4v16M7 8c0 6 10 4 10 10v2M14.5 17.5 17 20l2.5-2.5",
   previous: "M15 6l-8 6 8 6",
   next: "M9 6l8 6-8 6",
   last: "M6 6l8 6-8 6zM18 6v12",

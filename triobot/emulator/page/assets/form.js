@@ -3,7 +3,6 @@
 
 import { h, icon } from "./dom.js";
 import { number } from "./format.js";
-import { act } from "./link.js";
 import { sheet, toast, tried } from "./sheet.js";
 import { t } from "./words.js";
 
@@ -13,7 +12,8 @@ const drafts = new Map();
 export function formOf(message, view) {
   if (!message.form?.length) return null;
   const sent = message.filled?.[view.user.id];
-  const key = JSON.stringify([view.user.id, message.id, sent]);
+  // A branch has messages of the same numbers.
+  const key = JSON.stringify([view.branch, view.user.id, message.id, sent]);
   if (!drafts.has(key)) drafts.set(key, { ...(sent ?? startingValues(message.form)) });
   const values = drafts.get(key);
   const submits = message.form.filter((field) => field.type === "submit");
@@ -50,7 +50,7 @@ async function submit(message, values, view, element) {
   const button = element.querySelector(".submit");
   button.disabled = true;
   await tried(
-    () => act(`users/${view.user.id}/submit`, { values: given, message: message.id, chat: view.chat.id }),
+    () => view.act("submit", { values: given, message: message.id, chat: view.chat.id }),
     view.element,
   );
   button.disabled = false;

@@ -13,15 +13,21 @@ const ANSWER = 60_000;
 // A subprotocol can't be empty and a header holds no other letters: a browser fails without asking anybody.
 const SAYABLE = /^[ -~]+$/;
 // What is behind the # may also be a place in the page, which is no secret.
-const PLACE = /^#c\/(-?\d+)\/(\d+)(?:\/n\/(\d+))?$/;
+const PLACE = /^#c\/(-?\d+)\/(\d+)(?:\/n\/(\d+)|\/(answers))?$/;
 
 let token = takeToken();
 
-/** The notch that the address names: chat, conversation, and its number, if one is named. */
+/** What the address names: chat, conversation, a notch's number, if there is one, and whether its answers go to new code. */
 export function placeInAddress() {
   const found = PLACE.exec(location.hash);
   if (!found) return null;
-  return { chat: Number(found[1]), conversation: Number(found[2]), notch: found[3] === undefined ? null : Number(found[3]) };
+  const [, chat, conversation, notch, answers] = found;
+  return {
+    chat: Number(chat),
+    conversation: Number(conversation),
+    notch: notch === undefined ? null : Number(notch),
+    answers: answers !== undefined,
+  };
 }
 
 /** Write a place into the address; null for none. A step to another notch makes no step back of the browser's. */
@@ -77,6 +83,8 @@ export async function act(path, given = {}, method = "POST") {
       method,
       headers: headers({ "Content-Type": "application/json" }),
       body: JSON.stringify(given),
+      // What is thrown away is thrown away by a page that is closed, too.
+      keepalive: method === "DELETE",
     }),
   );
 }

@@ -10,7 +10,8 @@
 //   wallet, inspector, inside, mischief, machine
 //                           the panels beside the chats
 //   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
-//                           them; say puts them in words; timeline, chat, code, values and view show them
+//                           them; say puts them in words; timeline, chat, code, values and view show them; branches,
+//                           branch and notes let it go on in another way, kept keeps it as a test
 //
 // There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
 // nothing is fetched but from this server (world.ownPath).
@@ -152,10 +153,10 @@ const travel = travelView({
   },
 });
 
-/** @param {number} chat @param {number} conversation @param {number | null} notch */
-function openTravel(chat, conversation, notch = null) {
+/** @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers */
+function openTravel(chat, conversation, notch = null, answers = false) {
   app.classList.add("travelling");
-  travel.open(chat, conversation, notch);
+  travel.open(chat, conversation, notch, null, answers);
 }
 
 /** Show the notch and the line that sent a message. @param {number} chat @param {number} message */
@@ -178,7 +179,7 @@ function openRequest(chat, message) {
 /** An address that names a notch leads to it; one that names none leads back. */
 function goToAddress() {
   const place = placeInAddress();
-  if (place) openTravel(place.chat, place.conversation, place.notch);
+  if (place) openTravel(place.chat, place.conversation, place.notch, place.answers);
   else if (travel.isOpen()) travel.close();
 }
 addEventListener("hashchange", goToAddress);

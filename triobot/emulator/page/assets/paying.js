@@ -2,10 +2,8 @@
 
 import { h } from "./dom.js";
 import { money } from "./format.js";
-import { act } from "./link.js";
 import { field, sheet, tried } from "./sheet.js";
 import { t } from "./words.js";
-import { world } from "./world.js";
 
 const CODES = [1000, 1001, 1002, 1003, 1004, 1005, 1006];
 
@@ -14,21 +12,18 @@ export async function payButton(message, button, index, view) {
   const ending = await confirmPayment(button, view);
   if (!ending) return;
   const given = { label: button.text, message: message.id, index, chat: view.chat.id, ...ending };
-  await tried(() => act(`users/${view.user.id}/pay`, given), view.element);
+  await tried(() => view.act("pay", given), view.element);
 }
 
-/** Confirm and pay an invoice in the wallet. */
-export async function payInvoice(bill, user, place) {
-  const ending = await confirmPayment(
-    { ...bill, text: bill.description, desc: "" },
-    { user, element: place },
-  );
+/** Confirm and pay an invoice. `view` is {user, act, element}. */
+export async function payInvoice(bill, view) {
+  const ending = await confirmPayment({ ...bill, text: bill.description, desc: "" }, view);
   if (!ending) return;
-  await tried(() => act(`users/${user.id}/pay`, { invoice: bill.id, ...ending }), place);
+  await tried(() => view.act("pay", { invoice: bill.id, ...ending }), view.element);
 }
 
 function confirmPayment(bill, view) {
-  const wallet = world.users.get(view.user.id).wallet;
+  const { wallet } = view.user;
   const enough = wallet[bill.currency] >= bill.amount;
   return sheet(
     t("payment"),

@@ -28,6 +28,7 @@ export function openThread(chatId, userId, hooks) {
     get user() {
       return world.users.get(view.userId);
     },
+    act: (name, given) => act(`users/${view.userId}/${name}`, given),
     onSent: (message) => hooks.onSent(chatId, message),
     element: h("section.thread", { onpointerdown: () => hooks.onFocus(view) }),
   };

@@ -27,7 +27,8 @@ function line(message) {
   return `${at}  ${who}: ${words}`;
 }
 
-function save(filename, text) {
+/** Have the browser save a text as a file. */
+export function save(filename, text) {
   const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
   const link = document.createElement("a");
   link.href = url;

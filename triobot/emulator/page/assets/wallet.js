@@ -97,11 +97,19 @@ export function walletPanel(user) {
       ),
       h(
         "button.button.primary",
-        { type: "button", onclick: () => payInvoice(bill, person, document.body) },
+        { type: "button", onclick: () => payInvoice(bill, payerOf(person)) },
         t("pay"),
       ),
     );
   }
+
+  const payerOf = (person) => ({
+    get user() {
+      return world.users.get(person.id);
+    },
+    act: (name, given) => act(`users/${person.id}/${name}`, given),
+    element: document.body,
+  });
 
   function payment(bill) {
     const taking = bill.takings[bill.takings.length - 1];

@@ -93,8 +93,8 @@ const saidBy = ({ error, text }) => {
   return words && words !== error ? `: ${short(words)}` : "";
 };
 
-/** One failure, with its line and what caused it; a frame is chosen by a click. */
-export function Crash({ failure, sources, chosen, choose, lineOf, depth = 0 }) {
+/** One failure, with its line and what caused it; a frame is chosen by a click. `again` runs it once more. @param {any} given */
+export function Crash({ failure, sources, chosen, choose, lineOf, again = null, depth = 0 }) {
   return html`
     <article class="crash-card" aria-label=${failure.error}>
       ${depth === 0 && html`<h3>${t("crashCard")}</h3>`}
@@ -115,6 +115,8 @@ export function Crash({ failure, sources, chosen, choose, lineOf, depth = 0 }) {
           `,
         )}
       </ol>
+      ${again &&
+      html`<button type="button" class="button" onclick=${again}><${Icon} name="replay" size=${16} />${t("runAgain")}</button>`}
       ${(failure.causes ?? []).map(
         (cause) => html`
           <p class="faint">${t(cause.because === "context" ? "whileHandling" : "causedBy")}</p>

@@ -59,7 +59,7 @@ class Line extends Part {
 /** The frames from the outermost to where it waits; each is chosen by a click. */
 function Stack({ frames, sources, depth, choose, behind }) {
   return html`
-    <nav class="stack" aria-label=${t("stack")} dir="ltr">
+    <nav class="code-stack" aria-label=${t("stack")} dir="ltr">
       ${frames.map(
         (frame, place) => html`
           <button type="button" key=${place} aria-pressed=${String(place === depth)} onclick=${() => choose(place)}>

@@ -12,8 +12,11 @@ import { listen } from "../world.js";
 const ASK_AFTER = 400;
 const GONE = 410;
 
-/** A conversation's conversations, the newest first. */
+/** A chat's conversations, the newest first. */
 export const conversationsOf = async (chatId) => (await look(`travel/${chatId}`)).conversations;
+
+/** What may be done there besides looking: "branch", "test", "answers". @returns {Promise<string[]>} */
+export const offeredIn = async (chatId) => (await look(`travel/${chatId}`)).can ?? [];
 
 /**
  * Open a pass and wait until it is ready.

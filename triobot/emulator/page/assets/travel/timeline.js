@@ -124,7 +124,7 @@ class Strip extends Part {
  * The foot of the view.
  * @param {any} given
  */
-export function TimeLine({ journal, version, cur, shown, words, valueText, dot, go, tabs, parts, fresh }) {
+export function TimeLine({ journal, version, cur, shown, words, valueText, dot, go, tabs, parts, fresh, keys }) {
   const { from, to } = shown;
   const notch = journal.notch(cur);
   const width = `${(100 * (cur - from)) / Math.max(1, to - from)}%`;
@@ -147,6 +147,7 @@ export function TimeLine({ journal, version, cur, shown, words, valueText, dot, 
         <span class="time-keys faint" aria-hidden="true">
           <kbd>←</kbd> <kbd>→</kbd> ${t("keyStep")} <kbd>⇧</kbd>+<kbd>←</kbd> <kbd>→</kbd> ${t("keyEvent")} <kbd>[</kbd>
           <kbd>]</kbd> ${t("keyLine")} <kbd>/</kbd> ${t("keyFind")}
+          ${keys.map(([key, words]) => html`<kbd>${key}</kbd> ${words} `)}
         </span>
       </div>
       ${journal.last - journal.first >= SHOWN &&

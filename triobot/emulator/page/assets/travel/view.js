@@ -11,7 +11,7 @@ import { ownerOf, world } from "../world.js";
 import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
-import { closePass, isGone, openPass, readAll, sourceText, wholeValue } from "./passes.js";
+import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
 import { coloured } from "./python.js";
 import { notchWords, spoken, waitWords } from "./say.js";
 import { changed, Journal, ranBranch } from "./state.js";
@@ -23,7 +23,7 @@ import { Values } from "./values.js";
 const AGAIN = 700;
 // A browser takes only so many addresses within a time.
 const WRITTEN_AFTER = 150;
-const TABS = ["chat", "code", "values"];
+const TABS = ["chat", "branch", "code", "values"];
 const GOES_ON = new Set(["waits", "works"]);
 
 const shortRoute = (route) => route.split(".").at(-1) ?? route;
@@ -59,6 +59,10 @@ export function travelView({ onClose, onRequest }) {
   // Where there is no frame any more, the file stays that was shown.
   let lastSource = 0;
   const find = finder();
+  /** What may be done besides looking; where that is nothing, its scripts are not even loaded. @type {string[]} */
+  let offered = [];
+  /** @type {ReturnType<typeof import("./branches.js").branchesBeside> | null} */
+  let branching = null;
 
   function close() {
     if (!place) return;
@@ -66,6 +70,7 @@ export function travelView({ onClose, onRequest }) {
     clearTimeout(again);
     clearTimeout(written);
     if (journal) closePass(journal.pass.id);
+    branching?.closeAll();
     place = journal = null;
     element.hidden = true;
     put(null, element);
@@ -73,9 +78,20 @@ export function travelView({ onClose, onRequest }) {
     onClose();
   }
 
-  /** Show a conversation; at a notch, or where it stands. Or where it sent a message. @param {number} chat @param {number} conversation @param {number | null} notch @param {number | null} message */
-  async function open(chat, conversation, notch = null, message = null) {
+  /** Go back to the page, if nothing is lost by that, or all the same. */
+  async function leave() {
+    if (!branching || (await branching.mayClose())) close();
+  }
+
+  /**
+   * Show a conversation; at a notch, or where it stands. Or where it sent a message; or with its answers for new code.
+   * @param {number} chat @param {number} conversation @param {number | null} notch @param {number | null} message @param {boolean} answers
+   */
+  async function open(chat, conversation, notch = null, message = null, answers = false) {
     if (journal) closePass(journal.pass.id);
+    branching?.closeAll();
+    offered = [];
+    tab = "chat";
     place = { chat, conversation };
     journal = null;
     problem = "";
@@ -87,8 +103,39 @@ export function travelView({ onClose, onRequest }) {
     element.hidden = false;
     writePlace({ ...place, notch });
     draw();
-    await load(notch);
+    const loaded = load(notch);
+    offer(answers);
+    await loaded;
     focusSlider();
+  }
+
+  /** Find out what may be done here besides looking. @param {boolean} answers give them to the code as it is now */
+  async function offer(answers) {
+    const mine = place;
+    if (!mine) return;
+    /** @type {string[]} */
+    const can = await offeredIn(mine.chat).catch(() => []);
+    const { branchesBeside } = can.length ? await import("./branches.js") : { branchesBeside: null };
+    if (mine !== place) return;
+    const shows = () => (tab = "branch");
+    const taken = () => (close(), toast(t("tookPlace")));
+    branching ??= branchesBeside && branchesBeside({ draw, shows, taken });
+    offered = can;
+    if (answers && can.includes("answers")) branching?.answers(mine.chat, mine.conversation);
+    draw();
+  }
+
+  const mayBranch = () => branching !== null && offered.includes("branch");
+  const mayKeep = () => branching !== null && offered.includes("test");
+
+  function answerDifferently() {
+    const notch = journal?.notch(cur);
+    if (journal && notch) branching?.at(journal.pass, notch);
+  }
+
+  function keepAsTest() {
+    const notch = journal?.notch(cur);
+    if (journal && notch) branching?.test(journal.pass, notch, document.activeElement);
   }
 
   const focusSlider = () =>
@@ -218,8 +265,8 @@ export function travelView({ onClose, onRequest }) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") {
       event.preventDefault();
-      if (field.matches("input[type=search]")) return focusSlider();
-      return close();
+      if (field.matches("input[type=search]") || branching?.holds(field)) return focusSlider();
+      return leave();
     }
     if (!isRange && field.matches("input, textarea, select")) return;
     const onwards = document.dir === "rtl" ? "ArrowLeft" : "ArrowRight";
@@ -229,6 +276,8 @@ export function travelView({ onClose, onRequest }) {
       "[": () => inTheSameLine(-1),
       "]": () => inTheSameLine(1),
       l: copyLink,
+      b: mayBranch() && answerDifferently,
+      t: mayKeep() && keepAsTest,
       "/": () => /** @type {HTMLElement | null} */ (element.querySelector("input[type=search]"))?.focus(),
     };
     const isArrow = event.key === "ArrowLeft" || event.key === "ArrowRight";
@@ -317,7 +366,7 @@ export function travelView({ onClose, onRequest }) {
     const route = pass ? shortRoute(pass.route) : "";
     return html`
       <header class="travel-head">
-        <button type="button" class="button" aria-label=${t("backToNow")} onclick=${close}><${Icon} name="back" size=${16} /><span>${t("backToNow")}</span></button>
+        <button type="button" class="button" aria-label=${t("backToNow")} onclick=${leave}><${Icon} name="back" size=${16} /><span>${t("backToNow")}</span></button>
         <h1>${t("travel")}${" "}
           ${pass && html`<small>${t("travelOf", { route, number: number(pass.conversation), name })}</small>`}
         </h1>
@@ -328,6 +377,20 @@ export function travelView({ onClose, onRequest }) {
         <button type="button" class="button" aria-label=${t("copyLink")} onclick=${copyLink}>
           <${Icon} name="link" size=${16} /><span>${t("copyLink")}</span>
         </button>
+        ${journal &&
+        mayKeep() &&
+        html`
+          <button type="button" class="button" title=${t("keepTestHere")} aria-label=${t("keepTest")} onclick=${keepAsTest}>
+            <${Icon} name="save" size=${16} /><span>${t("keepTest")}</span>
+          </button>
+        `}
+        ${journal &&
+        mayBranch() &&
+        html`
+          <button type="button" class="button primary" title=${t("answerHere")} aria-label=${t("answerDifferently")} onclick=${answerDifferently}>
+            <${Icon} name="branch" size=${16} /><span>${t("answerDifferently")}</span>
+          </button>
+        `}
       </header>
       ${pass && bannerOf(pass) && html`<p class="travel-banner" role="note"><bdi>${bannerOf(pass)}</bdi></p>`}
     `;
@@ -374,8 +437,10 @@ export function travelView({ onClose, onRequest }) {
       chosen = { ...chosen, depth, failure: null };
       draw();
     };
+    const beside = branching?.column() ?? null;
+    const visible = tab === "branch" && !beside ? "chat" : tab;
     const crash = pass.failures.map(
-      (failure) => html`<${Crash}
+      (failure, place) => html`<${Crash}
         failure=${failure}
         sources=${pass.sources}
         chosen=${chosen.failure}
@@ -385,11 +450,13 @@ export function travelView({ onClose, onRequest }) {
           draw();
         }}
         lineOf=${lineOf}
+        again=${place === 0 && mayBranch() && (() => branching?.again(pass, pass.notches - 2))}
       />`,
     );
     return html`
-      <div class=${`travel-columns show-${tab}`}>
+      <div class=${`travel-columns show-${visible} ${beside ? "with-branch" : ""}`}>
         <${Chat} items=${items} cur=${cur} go=${go} crash=${crash} />
+        ${beside}
         <${Code}
           frames=${frames}
           sources=${pass.sources}
@@ -433,14 +500,15 @@ export function travelView({ onClose, onRequest }) {
         go=${go}
         fresh=${fresh}
         parts=${pass.divergence !== null}
+        keys=${[...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
         tabs=${html`
           <div class="travel-tabs" role="tablist" aria-label=${t("travel")}>
-            ${TABS.map(
+            ${TABS.filter((name) => name !== "branch" || beside).map(
               (name) => html`
                 <button
                   type="button"
                   role="tab"
-                  aria-selected=${String(name === tab)}
+                  aria-selected=${String(name === visible)}
                   aria-controls=${`travel-${name}`}
                   onclick=${() => ((tab = name), draw())}
                 >

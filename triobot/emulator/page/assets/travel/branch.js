@@ -1,0 +1,254 @@
+// A branch: the chat as it was at a notch, and how it goes on in another way. A person writes, presses, fills in and
+// pays there with what the ordinary chat has for it; what is done goes to the branch, and its answer is how it looks.
+
+import { bubble } from "../bubble.js";
+import { replyKeyboard } from "../buttons.js";
+import { composer } from "../composer.js";
+import { fill, h, keepFocus } from "../dom.js";
+import { exactClock, longwatch, money } from "../format.js";
+import { act } from "../link.js";
+import { payInvoice } from "../paying.js";
+import { tried } from "../sheet.js";
+import { draw as put, html, Icon } from "../ui.js";
+import { t } from "../words.js";
+import { Notes } from "./notes.js";
+import { isGone } from "./passes.js";
+import { fieldsWords } from "./say.js";
+
+const TEN_MINUTES = 600;
+const UNITS = [1, 60, 3_600, 86_400];
+// What somebody gets who pays without having enough: the commonest way to pay nothing.
+const NOT_ENOUGH = 1_000;
+
+/**
+ * A branch as the server tells it.
+ * @typedef {{
+ *   id: string, conversation: number, chat_id: number, at: number, now: number, ended: boolean, name: string | null,
+ *   people: {id: number, name: string, wallet: Record<string, number>}[], members: number[], chat: any[],
+ *   reply_keyboard: any, bills: any[], stands: any[], asked: any[], steps: any[], left: any[], failures: any[],
+ *   alarms: any[], data: Record<string, string>, answers: {left: number, stopped: string | null} | null, can_take?: boolean
+ * }} Look
+ */
+
+/** @typedef {ReturnType<typeof branchPane>} Pane */
+
+/**
+ * A branch that is open.
+ * @param {Look} look
+ * @param {string} title
+ * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void}} hooks
+ */
+export function branchPane(look, title, { throwAway, keep, taken }) {
+  let told = look;
+  let isLost = false;
+  let isTouched = false;
+  let working = 0;
+  let userId = told.people[0]?.id ?? 0;
+  const element = h("div.branch", { role: "group", "aria-label": title });
+  // What the parts of an ordinary chat know of where they are.
+  const view = {
+    branch: told.id,
+    chatId: told.chat_id,
+    element,
+    people: new Map(),
+    chat: /** @type {any} */ (null),
+    get userId() {
+      return userId;
+    },
+    get user() {
+      return view.people.get(userId);
+    },
+    act: (name, given) => ask("act", { name, values: given, user: userId }),
+  };
+  const head = h("header.branch-head");
+  const list = h("div.messages", { role: "log", "aria-live": "polite" });
+  const scroller = h("div.scroller", { tabindex: 0, role: "region", "aria-label": title }, h("div.messages-rim"), list);
+  const notes = h("div.branch-notes");
+  const keys = h("div.keys");
+  const foot = h("footer.thread-foot");
+  element.append(head, scroller, notes, keys, foot);
+  /** @type {{json: string, element: HTMLElement}[]} */
+  const drawn = [];
+  const writing = told.people.length ? composer(view) : null;
+
+  /** Have something done in the branch. @param {string} what @param {any} given */
+  async function ask(what, given) {
+    working += 1;
+    isTouched = true;
+    drawHead();
+    try {
+      told = await act(`travel/branch/${told.id}/${what}`, given);
+    } catch (error) {
+      isLost = isGone(error);
+      throw error;
+    } finally {
+      working -= 1;
+      drawAll();
+    }
+  }
+
+  const tries = (what, given) => tried(() => ask(what, given), element);
+
+  /** Let the new code's branch be the chat from now on. */
+  const takePlace = () =>
+    tried(async () => {
+      await act(`travel/branch/${told.id}/take`);
+      taken();
+    }, element);
+
+  function drawAll() {
+    const { people, members, name, reply_keyboard: keyboard } = told;
+    view.people = new Map(people.map((user) => [user.id, user]));
+    view.chat = { id: told.chat_id, name, members, reply_keyboard: keyboard, waiting: new Map() };
+    drawHead();
+    drawLines();
+    const given = { told, isLost, tries, takePlace, bills: openInvoices(), place: element };
+    put(html`<${Notes} ...${given} />`, notes);
+    if (!writing) return;
+    const isThere = members.includes(userId) && !isLost;
+    keepFocus(keys, () => void fill(keys, isThere ? replyKeyboard(view) : null));
+    if (isThere && foot.firstChild !== writing.element) fill(foot, writing.element);
+    if (!isThere) fill(foot, !isLost && h("button.button.primary.join", { type: "button", onclick: join }, t("joinAgain")));
+  }
+
+  const join = () => tried(() => view.act("join", told.name === null ? {} : { chat: told.chat_id }), element);
+
+  const openInvoices = () =>
+    told.bills
+      .filter((bill) => bill.kind === "invoice" && bill.state === "open")
+      .map((bill) => ({
+        ...bill,
+        pay: () => payInvoice(bill, view),
+        decline: () => tried(() => view.act("pay", { invoice: bill.id, code: NOT_ENOUGH }), element),
+      }));
+
+  function drawHead() {
+    const passed = longwatch((told.now - told.at) / 1000);
+    put(
+      html`
+        <div class="branch-title">
+          <${Icon} name="branch" size=${17} />
+          <h2>${title}</h2>
+          ${told.ended && html`<span class="tag">${t("branchEnded")}</span>`}
+          <span class="spring"></span>
+          <button type="button" class="chip" title=${t("keepTest")} aria-label=${`${t("keepTest")}: ${title}`} onclick=${() => keep(pane)}>
+            <${Icon} name="save" size=${15} />
+          </button>
+          <button type="button" class="chip" onclick=${() => throwAway(pane)}>${t("throwAway")}</button>
+        </div>
+        <div class="branch-clock">
+          <${Icon} name="clock" size=${16} />
+          <span class="digits" role="status">${t(working ? "branchWorks" : "branchNow", { now: exactClock(told.now), passed })}</span>
+          <span class="spring"></span>
+          <button type="button" class="chip" disabled=${isLost} onclick=${() => tries("wait", { seconds: TEN_MINUTES })}>
+            ${t("plusTenMinutes")}
+          </button>
+          <details class="branch-time">
+            <summary class="chip" aria-label=${t("howMuchTime")}>…</summary>
+            <form onsubmit=${letPass}>
+              <input name="many" type="number" min="0" step="any" value="1" required aria-label=${t("howMuchTime")} />
+              <select name="unit" aria-label=${t("timeUnit")}>
+                ${UNITS.map((unit) => html`<option value=${unit} selected=${unit === 3_600}>${t(`unit_${unit}`)}</option>`)}
+              </select>
+              <button type="submit" class="chip">${t("letPass")}</button>
+            </form>
+          </details>
+          ${told.people.length > 1 &&
+          html`
+            <select aria-label=${t("whoActs")} onchange=${(event) => ((userId = Number(event.target.value)), drawAll())}>
+              ${told.people.map((user) => html`<option value=${user.id} selected=${user.id === userId}>${user.name}</option>`)}
+            </select>
+          `}
+        </div>
+      `,
+      head,
+    );
+  }
+
+  function letPass(event) {
+    event.preventDefault();
+    const given = new FormData(event.target);
+    event.target.closest("details").open = false;
+    tries("wait", { seconds: Number(given.get("many")) * Number(given.get("unit")) });
+  }
+
+  // --- the chat
+
+  function drawLines() {
+    const first = told.chat.findIndex((line) => line.new);
+    const lines = [...told.chat];
+    lines.splice(first < 0 ? lines.length : first, 0, { kind: "begins", at: told.at });
+    lines.forEach((line, place) => {
+      const json = JSON.stringify([line, userId]);
+      const known = drawn[place];
+      if (known?.json === json) return;
+      const make = () => {
+        const made = elementOf(line, lines[place - 1]);
+        if (known) known.element.replaceWith(made);
+        else list.append(made);
+        drawn[place] = { json, element: made };
+        return made;
+      };
+      if (known) keepFocus(known.element, make);
+      else make();
+    });
+    for (const over of drawn.splice(lines.length)) over.element.remove();
+    toEnd();
+  }
+
+  function elementOf(line, before) {
+    const isMessage = line.kind === "message";
+    const follows = before?.kind === "message" && before.author === line.author && before.new === line.new;
+    const made = isMessage
+      ? bubble(line, view, follows)
+      : h("div.day", { class: line.kind === "begins" ? "begins" : "" }, h("span", { dir: "auto" }, wordsOf(line)));
+    made.classList.toggle("new", Boolean(line.new));
+    return made;
+  }
+
+  function wordsOf(line) {
+    const name = view.people.get(line.user)?.name ?? t("somebodyThere");
+    switch (line.kind) {
+      case "begins":
+        return t("branchBegins", { at: exactClock(line.at) });
+      case "press":
+        return t("camePress", { name, text: line.label });
+      case "form":
+        return t("cameFormWith", { name, text: fieldsWords(line.fields) });
+      case "money":
+        return t(`money${line.what[0].toUpperCase()}${line.what.slice(1)}`, { name, amount: money(line.amount, line.currency) });
+      case "answer":
+        return t("answeredPress", { text: line.text });
+      case "time":
+        return t("timeWentBy", { time: longwatch(line.seconds) });
+      default:
+        return t(line.kind === "join" ? "cameJoin" : "cameLeave", { name });
+    }
+  }
+
+  const toEnd = () => requestAnimationFrame(() => (scroller.scrollTop = scroller.scrollHeight));
+  // A keyboard or notes that come up must not push the newest words out of sight.
+  const sizes = new ResizeObserver(toEnd);
+  sizes.observe(scroller);
+
+  const pane = {
+    element,
+    title,
+    get id() {
+      return told.id;
+    },
+    get isTouched() {
+      return isTouched;
+    },
+    holds: (place) => element.contains(place),
+    focus: () => (writing ?? head.querySelector("button"))?.focus(),
+    /** Let go of the branch itself, too. */
+    close() {
+      sizes.disconnect();
+      writing?.close();
+      if (!isLost) act(`travel/branch/${told.id}`, undefined, "DELETE").catch(() => {});
+    },
+  };
+  drawAll();
+  return pane;
+}

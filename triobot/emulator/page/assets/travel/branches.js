@@ -1,0 +1,140 @@
+// The branches of the view that are open, of which one is shown beside the chat as it was; and the tests that are kept.
+
+import { act } from "../link.js";
+import { confirm, tried } from "../sheet.js";
+import { number } from "../format.js";
+import { html, Part } from "../ui.js";
+import { t } from "../words.js";
+import { branchPane } from "./branch.js";
+import { keepAsTest } from "./kept.js";
+import { closePass, openPass } from "./passes.js";
+
+// What takes the place of what came: at these notches another answer is given before it.
+const CAME = new Set(["message", "press", "form", "payment", "join", "leave", "event", "signal", "timeout"]);
+
+/** An element of its own within what is drawn keyed. */
+class Held extends Part {
+  // One function for all its drawings: so it is called once.
+  take = (holder) => void holder?.replaceChildren(/** @type {any} */ (this.props).element);
+
+  render() {
+    return html`<div class="branch-holder" ref=${this.take}></div>`;
+  }
+}
+
+/** @param {{draw: () => void, shows: () => void, taken: () => void}} hooks */
+export function branchesBeside({ draw, shows, taken }) {
+  /** @type {import("./branch.js").Pane[]} */
+  const open = [];
+  /** @type {import("./branch.js").Pane | undefined} */
+  let shown;
+  let opening = 0;
+  // What was opened for a place that nobody looks at any more is thrown away at once.
+  let turn = 0;
+
+  /** Open a branch, and show it. @param {() => Promise<any>} ask @param {string} title */
+  async function begin(ask, title) {
+    if (opening) return;
+    const mine = (turn += 1);
+    opening = mine;
+    draw();
+    await tried(async () => {
+      const pane = branchPane(await ask(), title, { throwAway, keep, taken });
+      if (mine !== turn) return pane.close();
+      open.push(pane);
+      shown = pane;
+      shows();
+    });
+    if (opening === mine) opening = 0;
+    draw();
+    if (mine === turn) shown?.focus();
+  }
+
+  function throwAway(pane) {
+    const place = open.indexOf(pane);
+    open.splice(place, 1);
+    pane.close();
+    if (shown === pane) shown = open.at(-1);
+    draw();
+  }
+
+  const keep = (pane) => keepAsTest(`travel/branch/${pane.id}/test`, {});
+
+  /** @param {import("./state.js").Pass} pass @param {import("./state.js").Notch} notch */
+  function at(pass, notch) {
+    const isReplaced = notch.n > 0 && CAME.has(notch.in?.what ?? "");
+    const from = isReplaced ? notch.n - 1 : notch.n;
+    return begin(() => act(`travel/pass/${pass.id}/branch`, { notch: from }), t("branchAt", { n: number(notch.n) }));
+  }
+
+  /** What came before a crash is taken again by the code as it is now. @param {import("./state.js").Pass} pass @param {number} notch */
+  const again = (pass, notch) =>
+    begin(
+      async () => {
+        const fresh = await openPass(pass.chat_id, pass.conversation, () => {}, () => true);
+        try {
+          return await act(`travel/pass/${fresh?.id}/branch`, { notch });
+        } finally {
+          if (fresh) closePass(fresh.id);
+        }
+      },
+      t("branchAgain", { n: number(notch) }),
+    );
+
+  const answers = (chat, conversation) => begin(() => act(`travel/${chat}/${conversation}/answers`), t("branchAnswers"));
+
+  function column() {
+    if (!open.length && !opening) return null;
+    return html`
+      <section class="column column-branch" id="travel-branch">
+        ${open.length > 1 &&
+        html`
+          <div class="branches" role="tablist" aria-label=${t("branches")}>
+            ${open.map(
+              (pane) => html`
+                <button
+                  type="button"
+                  key=${pane.id}
+                  role="tab"
+                  aria-selected=${String(pane === shown)}
+                  aria-controls="travel-branch"
+                  onclick=${() => ((shown = pane), draw())}
+                >
+                  ${pane.title}
+                </button>
+              `,
+            )}
+          </div>
+        `}
+        ${opening > 0 && html`<p class="note" role="status">${t("branchOpens")}</p>`}
+        ${shown && html`<${Held} key=${shown.id} element=${shown.element} />`}
+      </section>
+    `;
+  }
+
+  function closeAll() {
+    turn += 1;
+    opening = 0;
+    for (const pane of open.splice(0)) pane.close();
+    shown = undefined;
+  }
+  addEventListener("pagehide", closeAll);
+
+  return {
+    at,
+    again,
+    answers,
+    column,
+    closeAll,
+    isOpen: () => open.length > 0 || opening > 0,
+    holds: (place) => open.some((pane) => pane.holds(place)),
+    /** Ask whether what was tried may be lost, where something was. */
+    mayClose: async () =>
+      !open.some((pane) => pane.isTouched) || Boolean(await confirm(t("throwAllAway"), t("throwAllAwayWhy"), t("throwAway"))),
+    /** The test of a branch, if the focus is in one; else of a notch. */
+    test(pass, notch, place) {
+      const pane = open.find((one) => one.holds(place));
+      return pane ? keep(pane) : keepAsTest(`travel/pass/${pass.id}/test`, { notch: notch.n });
+    },
+  };
+}

@@ -1,0 +1,136 @@
+// What a branch has besides its chat: what it asks of the developer, and what came of it that no person of the chat sees.
+
+import { exactClock, money, number } from "../format.js";
+import { confirm } from "../sheet.js";
+import { h } from "../dom.js";
+import { html, Icon } from "../ui.js";
+import { t } from "../words.js";
+
+/** What was typed as JSON has it; what is no JSON, and what a step wants as text, is text. */
+function valueOf(typed, type) {
+  if (type === "str") return typed;
+  try {
+    return typed.trim() === "" ? null : JSON.parse(typed);
+  } catch {
+    return typed;
+  }
+}
+
+/** A step that has no recorded result. It returns a value, raises an error, or runs: the last by a choice each time. */
+function AskedStep({ asked, tries, place }) {
+  const { step, name, args, returns } = asked;
+  const give = (event, given) => {
+    event.preventDefault();
+    const typed = Object.fromEntries(new FormData(event.target));
+    tries("step", { step, ...given(typed) });
+  };
+  const run = async () => {
+    const words = [h("p", {}, t("stepRunsWhy")), h("p", { dir: "ltr" }, h("code", {}, name))];
+    if (await confirm(t("stepRuns"), words, t("stepRunsYes"), { place })) tries("step", { step, runs: true });
+  };
+  return html`
+    <section class="note asks" aria-label=${t("stepAsks", { step: name })}>
+      <h3>${t("stepAsks", { step: name })}</h3>
+      <p class="faint">${t("stepAsksWhy")}</p>
+      <pre dir="ltr" tabindex="0">${name}(${args.join(", ")})${returns && ` → ${returns}`}</pre>
+      <form onsubmit=${(event) => give(event, ({ value }) => ({ returns: valueOf(value, returns) }))}>
+        <input name="value" dir="ltr" aria-label=${returns ? t("stepValueOf", { type: returns }) : t("stepValue")} placeholder=${returns} />
+        <button type="submit" class="button primary">${t("stepReturns")}</button>
+      </form>
+      <form onsubmit=${(event) => give(event, ({ kind, text }) => ({ raises: kind, text }))}>
+        <input name="kind" dir="ltr" required aria-label=${t("stepErrorKind")} placeholder="ValueError" />
+        <input name="text" dir="auto" aria-label=${t("stepErrorText")} />
+        <button type="submit" class="button">${t("stepRaises")}</button>
+      </form>
+      <button type="button" class="button" onclick=${run}>${t("stepRuns")}</button>
+    </section>
+  `;
+}
+
+/** New code that is given the same answers: how far it is. */
+function Answers({ told, tries, takePlace }) {
+  const { left, stopped } = told.answers;
+  const way = (way) => () => tries("answers", { way });
+  return html`
+    <section class=${`note ${stopped ? "asks" : ""}`} aria-label=${t("branchAnswers")}>
+      <p role="status">
+        ${stopped ? html`<b>${t("answersStopped", { why: stopped })}</b> ${t("answersLeft", { count: number(left) })}` : t("answersGiven")}
+      </p>
+      <div class="chips">
+        ${left > 0 &&
+        html`
+          <button type="button" class="button primary" onclick=${way("go_on")}>${t("answersGoOn")}</button>
+          <button type="button" class="button" onclick=${way("insist")}>${t("answersInsist")}</button>
+          <button type="button" class="button" onclick=${way("leave_out")}>${t("answersLeaveOut")}</button>
+        `}
+        ${told.can_take &&
+        html`<button type="button" class=${`button ${left ? "" : "primary"}`} onclick=${takePlace}>${t("takePlace")}</button>`}
+      </div>
+    </section>
+  `;
+}
+
+const Invoice = ({ bill }) => html`
+  <section class="note bill" aria-label=${bill.description}>
+    <div class="bill-words">
+      <b dir="auto">${bill.description}</b><span>${money(bill.amount, bill.currency)}</span>
+    </div>
+    <button type="button" class="button" onclick=${bill.decline}>${t("declined")}</button>
+    <button type="button" class="button primary" onclick=${bill.pay}>${t("pay")}</button>
+  </section>
+`;
+
+const Failure = ({ broke }) => html`
+  <section class="note broke" aria-label=${broke.error}>
+    <h3><${Icon} name="bolt" size=${15} /> <span dir="ltr">${broke.error}</span></h3>
+    <pre dir="ltr" tabindex="0">${broke.text}</pre>
+  </section>
+`;
+
+/** A list that is opened by whoever wants to know. */
+const Folded = ({ title, rows, open = false }) =>
+  rows.length > 0 &&
+  html`
+    <details class="note" open=${open}>
+      <summary>${title} <span class="faint digits">${number(rows.length)}</span></summary>
+      <ul>
+        ${rows.map((row) => html`<li>${row}</li>`)}
+      </ul>
+    </details>
+  `;
+
+const nameOf = (file) => String(file).split(/[\\/]/).at(-1);
+
+/** Each task of what goes on in the chat, with the line in which it is. */
+const standsIn = (stands) =>
+  stands.flatMap((one) =>
+    one.tasks.map((task) => {
+      const at = task.positions.at(-1);
+      const where = at ? `${nameOf(at.file)}:${at.line} · ${at.function}` : one.route;
+      return html`<code dir="ltr">${where}</code>${at && html`<code class="faint" dir="ltr">${at.code}</code>`}`;
+    }),
+  );
+
+/** All of it. @param {any} given */
+export function Notes({ told, isLost, tries, takePlace, bills, place }) {
+  if (isLost) return html`<p class="note broke" role="alert">${t("branchGone")}</p>`;
+  return html`
+    ${told.answers && html`<${Answers} told=${told} tries=${tries} takePlace=${takePlace} />`}
+    ${told.asked.map((asked) => html`<${AskedStep} key=${asked.step} asked=${asked} tries=${tries} place=${place} />`)}
+    ${bills.map((bill) => html`<${Invoice} key=${bill.id} bill=${bill} />`)}
+    ${told.failures.map((broke, place) => html`<${Failure} key=${`failure ${place}`} broke=${broke} />`)}
+    <${Folded} title=${t("alarms")} open rows=${told.alarms.map((alarm) => html`<b dir="ltr">${alarm.kind}</b> <span dir="auto">${alarm.text}</span>`)} />
+    <${Folded}
+      title=${t("wouldLeave")}
+      open
+      rows=${told.left.map(
+        (one) => html`<span class="digits faint">${exactClock(one.at)}</span> ${t(`leaves_${one.what}`)} → <bdi>${one.to}</bdi> <span dir="auto">${one.text}</span>`,
+      )}
+    />
+    <${Folded}
+      title=${t("stepsDone")}
+      rows=${told.steps.map((done) => html`<code dir="ltr">${done.name}(…) → ${done.outcome}</code> <span class="faint">${t(`step_${done.how}`)}</span>`)}
+    />
+    <${Folded} title=${t("branchStands")} rows=${standsIn(told.stands)} />
+  `;
+}
