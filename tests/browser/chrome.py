@@ -201,6 +201,11 @@ class Page:
         await self._named(role, name, exact).click()
 
     @_in_its_thread
+    async def choose(self, name: str, label: str) -> None:
+        """Choose of a list what a person reads there."""
+        await self._named("combobox", name, True).select_option(label=label)
+
+    @_in_its_thread
     async def finds(self, role: str, name: str, *, times: int | None = None, exact: bool = False) -> None:
         """Wait until a person finds this, or finds it so many times."""
         expected = async_api.expect(self._named(role, name, exact))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import httpx
 import PIL.Image
 import pytest
 import trio
@@ -402,84 +399,6 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
         await page.sees("750,000 rials", within=".balance")
         await page.click(".balance.IRR .chip", "+100,000")
         await page.sees("850,000 rials", within=".balance")
-
-
-async def test_requests_are_seen_filtered_and_copied(browser: Browser) -> None:
-    async with window(browser) as shown:
-        page = shown.page
-        await page.click(".rail .tab", "Requests")
-        async with httpx.AsyncClient(base_url=shown.platform.base_url, trust_env=False) as bot:
-            fields = {"chat_id": str(shown.sara.chat_id), "type": "text", "data": "it's $HOME"}
-            await bot.post("/sendMessage", data=fields, headers={"token": "token"})
-            await bot.post("/sendAction", data={"chat_id": "1"}, headers={"token": "wrong"})
-        await page.sees("200", within=".call")
-        await page.sees("403", within=".call.failed")
-        await page.click(".call-head", "sendMessage")
-        await page.sees("it's $HOME", within=".fields-table")
-        await page.sees('"id": ', within=".call-details")
-        await page.run("navigator.clipboard.writeText = async (text) => (window.copied = text)")
-        await page.click(".call-details .chip", "curl")
-        await page.wait("window.copied")
-        copied = await page.run("window.copied")
-        assert copied == (
-            'curl -X POST "$BASE_URL"/sendMessage -H "token: $TOKEN"'
-            " -H 'Content-Type: application/x-www-form-urlencoded'"
-            f" --data-raw 'chat_id={shown.sara.chat_id}&type=text&data=it%27s+%24HOME'"
-        )
-        await page.type("sendaction", selector=".filters input")
-        await page.has(".call", times=1)
-
-
-async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
-    """A page that opens is told of the newest; further back lead a button, and looking for something."""
-    async with window(browser) as shown:
-        page, traffic = shown.page, shown.exchange.traffic
-        for number in range(2_600):
-            call = traffic.begin("event", "early" if number == 3 else "text", number)
-            traffic.end(call, 0.001, 200)
-        await page.run("localStorage.setItem('triobot-panel', 'inspector')")
-        await page.reload()
-        await page.has(".call", times=200)
-        known = "import('/page/world.js').then(({world}) => world.calls.size)"
-        assert await page.run(known) == 400
-        for rows in (400, 600):
-            await page.click(".calls .older")
-            await page.has(".call", times=rows)
-        numbers = await page.run("[...document.querySelectorAll('.call')].map((one) => +one.dataset.call)")
-        assert numbers == list(range(call.number, call.number - 600, -1))
-
-        await page.type("early", selector=".filters input")
-        await page.sees("early", within=".call")
-        assert await page.run(known) == call.number
-        assert await page.run("document.querySelector('.calls .older').hidden")
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")
-async def test_a_copied_request_is_one_request_and_no_other_command(browser: Browser) -> None:
-    """Whatever a path or a body holds, a shell makes it the arguments of curl, and nothing else."""
-    tricks = (
-        "x;echo HACKED",
-        "$(echo HACKED)",
-        "`echo HACKED`",
-        "it's\n'$(echo HACKED)'",
-        "\x1b]0;t\x07",
-        "&x|y#",
-    )
-    async with window(browser) as shown:
-        for trick in tricks:
-            call = {"way": "operation", "name": trick, "body": trick, "content_type": trick, "size": 1}
-            line = await shown.page.run(
-                f"import('/page/inspector.js').then(({{asCurl}}) => asCurl({json.dumps(call)}))"
-            )
-            script = f"BASE_URL=http://a TOKEN=t; curl() {{ printf '%s\\0' \"$@\"; }}; {line}"
-            done = await trio.run_process(["bash", "-c", script], capture_stdout=True)
-            arguments = done.stdout.decode().split("\0")
-            assert arguments[:2] == ["-X", "POST"]
-            assert arguments[2].startswith("http://a/")
-            assert arguments[3:] == [
-                *("-H", "token: t", "-H", f"Content-Type: {trick}"),
-                *("--data-raw", trick, ""),
-            ]
 
 
 async def test_mischief_is_planned_and_taken_back(browser: Browser) -> None:

@@ -1,9 +1,12 @@
 // Every request in both directions, as it happens: what the bot asks for, and what is posted to it.
 
-import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
-import { bytes, exactClock, number } from "./format.js";
+import { asCurl, asHar, chatOf, decoded, failed, nameOf, searchable, sentBy, structure, whoOf } from "./calls.js";
+import { exactClock, bytes, number } from "./format.js";
+import { h } from "./dom.js";
 import { act, look } from "./link.js";
-import { sheet, toast, tried } from "./sheet.js";
+import { save } from "./saving.js";
+import { field, sheet, toast, tried } from "./sheet.js";
+import { draw as put, html, Icon, IconButton, Part } from "./ui.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
 
@@ -11,217 +14,203 @@ import { addOlderCalls, listen, world } from "./world.js";
 const SHOWN = 200;
 // Asked for at once.
 const PIECE = 1_000;
+const ROW = 37;
+
+const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
 /** The panel. `sent(chat, message)` leads to the line that sent a message. */
 export function inspectorPanel({ sent }) {
-  const list = h("div.calls");
-  const words = h("input", {
-    type: "search",
-    placeholder: t("filter"),
-    "aria-label": t("filter"),
-    oninput: () => begin(),
-  });
-  const way = h("select", { "aria-label": t("direction"), onchange: () => begin() }, [
-    h("option", { value: "" }, t("bothWays")),
-    h("option", { value: "operation" }, t("fromBot")),
-    h("option", { value: "event" }, t("toBot")),
-    h("option", { value: "failed" }, t("failedOnes")),
-  ]);
-  const element = h(
-    "div.panel-body.inspector",
-    {},
-    h("div.filters", {}, words, way, iconButton("close", t("clear"), clear)),
-    list,
-  );
-  const more = h("button.older", { type: "button", onclick: () => ((most += SHOWN), draw()) }, t("olderCalls"));
-  const drawn = new Map();
+  const element = h("div.panel-body.inspector");
+  // What is drawn, in pieces by number: a browser leaves out those out of sight, and one that is as it was is not visited.
+  /** @type {Map<number, {numbers: Set<number>, version: number}>} */
+  const pieces = new Map();
   const unfolded = new Set();
+  // Chats that requests were about, so that one of a thousand is not looked for among those that are silent.
+  const chats = new Set();
+  let [words, way, chat] = ["", "", ""];
   let most = SHOWN;
+  let count = 0;
+  let isMore = false;
   let hidden = 0;
+  /** The newest that is drawn while others are only counted. @type {number | null} */
+  let pausedAt = null;
   let asking = false;
 
   const newest = () => [...world.calls.keys()].at(-1) ?? 0;
+  const isLater = (call) => pausedAt !== null && call.number > pausedAt;
 
-  function clear() {
-    hidden = newest();
-    begin();
+  function fits(call) {
+    if (call.number <= hidden) return false;
+    if (way === "failed" ? !failed(call) : way && call.way !== way) return false;
+    if (chat && chatOf(call) !== Number(chat)) return false;
+    const wanted = words.trim().toLowerCase();
+    return !wanted || searchable(call).includes(wanted);
   }
+
+  const fitting = () => [...world.calls.values()].filter(fits);
 
   function begin() {
     most = SHOWN;
     draw();
   }
 
-  function fits(call) {
-    if (call.number <= hidden) return false;
-    if (way.value === "failed" ? !failed(call) : way.value && call.way !== way.value) return false;
-    const wanted = words.value.trim().toLowerCase();
-    return !wanted || searchable(call).includes(wanted);
+  function clear() {
+    hidden = newest();
+    if (pausedAt !== null) pausedAt = hidden;
+    begin();
   }
 
+  function turnPause() {
+    pausedAt = pausedAt === null ? newest() : null;
+    draw();
+  }
+
+  /** Choose anew what is drawn, and draw it. */
   function draw() {
-    drawn.clear();
-    // Drawn in the order of their beginning, so that the first one that is known is the oldest; shown in reverse.
-    const fitting = [...world.calls.values()].filter(fits);
-    const calls = fitting.slice(-most);
+    pieces.clear();
+    chats.clear();
+    count = 0;
+    for (const call of world.calls.values()) noteChat(call);
+    const calls = fitting().filter((call) => !isLater(call));
+    calls.slice(-most).forEach(add);
     const [oldest] = world.calls.keys();
     const others = world.olderCalls && oldest > hidden + 1;
-    fill(list, !calls.length && !others && h("p.hint", {}, t("noCalls")), more);
-    calls.forEach(put);
-    more.hidden = fitting.length <= most && !others;
+    isMore = calls.length > most || others;
+    show();
     // What is searched for may be further back than what the page knows yet.
-    if (fitting.length < most && others) askOlder(oldest);
+    if (calls.length < most && others) askOlder(oldest);
   }
+
+  function noteChat(call) {
+    const about = chatOf(call);
+    if (about !== null) chats.add(about);
+  }
+
+  function add(call) {
+    const place = Math.floor(call.number / SHOWN);
+    const piece = pieces.get(place) ?? { numbers: new Set(), version: 0 };
+    pieces.set(place, piece);
+    piece.version += 1;
+    if (piece.numbers.has(call.number)) return;
+    piece.numbers.add(call.number);
+    count += 1;
+  }
+
+  const pieceOf = (call) => {
+    const piece = pieces.get(Math.floor(call.number / SHOWN));
+    return piece?.numbers.has(call.number) ? piece : undefined;
+  };
+
+  function dropOldest() {
+    for (const [place, { numbers }] of inOrder(pieces)) {
+      for (const one of numbers) {
+        if (count <= most) return;
+        numbers.delete(one);
+        count -= 1;
+        isMore = true;
+      }
+      pieces.delete(place);
+    }
+  }
+
+  /** Those before a request; true if there were any that are told. */
+  const older = async (before) => {
+    const told = await look(`calls?before=${before}&count=${PIECE}`);
+    addOlderCalls(told);
+    return told.calls.length > 0;
+  };
 
   async function askOlder(before) {
     if (asking) return;
     asking = true;
-    const came = await tried(async () => {
-      addOlderCalls(await look(`calls?before=${before}&count=${PIECE}`));
-    }, element);
+    const came = await tried(() => older(before), element);
     asking = false;
     if (came) draw();
   }
 
-  /** The calls on the list that are attempts of these deliveries, whose marks may be others now. */
+  function show() {
+    put(
+      html`
+        <div class="filters" role="search" aria-label=${t("inspector")}>
+          <input
+            type="search"
+            placeholder=${t("filter")}
+            aria-label=${t("filter")}
+            value=${words}
+            oninput=${(event) => ((words = event.target.value), begin())}
+          />
+          <${IconButton}
+            name=${pausedAt === null ? "pause" : "play"}
+            title=${t(pausedAt === null ? "pauseCalls" : "resumeCalls")}
+            onclick=${turnPause}
+          />
+          <${IconButton} name="close" title=${t("clear")} onclick=${clear} />
+          <${IconButton} name="save" title=${t("saveHar")} onclick=${saveHar} />
+          <select aria-label=${t("direction")} value=${way} onchange=${(event) => ((way = event.target.value), begin())}>
+            <option value="">${t("bothWays")}</option>
+            <option value="operation">${t("fromBot")}</option>
+            <option value="event">${t("toBot")}</option>
+            <option value="failed">${t("failedOnes")}</option>
+          </select>
+          <${Chats} ids=${[...chats].join()} chosen=${chat} choose=${chooseChat} />
+        </div>
+        ${pausedAt !== null && html`<p class="paused" role="status">${pausedWords()}</p>`}
+        <div class="calls" role="region" aria-label=${t("inspector")}>
+          ${inOrder(pieces).reverse().map(
+            ([place, { numbers, version }]) => html`<${Piece}
+              key=${place}
+              numbers=${numbers}
+              version=${version}
+              unfolded=${unfolded}
+              turn=${turn}
+              sent=${sent}
+            />`,
+          )}
+          ${!count && !isMore && html`<p class="hint">${t("noCalls")}</p>`}
+          ${isMore && html`<button type="button" class="older" onclick=${() => ((most += SHOWN), draw())}>${t("olderCalls")}</button>`}
+        </div>
+      `,
+      element,
+    );
+  }
+
+  const chooseChat = (chosen) => {
+    chat = chosen;
+    begin();
+  };
+
+  function pausedWords() {
+    const waiting = fitting().filter(isLater).length;
+    return t(waiting ? "pausedCallsNew" : "pausedCalls", { count: number(waiting) });
+  }
+
+  function turn(call) {
+    if (!unfolded.delete(call.number)) unfolded.add(call.number);
+    add(call);
+    show();
+  }
+
+  /** Save what the filters leave, back to the first that the emulator has. */
+  async function saveHar() {
+    await tried(async () => {
+      while (world.olderCalls) {
+        const [oldest] = world.calls.keys();
+        if (oldest <= hidden + 1 || !(await older(oldest))) break;
+      }
+      const calls = fitting();
+      save(`triobot-${calls.length}.har`, JSON.stringify(asHar(calls), null, 1), "application/json");
+    }, element);
+    draw();
+  }
+
+  /** The drawn calls that are attempts of these deliveries, whose marks may be others now. */
   function attempts(deliveries) {
     if (!deliveries.length) return [];
     const numbers = new Set(deliveries.map((posted) => posted.number));
-    return [...drawn.keys()]
-      .map((number) => world.calls.get(number))
-      .filter((call) => call && numbers.has(call.delivery));
-  }
-
-  /** Draw a call above those that are there: in pieces, of which a browser leaves out those out of sight. */
-  function put(call) {
-    const element = row(call);
-    drawn.set(call.number, element);
-    const first = list.firstElementChild;
-    if (first?.matches(".calls-piece") && first.childElementCount < SHOWN) first.prepend(element);
-    else list.prepend(h("div.calls-piece", {}, element));
-  }
-
-  function dropOldest() {
-    const [oldest] = drawn.keys();
-    const piece = drawn.get(oldest).parentElement;
-    drawn.get(oldest).remove();
-    if (!piece.childElementCount) piece.remove();
-    drawn.delete(oldest);
-    more.hidden = false;
-  }
-
-  function row(call) {
-    const isOpen = unfolded.has(call.number);
-    const element = h("div.call", {
-      class: [call.way, failed(call) ? "failed" : "", isOpen ? "unfolded" : ""].join(" "),
-      "data-call": call.number,
-    });
-    const head = h(
-      "button.call-head",
-      {
-        type: "button",
-        "aria-expanded": String(isOpen),
-        onclick: () => (isOpen ? unfolded.delete(call.number) : unfolded.add(call.number), redraw(call)),
-      },
-      h(
-        "span.way",
-        { title: t(call.way === "operation" ? "fromBot" : "toBot") },
-        icon(call.way === "operation" ? "up" : "down", 15),
-      ),
-      h("span.call-name", {}, call.name),
-      marks(call).map((mark) => h("span.chip.note", {}, mark)),
-      h("span.call-facts.digits", {}, call.took === null ? "" : `${number(call.took)} ms`),
-      h("span.status.digits", { class: statusClass(call) }, call.took === null ? "…" : (call.status ?? "—")),
-    );
-    element.append(head);
-    if (isOpen) element.append(details(call));
-    return element;
-  }
-
-  function redraw(call) {
-    const known = drawn.get(call.number);
-    if (!known) return;
-    keepFocus(known, () => {
-      const element = row(call);
-      known.replaceWith(element);
-      drawn.set(call.number, element);
-      return element;
-    });
-  }
-
-  function details(call) {
-    const asked = decoded(call);
-    return h(
-      "div.call-details",
-      {},
-      h(
-        "div.faint.digits",
-        {},
-        `${exactClock(call.at)} · ${call.content_type || t("noBody")} · ${bytes(call.size)}`,
-      ),
-      asked.length > 0 &&
-        h(
-          "table.fields-table",
-          {},
-          asked.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, valueOf(value)))),
-        ),
-      !asked.length && call.body && h("pre", {}, call.body),
-      call.liberties.length > 0 &&
-        h(
-          "div.liberties",
-          {},
-          t("notPromisedWhy"),
-          h(
-            "ul",
-            { dir: "ltr" },
-            call.liberties.map(({ field, rule }) => h("li", {}, h("code", {}, field), ` ${rule}`)),
-          ),
-        ),
-      h("div.answer-title", {}, t("answer")),
-      call.answer
-        ? h("pre", {}, pretty(call.answer))
-        : h(
-            "div.faint",
-            {},
-            call.took === null
-              ? t("underWay")
-              : call.status === null
-                ? t("nobodyAnswered")
-                : t("emptyAnswer"),
-          ),
-      h(
-        "div.chips",
-        {},
-        h(
-          "button.chip",
-          { type: "button", onclick: () => copy(asCurl(call)) },
-          icon("copy", 15),
-          t("copyCurl"),
-        ),
-        sentBy(call) !== null &&
-          world.bot &&
-          h(
-            "button.chip",
-            { type: "button", onclick: () => sent(sentBy(call)?.chat, sentBy(call)?.message) },
-            icon("travel", 15),
-            t("whereSent"),
-          ),
-        world.deliveries.has(call.delivery) && [
-          h(
-            "button.chip",
-            { type: "button", onclick: () => tried(() => act("deliveries/again", { number: call.delivery })) },
-            icon("replay", 15),
-            t("postAgain"),
-          ),
-          h(
-            "button.chip",
-            { type: "button", onclick: () => postChanged(world.deliveries.get(call.delivery)) },
-            icon("replay", 15),
-            t("postChanged"),
-          ),
-        ],
-      ),
-    );
+    return [...pieces.values()]
+      .flatMap((piece) => [...piece.numbers])
+      .flatMap((one) => world.calls.get(one) ?? [])
+      .filter((call) => numbers.has(call.delivery));
   }
 
   listen((fresh) => {
@@ -229,32 +218,33 @@ export function inspectorPanel({ sent }) {
     if (fresh.all) {
       // Another run counts from one again.
       if (hidden > newest()) hidden = 0;
+      if (pausedAt !== null && pausedAt > newest()) pausedAt = 0;
       return draw();
     }
-    for (const call of new Set([...fresh.calls, ...attempts(fresh.deliveries)])) {
-      if (drawn.has(call.number)) {
-        redraw(call);
-      } else if (fits(call)) {
-        list.querySelector(".hint")?.remove();
-        put(call);
-      }
+    if (!fresh.calls.length && !fresh.deliveries.length) return;
+    for (const call of fresh.calls) {
+      noteChat(call);
+      if (pieceOf(call) || (fits(call) && !isLater(call))) add(call);
     }
-    while (drawn.size > most) dropOldest();
+    attempts(fresh.deliveries).forEach(add);
+    if (count > most) dropOldest();
+    show();
   });
 
   /** Show the request that sent a message; false if it isn't known any more. */
-  function showRequest(chat, message) {
+  function showRequest(chatId, message) {
     const found = [...world.calls.values()].findLast((call) => {
       const made = sentBy(call);
-      return made !== null && made.chat === chat && made.message === message;
+      return made !== null && made.chat === chatId && made.message === message;
     });
     if (!found) return false;
-    [words.value, way.value] = ["", ""];
+    [words, way, chat] = ["", "", ""];
     hidden = Math.min(hidden, found.number - 1);
+    if (isLater(found)) pausedAt = found.number;
     unfolded.add(found.number);
     most = Math.max(SHOWN, newest() - found.number + 1);
     draw();
-    const head = drawn.get(found.number)?.querySelector(".call-head");
+    const head = /** @type {HTMLElement | null} */ (element.querySelector(`[data-call="${found.number}"] .call-head`));
     head?.scrollIntoView({ block: "center" });
     head?.focus({ preventScroll: true });
     return Boolean(head);
@@ -263,94 +253,154 @@ export function inspectorPanel({ sent }) {
   return { element, draw, showRequest };
 }
 
-/** Which message of which chat a request has sent; null for any other request. */
-function sentBy(call) {
-  if (call.way !== "operation" || call.name !== "sendMessage" || call.status !== 200) return null;
-  const message = parsed(call.answer)?.id;
-  const chat = Number(decoded(call).find(([name]) => name === "chat_id")?.[1]);
-  return typeof message === "number" && Number.isFinite(chat) ? { chat, message } : null;
+/** The filter by chat. It is drawn again when there is another chat. */
+class Chats extends Part {
+  render({ ids, chosen, choose }) {
+    const all = ids.split(",").flatMap((id) => world.chats.get(Number(id)) ?? []);
+    all.sort((one, other) => nameOf(one).localeCompare(nameOf(other)));
+    return html`
+      <select aria-label=${t("ofChat")} value=${chosen} onchange=${(event) => choose(event.target.value)}>
+        <option value="">${t("everyChat")}</option>
+        ${all.map((one) => html`<option key=${one.id} value=${String(one.id)}>${nameOf(one)}</option>`)}
+      </select>
+    `;
+  }
 }
 
+/** Requests whose numbers are near one another, the newest first. */
+class Piece extends Part {
+  render({ numbers, unfolded, turn, sent }) {
+    const calls = [...numbers].sort((one, other) => other - one).flatMap((one) => world.calls.get(one) ?? []);
+    return html`
+      <div class="calls-piece" style=${{ containIntrinsicBlockSize: `auto ${calls.length * ROW}px` }}>
+        ${calls.map(
+          (call) => html`<${Call}
+            key=${call.number}
+            call=${call}
+            posted=${world.deliveries.get(call.delivery)}
+            isOpen=${unfolded.has(call.number)}
+            who=${whoOf(call)}
+            turn=${turn}
+            sent=${sent}
+          />`,
+        )}
+      </div>
+    `;
+  }
+}
+
+/** One request: who, what, how long, and how it was answered. */
+class Call extends Part {
+  render({ call, posted, isOpen, who, turn, sent }) {
+    const isOver = call.took !== null;
+    return html`
+      <div
+        class=${["call", call.way, failed(call) && "failed", isOpen && "unfolded"].filter(Boolean).join(" ")}
+        data-call=${call.number}
+      >
+        <button type="button" class="call-head" aria-expanded=${String(isOpen)} onclick=${() => turn(call)}>
+          <span class="way" title=${t(call.way === "operation" ? "fromBot" : "toBot")}>
+            <${Icon} name=${call.way === "operation" ? "up" : "down"} size=${15} />
+          </span>
+          <span class="call-name">${call.name}</span>
+          <span class="call-who"><bdi>${who}</bdi></span>
+          ${marks(call, posted).map((mark) => html`<span class="chip note">${mark}</span>`)}
+          <span class="call-facts digits">${isOver && `${number(call.took)} ms`}</span>
+          <span class=${`status digits ${!isOver ? "waits" : failed(call) ? "bad" : "good"}`}>
+            ${isOver ? (call.status ?? "—") : "…"}
+          </span>
+        </button>
+        ${isOpen && html`<${Details} call=${call} posted=${posted} sent=${sent} />`}
+      </div>
+    `;
+  }
+}
+
+function Details({ call, posted, sent }) {
+  const asked = decoded(call);
+  const made = sentBy(call);
+  return html`
+    <div class="call-details">
+      <div class="faint digits">${exactClock(call.at)} · ${call.content_type || t("noBody")} · ${bytes(call.size)}</div>
+      ${asked.length > 0 &&
+      html`
+        <table class="fields-table">
+          <tbody>
+            ${asked.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${valueOf(value)}</td></tr>`)}
+          </tbody>
+        </table>
+      `}
+      ${!asked.length && call.body && html`<pre>${call.body}</pre>`}
+      ${call.liberties.length > 0 &&
+      html`
+        <div class="liberties">
+          ${t("notPromisedWhy")}
+          <ul dir="ltr">
+            ${call.liberties.map(({ field, rule }) => html`<li><code>${field}</code>${` ${rule}`}</li>`)}
+          </ul>
+        </div>
+      `}
+      <div class="answer-title">${t("answer")}</div>
+      ${call.answer ? html`<pre>${pretty(call.answer)}</pre>` : html`<div class="faint">${t(silence(call))}</div>`}
+      <div class="chips">
+        <${Chip} picture="copy" words=${t("copyCurl")} onclick=${() => copy(asCurl(call))} />
+        ${made &&
+        world.bot &&
+        html`<${Chip} picture="travel" words=${t("whereSent")} onclick=${() => sent(made.chat, made.message)} />`}
+        ${posted &&
+        html`
+          <${Chip} picture="replay" words=${t("postAgain")} onclick=${() => postAgain({ number: posted.number })} />
+          <${Chip} picture="replay" words=${t("postChanged")} onclick=${() => postChanged(posted)} />
+        `}
+      </div>
+    </div>
+  `;
+}
+
+const Chip = ({ picture, words, onclick }) => html`
+  <button type="button" class="chip" onclick=${onclick}><${Icon} name=${picture} size=${15} />${words}</button>
+`;
+
+const silence = (call) =>
+  call.took === null ? "underWay" : call.status === null ? "nobodyAnswered" : "emptyAnswer";
+
 /** What is said of a call beside its name. */
-function marks(call) {
-  const posted = world.deliveries.get(call.delivery);
-  return [
+const marks = (call, posted) =>
+  [
     call.note,
     call.liberties.length > 0 && t("notPromised"),
     posted?.again && t("postedAgain"),
     posted && posted.state !== "delivered" && t(`delivery_${posted.state}`),
   ].filter(Boolean);
-}
+
+const postAgain = (given) => tried(() => act("deliveries/again", given));
 
 /** Ask what is to be posted in an event's place, and post that. */
 async function postChanged(posted) {
-  const type = h("input", { dir: "ltr", value: posted.type, "aria-label": t("eventType") });
-  const data = h("textarea", { dir: "auto", rows: 6, "aria-label": t("eventData") });
+  const type = h("input", { dir: "ltr", value: posted.type });
+  const data = h("textarea", { dir: "auto", rows: 6 });
+  const chat = h("input.digits", { dir: "ltr", inputmode: "numeric", value: String(posted.chat_id) });
   data.value = posted.data;
-  const given = await sheet(t("postChanged"), (done) => [
-    h("label.field", {}, h("span", {}, t("eventType")), type),
-    h("label.field", {}, h("span", {}, t("eventData")), data),
-    h(
-      "div.sheet-actions",
-      {},
-      h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
+  const given = await sheet(t("postChanged"), (done) => {
+    const go = (event) => {
+      event.preventDefault();
+      const other = Number(chat.value);
+      const elsewhere = other !== posted.chat_id && Number.isInteger(other) ? { chat_id: other } : {};
+      done({ type: type.value, data: data.value, ...elsewhere });
+    };
+    return h(
+      "form",
+      { onsubmit: go },
+      h("div.sheet-body.fields", {}, field(t("eventType"), type), field(t("eventData"), data), field(t("eventChat"), chat)),
       h(
-        "button.button.primary",
-        { type: "button", onclick: () => done({ type: type.value, data: data.value }) },
-        t("post"),
+        "div.sheet-actions",
+        {},
+        h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
+        h("button.button.primary", { type: "submit" }, t("post")),
       ),
-    ),
-  ]);
-  if (given) await tried(() => act("deliveries/again", { number: posted.number, ...given }));
-}
-
-const failed = (call) => call.took !== null && (call.status === null || call.status >= 400);
-
-const statusClass = (call) => (call.took === null ? "waits" : failed(call) ? "bad" : "good");
-
-/** A form's fields, or a JSON object's, in their order. */
-function decoded(call) {
-  if (call.content_type.startsWith("application/json")) {
-    const value = parsed(call.body);
-    return value !== null && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
-  }
-  if (!call.content_type.startsWith("application/x-www-form-urlencoded")) return [];
-  const fields = [...new URLSearchParams(call.body)];
-  const type = fields.find(([name]) => name === "type")?.[1];
-  // The text of a message stays text, even when it looks like JSON; structures are unfolded.
-  return fields.map(([name, value]) => [
-    name,
-    name === "data" && type === "text" ? value : (structure(value) ?? value),
-  ]);
-}
-
-const readable = (call) =>
-  decoded(call)
-    .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
-    .join("\n");
-
-const texts = new WeakMap();
-
-/** All that is looked through in a search; made once, since ten thousand are asked at each letter. */
-function searchable(call) {
-  if (!texts.has(call)) {
-    const all = [call.name, call.body, call.answer, call.note, readable(call)];
-    texts.set(call, all.join("\n").toLowerCase());
-  }
-  return texts.get(call);
-}
-
-function structure(text) {
-  const value = /^\s*[[{]/.test(text) ? parsed(text) : null;
-  return value !== null && typeof value === "object" ? value : null;
-}
-
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+    );
+  });
+  if (given) await postAgain({ number: posted.number, ...given });
 }
 
 function pretty(text) {
@@ -360,31 +410,8 @@ function pretty(text) {
 
 const valueOf = (value) =>
   typeof value === "string"
-    ? h("span.value", { dir: "auto" }, value)
-    : h("pre", {}, JSON.stringify(value, null, 2));
-
-/** The request as a command line, without the secrets in it. */
-export function asCurl(call) {
-  // What was asked for may be any path at all: to a shell it is as dangerous as a body.
-  const name = /^[\w/]+$/.test(call.name) ? call.name : quoted(encodeURI(call.name));
-  const target = call.way === "operation" ? `"$BASE_URL"/${name}` : '"$BOT_URL"';
-  const token = call.way === "operation" ? ' -H "token: $TOKEN"' : "";
-  const body =
-    call.body || call.size === 0
-      ? ` --data-raw ${quoted(call.body)}`
-      : " # an upload: its bytes are not kept";
-  return `curl -X POST ${target}${token} -H ${quoted(`Content-Type: ${call.content_type}`)}${body}`;
-}
-
-// Nothing in single quotes means anything to a shell; a control character would still mean something to a terminal.
-function quoted(text) {
-  if (!/[\u0000-\u001f\u007f-\u009f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
-  const escaped = text.replace(
-    /[\\'\u0000-\u001f\u007f-\u009f]/g,
-    (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`,
-  );
-  return `$'${escaped}'`;
-}
+    ? html`<span class="value" dir="auto">${value}</span>`
+    : html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
 
 async function copy(text) {
   try {

@@ -5,9 +5,9 @@
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody
 //   thread, bubble          one chat as one person sees it
-//   media, buttons, places, paying, form, composer, recorder, transcript
+//   media, buttons, places, paying, form, composer, recorder, transcript, saving
 //                           what a message holds, and what a person does
-//   wallet, inspector, inside, mischief, machine
+//   wallet, inspector (with calls), inside, mischief, machine
 //                           the panels beside the chats
 //   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
 //                           them; say puts them in words; timeline, chat, code, values and view show them; branches,

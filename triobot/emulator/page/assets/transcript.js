@@ -3,6 +3,7 @@
 import { botName, ownerOf, world } from "./world.js";
 import { summaryOf } from "./media.js";
 import { look } from "./link.js";
+import { save } from "./saving.js";
 
 /** Save everything that a chat holds as a text file. */
 export async function saveTranscript(chat) {
@@ -25,14 +26,4 @@ function line(message) {
   // Line ends inside a message must not look like the next message.
   const words = [summaryOf(message).replaceAll("\n", "\n    "), ...buttons, ...fields].join(" ");
   return `${at}  ${who}: ${words}`;
-}
-
-/** Have the browser save a text as a file. */
-export function save(filename, text) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = filename.replace(/[\\/:*?"<>|]/g, "_");
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1_000);
 }

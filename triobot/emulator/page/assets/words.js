@@ -2,6 +2,7 @@
 
 import { ENGLISH as BRANCH_ENGLISH, PERSIAN as BRANCH_PERSIAN } from "./words_branch.js";
 import { ENGLISH as INSIDE_ENGLISH, PERSIAN as INSIDE_PERSIAN } from "./words_inside.js";
+import { ENGLISH as REQUESTS_ENGLISH, PERSIAN as REQUESTS_PERSIAN } from "./words_requests.js";
 import { ENGLISH as TRAVEL_ENGLISH, PERSIAN as TRAVEL_PERSIAN } from "./words_travel.js";
 
 const KEY = "triobot-language";
@@ -146,34 +147,6 @@ const ENGLISH = {
   state_captured: "verified",
   state_refunded: "gone back",
   state_expired: "expired",
-
-  inspector: "Requests",
-  filter: "Filter",
-  direction: "Direction",
-  bothWays: "Both ways",
-  fromBot: "From the bot",
-  toBot: "To the bot",
-  failedOnes: "Failed",
-  noCalls: "No request yet.",
-  noBody: "no body",
-  answer: "Answer",
-  underWay: "Under way…",
-  nobodyAnswered: "Nobody answered.",
-  emptyAnswer: "Nothing in it.",
-  copyCurl: "Copy as curl",
-  delivery_waiting: "waiting",
-  delivery_refused: "refused",
-  delivery_lost: "lost",
-  postedAgain: "again",
-  postAgain: "Post it again",
-  postChanged: "Post again, changed",
-  post: "Post",
-  eventType: "Type",
-  eventData: "Data",
-  notPromised: "not promised",
-  notPromisedWhy: "The interface doesn't promise to take this:",
-  copied: "Copied.",
-  cantCopy: "The browser doesn't let this page copy.",
 
   mischief: "Mischief",
   process: "The bot's process",
@@ -387,34 +360,6 @@ const PERSIAN = {
   state_refunded: "برگشت",
   state_expired: "منقضی",
 
-  inspector: "درخواست‌ها",
-  filter: "صافی",
-  direction: "جهت",
-  bothWays: "هر دو سو",
-  fromBot: "از ربات",
-  toBot: "به ربات",
-  failedOnes: "ناموفق",
-  noCalls: "هنوز درخواستی نیست.",
-  noBody: "بدون متن",
-  answer: "پاسخ",
-  underWay: "در راه…",
-  nobodyAnswered: "کسی پاسخ نداد.",
-  emptyAnswer: "چیزی در آن نیست.",
-  copyCurl: "کپی به‌صورت curl",
-  delivery_waiting: "در انتظار",
-  delivery_refused: "رد شد",
-  delivery_lost: "گم شد",
-  postedAgain: "دوباره",
-  postAgain: "دوباره بفرست",
-  postChanged: "دوباره بفرست، با تغییر",
-  post: "فرستادن",
-  eventType: "نوع",
-  eventData: "داده",
-  notPromised: "بی‌ضمانت",
-  notPromisedWhy: "رابط پذیرفتن این را ضمانت نمی‌کند:",
-  copied: "کپی شد.",
-  cantCopy: "مرورگر اجازه کپی نمی‌دهد.",
-
   mischief: "شیطنت",
   process: "فرایند ربات",
   killNow: "همین حالا بکش",
@@ -487,8 +432,8 @@ const PERSIAN = {
 };
 
 const TABLES = {
-  en: { ...ENGLISH, ...INSIDE_ENGLISH, ...TRAVEL_ENGLISH, ...BRANCH_ENGLISH },
-  fa: { ...PERSIAN, ...INSIDE_PERSIAN, ...TRAVEL_PERSIAN, ...BRANCH_PERSIAN },
+  en: { ...ENGLISH, ...INSIDE_ENGLISH, ...REQUESTS_ENGLISH, ...TRAVEL_ENGLISH, ...BRANCH_ENGLISH },
+  fa: { ...PERSIAN, ...INSIDE_PERSIAN, ...REQUESTS_PERSIAN, ...TRAVEL_PERSIAN, ...BRANCH_PERSIAN },
 };
 let chosen = localStorage.getItem(KEY) ?? (navigator.language.startsWith("fa") ? "fa" : "en");
 if (!(chosen in TABLES)) chosen = "en";

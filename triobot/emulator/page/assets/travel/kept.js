@@ -4,7 +4,7 @@ import { fill, h } from "../dom.js";
 import { number } from "../format.js";
 import { act } from "../link.js";
 import { sheet, toast } from "../sheet.js";
-import { save } from "../transcript.js";
+import { save } from "../saving.js";
 import { t } from "../words.js";
 import { botName } from "../world.js";
 

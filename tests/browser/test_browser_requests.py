@@ -1,0 +1,236 @@
+"""The panel of requests: who, what, how long; filtered, paused, cleared, copied, saved, posted again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from typing import Any, Final
+
+import httpx
+import pytest
+import trio
+from chrome import Browser
+from window import Window, needs_browser, window
+
+from tests.schema import wrong
+from triobot.emulator import acts
+
+pytestmark = [needs_browser, pytest.mark.processes]
+
+TEXT: Final = {"type": "string"}
+WHOLE: Final = {"type": "integer"}
+NONE: Final[dict[str, Any]] = {"type": "array", "maxItems": 0}
+
+
+def fields(**known: object) -> dict[str, Any]:
+    """The schema of an object with all of these, and nothing else but what HAR leaves to each program."""
+    names = [name for name in known if not name.startswith("_") and name not in ("comment", "postData")]
+    return {"type": "object", "properties": known, "required": names, "additionalProperties": False}
+
+
+# http://www.softwareishard.com/blog/har-12-spec/, as far as it is used here.
+HAR: Final = fields(
+    log=fields(
+        version={"const": "1.2"},
+        creator=fields(name=TEXT, version=TEXT),
+        comment=TEXT,
+        entries={
+            "type": "array",
+            "items": fields(
+                startedDateTime=TEXT,
+                time=WHOLE,
+                request=fields(
+                    method={"const": "POST"},
+                    url=TEXT,
+                    httpVersion=TEXT,
+                    cookies=NONE,
+                    headers={"type": "array", "items": fields(name={"const": "Content-Type"}, value=TEXT)},
+                    queryString=NONE,
+                    postData=fields(mimeType=TEXT, text=TEXT, comment=TEXT),
+                    headersSize=WHOLE,
+                    bodySize=WHOLE,
+                ),
+                response=fields(
+                    status=WHOLE,
+                    statusText=TEXT,
+                    httpVersion=TEXT,
+                    cookies=NONE,
+                    headers=NONE,
+                    content=fields(size=WHOLE, mimeType=TEXT, text=TEXT),
+                    redirectURL=TEXT,
+                    headersSize=WHOLE,
+                    bodySize=WHOLE,
+                ),
+                cache=fields(),
+                timings=fields(send=WHOLE, wait=WHOLE, receive=WHOLE),
+                comment=TEXT,
+                _way=TEXT,
+                _name=TEXT,
+            ),
+        },
+    )
+)
+
+
+async def says(shown: Window, text: str, *, chat: int | None = None) -> None:
+    """Send a text as the bot, over HTTP."""
+    async with httpx.AsyncClient(base_url=shown.platform.base_url, trust_env=False) as bot:
+        fields = {"chat_id": str(chat or shown.sara.chat_id), "type": "text", "data": text}
+        answer = await bot.post("/sendMessage", data=fields, headers={"token": "token"})
+        assert answer.status_code == 200
+
+
+async def test_requests_are_seen_filtered_by_text_and_copied(browser: Browser) -> None:
+    async with window(browser) as shown:
+        page = shown.page
+        await page.push("button", "Requests")
+        async with httpx.AsyncClient(base_url=shown.platform.base_url, trust_env=False) as bot:
+            fields = {"chat_id": str(shown.sara.chat_id), "type": "text", "data": "it's $HOME"}
+            await bot.post("/sendMessage", data=fields, headers={"token": "token"})
+            await bot.post("/sendAction", data={"chat_id": "1"}, headers={"token": "wrong"})
+        await page.sees("200", within=".call")
+        await page.sees("403", within=".call.failed")
+        await page.push("button", "sendMessage Sara")
+        await page.sees("it's $HOME", within=".fields-table")
+        await page.sees('"id": ', within=".call-details")
+        await page.run("navigator.clipboard.writeText = async (text) => (window.copied = text)")
+        await page.push("button", "Copy as curl")
+        await page.wait("window.copied")
+        copied = await page.run("window.copied")
+        assert copied == (
+            'curl -X POST "$BASE_URL"/sendMessage -H "token: $TOKEN"'
+            " -H 'Content-Type: application/x-www-form-urlencoded'"
+            f" --data-raw 'chat_id={shown.sara.chat_id}&type=text&data=it%27s+%24HOME'"
+        )
+        await page.push("searchbox", "Filter")
+        await page.type("sendaction")
+        await page.finds("button", "sendMessage", times=0)
+        await page.finds("button", "sendAction", times=1)
+
+
+async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Browser) -> None:
+    """Of what comes in a pause there is a count; what was cleared stays away; what is left can be saved."""
+    async with window(browser, bot_url="http://127.0.0.1:9/path-of-the-bot") as shown:
+        page, exchange = shown.page, shown.exchange
+        team = shown.platform.world.add_group("team")
+        shown.joins(shown.sara, team.id)
+        exchange.act(partial(acts.say, exchange.world, shown.sara, "Hi", chat=team.id))
+        await page.push("button", "Requests")
+        await says(shown, "one to Sara")
+        await says(shown, "to all", chat=team.id)
+        await page.finds("button", "text Sara · @team lost")
+        await page.finds("button", "join Sara lost")
+        await page.finds("button", "sendMessage @team")
+
+        await page.choose("Chat", "Sara")
+        await page.choose("Direction", "From the bot")
+        await page.finds("button", "sendMessage @team", times=0)
+        await page.push("button", "Pause")
+        await says(shown, "two to Sara")
+        await says(shown, "to all again", chat=team.id)
+        await page.sees("Paused: 1 new", within=".paused")
+        await page.finds("button", "sendMessage", times=1)
+        kept = await saved(shown)
+        assert [entry["response"]["status"] for entry in kept["entries"]] == [200, 200]
+        assert ["one" in entry["request"]["postData"]["text"] for entry in kept["entries"]] == [True, False]
+        await page.push("button", "Go on")
+        await page.finds("button", "sendMessage Sara", times=2)
+        await page.lacks(".paused")
+
+        await page.choose("Chat", "Every chat")
+        await page.choose("Direction", "Both ways")
+        kept = await saved(shown)
+        lost = [entry for entry in kept["entries"] if entry["_way"] == "event"]
+        assert [(one["_name"], one["comment"]) for one in lost] == [
+            ("join", "no answer"),
+            ("join", "no answer"),
+            ("text", "no answer"),
+        ]
+        assert {one["request"]["url"] for one in lost} == {"http://127.0.0.1:9/"}
+        assert len(kept["entries"]) == 7
+
+        await page.push("button", "Clear")
+        await page.sees("No request yet.", within=".calls")
+        await says(shown, "three to Sara")
+        await page.finds("button", "sendMessage", times=1)
+        # What is there stays as it is: nothing is drawn anew for what comes.
+        await page.run(
+            "window.gone = 0, new MutationObserver((all) =>"
+            " all.forEach((one) => (gone += one.removedNodes.length)))"
+            ".observe(document.querySelector('.calls'), {subtree: true, childList: true}), 1"
+        )
+        await says(shown, "four to Sara")
+        await page.finds("button", "sendMessage", times=2)
+        assert await page.run("gone") == 0
+
+
+async def saved(shown: Window) -> dict[str, Any]:
+    """What the panel saves, which has the form of an HTTP Archive and no secret in it."""
+    page = shown.page
+    await page.run(
+        "(window.saved = null, window.keep ??= URL.createObjectURL,"
+        " URL.createObjectURL = (blob) => (blob.text().then((text) => (window.saved = text)), keep(blob)), 1)"
+    )
+    await page.push("button", "Save as HAR")
+    await page.wait("window.saved !== null")
+    text = await page.run("window.saved")
+    # The bot's is "token", the page's is "control".
+    for secret in ("token", "control", "path-of-the-bot"):
+        assert secret not in text
+    log: dict[str, Any] = json.loads(text)["log"]
+    assert wrong({"log": log}, HAR, HAR) is None
+    return log
+
+
+async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
+    """A page that opens is told of the newest; further back lead a button, and looking for something."""
+    async with window(browser) as shown:
+        page, traffic = shown.page, shown.exchange.traffic
+        for number in range(2_600):
+            call = traffic.begin("event", "early" if number == 3 else "text", number)
+            traffic.end(call, 0.001, 200)
+        await page.run("localStorage.setItem('triobot-panel', 'inspector')")
+        await page.reload()
+        await page.has(".call", times=200)
+        known = "import('/page/world.js').then(({world}) => world.calls.size)"
+        assert await page.run(known) == 400
+        for rows in (400, 600):
+            await page.push("button", "Older requests")
+            await page.has(".call", times=rows)
+        numbers = await page.run("[...document.querySelectorAll('.call')].map((one) => +one.dataset.call)")
+        assert numbers == list(range(call.number, call.number - 600, -1))
+
+        await page.push("searchbox", "Filter")
+        await page.type("early")
+        await page.sees("early", within=".call")
+        assert await page.run(known) == call.number
+        await page.finds("button", "Older requests", times=0)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")
+async def test_a_copied_request_is_one_request_and_no_other_command(browser: Browser) -> None:
+    """Whatever a path or a body holds, a shell makes it the arguments of curl, and nothing else."""
+    tricks = (
+        "x;echo HACKED",
+        "$(echo HACKED)",
+        "`echo HACKED`",
+        "it's\n'$(echo HACKED)'",
+        "\x1b]0;t\x07",
+        "&x|y#",
+    )
+    async with window(browser) as shown:
+        for trick in tricks:
+            call = {"way": "operation", "name": trick, "body": trick, "content_type": trick, "size": 1}
+            line = await shown.page.run(
+                f"import('/page/calls.js').then(({{asCurl}}) => asCurl({json.dumps(call)}))"
+            )
+            script = f"BASE_URL=http://a TOKEN=t; curl() {{ printf '%s\\0' \"$@\"; }}; {line}"
+            done = await trio.run_process(["bash", "-c", script], capture_stdout=True)
+            arguments = done.stdout.decode().split("\0")
+            assert arguments[:2] == ["-X", "POST"]
+            assert arguments[2].startswith("http://a/")
+            assert arguments[3:] == [
+                *("-H", "token: t", "-H", f"Content-Type: {trick}"),
+                *("--data-raw", trick, ""),
+            ]

@@ -1,0 +1,175 @@
+// What a request says: its fields, whose it is, what it sent; and how it is taken elsewhere, as curl and as HAR.
+
+import { botName, ownerOf, world } from "./world.js";
+
+export const failed = (call) => call.took !== null && (call.status === null || call.status >= 400);
+
+export function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** A JSON object or list that a text holds; null for any other text. */
+export function structure(text) {
+  const value = /^\s*[[{]/.test(text) ? parsed(text) : null;
+  return value !== null && typeof value === "object" ? value : null;
+}
+
+/** A form's fields, or a JSON object's, in their order. */
+export function decoded(call) {
+  if (call.content_type.startsWith("application/json")) {
+    const value = parsed(call.body);
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
+  }
+  if (!call.content_type.startsWith("application/x-www-form-urlencoded")) return [];
+  const fields = [...new URLSearchParams(call.body)];
+  const type = fields.find(([name]) => name === "type")?.[1];
+  // The text of a message stays text, even when it looks like JSON; structures are unfolded.
+  return fields.map(([name, value]) => [
+    name,
+    name === "data" && type === "text" ? value : (structure(value) ?? value),
+  ]);
+}
+
+const field = (call, wanted) => decoded(call).find(([name]) => name === wanted)?.[1];
+
+// A body never changes, and ten thousand are asked again and again.
+const recipients = new WeakMap();
+
+/** Which chat a request is about, as its body says: a number, a group's name, a phone number; null for none. */
+function recipientOf(call) {
+  if (!recipients.has(call)) recipients.set(call, field(call, "chat_id") ?? null);
+  return recipients.get(call);
+}
+
+/** The number of the chat that a request is about; null for none that is known. */
+export function chatOf(call) {
+  const recipient = recipientOf(call);
+  if (recipient === null) return null;
+  if (world.chats.has(Number(recipient))) return Number(recipient);
+  for (const chat of world.chats.values())
+    if (chat.name === recipient || ownerOf(chat)?.phone === recipient) return chat.id;
+  return null;
+}
+
+export const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? String(chat.id);
+
+/** Whom a request is about: of an event in a group the person and the group, else the chat. */
+export function whoOf(call) {
+  const chat = world.chats.get(chatOf(call));
+  if (!chat) return String(recipientOf(call) ?? "");
+  const person = chat.name !== null && call.way === "event" ? world.users.get(field(call, "from")?.id)?.name : "";
+  return person ? `${person} · ${nameOf(chat)}` : nameOf(chat);
+}
+
+/** Which message of which chat a request has sent; null for any other request. */
+export function sentBy(call) {
+  if (call.way !== "operation" || call.name !== "sendMessage" || call.status !== 200) return null;
+  const message = parsed(call.answer)?.id;
+  const chat = Number(recipientOf(call));
+  return typeof message === "number" && Number.isFinite(chat) ? { chat, message } : null;
+}
+
+const readable = (call) =>
+  decoded(call)
+    .map(([, value]) => (typeof value === "string" ? value : JSON.stringify(value)))
+    .join("\n");
+
+const texts = new WeakMap();
+
+/** All that is looked through in a search; made once, since ten thousand are asked at each letter. */
+export function searchable(call) {
+  if (!texts.has(call)) {
+    const all = [call.name, call.body, call.answer, call.note, readable(call)];
+    texts.set(call, all.join("\n").toLowerCase());
+  }
+  return texts.get(call);
+}
+
+/** The request as a command line, without the secrets in it. */
+export function asCurl(call) {
+  // What was asked for may be any path at all: to a shell it is as dangerous as a body.
+  const name = /^[\w/]+$/.test(call.name) ? call.name : quoted(encodeURI(call.name));
+  const target = call.way === "operation" ? `"$BASE_URL"/${name}` : '"$BOT_URL"';
+  const token = call.way === "operation" ? ' -H "token: $TOKEN"' : "";
+  const body =
+    call.body || call.size === 0
+      ? ` --data-raw ${quoted(call.body)}`
+      : " # an upload: its bytes are not kept";
+  return `curl -X POST ${target}${token} -H ${quoted(`Content-Type: ${call.content_type}`)}${body}`;
+}
+
+// Nothing in single quotes means anything to a shell; a control character would still mean something to a terminal.
+function quoted(text) {
+  if (!/[\u0000-\u001f\u007f-\u009f]/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  const escaped = text.replace(
+    /[\\'\u0000-\u001f\u007f-\u009f]/g,
+    (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return `$'${escaped}'`;
+}
+
+/**
+ * Requests as an HTTP Archive 1.2, the oldest first. The token, and the path that only platform and bot know, are
+ * not in it: no request holds the one, and of the bot's address its beginning is taken.
+ */
+export function asHar(calls) {
+  const entries = calls.filter((call) => call.took !== null).map(entry);
+  return { log: { version: "1.2", creator: { name: "triobot", version: "1" }, comment: botName(), entries } };
+}
+
+const NOT_KNOWN = -1;
+
+function entry(call) {
+  const isAnswered = call.status !== null;
+  const comment = [call.note, !isAnswered && "no answer", ...call.liberties.map(({ field, rule }) => `${field} ${rule}`)];
+  return {
+    startedDateTime: new Date(call.at).toISOString(),
+    time: call.took,
+    request: {
+      method: "POST",
+      url: call.way === "operation" ? `${world.baseUrl}/${encodeURI(call.name)}` : botOrigin(),
+      httpVersion: "HTTP/1.1",
+      cookies: [],
+      headers: call.content_type ? [{ name: "Content-Type", value: call.content_type }] : [],
+      queryString: [],
+      ...(call.size > 0 && {
+        postData: { mimeType: call.content_type, text: call.body, ...(!isWhole(call) && { comment: "its beginning" }) },
+      }),
+      headersSize: NOT_KNOWN,
+      bodySize: call.size,
+    },
+    response: {
+      // What never came has the status 0, as browsers write it.
+      status: call.status ?? 0,
+      statusText: "",
+      httpVersion: "HTTP/1.1",
+      cookies: [],
+      headers: [],
+      content: {
+        size: new TextEncoder().encode(call.answer).length,
+        mimeType: structure(call.answer) === null ? "text/plain" : "application/json",
+        text: call.answer,
+      },
+      redirectURL: "",
+      headersSize: NOT_KNOWN,
+      bodySize: NOT_KNOWN,
+    },
+    cache: {},
+    timings: { send: 0, wait: call.took, receive: 0 },
+    comment: comment.filter(Boolean).join("; "),
+    _way: call.way,
+    _name: call.name,
+  };
+}
+
+const isWhole = (call) => new TextEncoder().encode(call.body).length >= call.size;
+
+/** Where events go, without the path. */
+function botOrigin() {
+  const { address } = world.address ?? {};
+  return address && URL.canParse(address) ? `${new URL(address).origin}/` : "http://bot.invalid/";
+}

@@ -1,0 +1,11 @@
+// What is kept of the page as a file of the person's.
+
+/** Have the browser save a text. */
+export function save(filename, text, type = "text/plain") {
+  const url = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = filename.replace(/[\\/:*?"<>|]/g, "_");
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1_000);
+}
