@@ -121,7 +121,7 @@ def test_each_script_and_sheet_is_used_and_read_in_one_sitting() -> None:
     for name in SERVED:
         text = FILES[name].read_text(encoding="utf-8")
         named |= set(re.findall(r'"/page/([\w./]+)"', text))
-        for found in re.findall(r'(?:from|import) ?"(\.{1,2}/[\w./]+)"', text):
+        for found in re.findall(r'(?:from|import) ?\(?"(\.{1,2}/[\w./]+)"', text):
             named.add(posixpath.normpath(posixpath.join(posixpath.dirname(name), found)))
 
     assert named == set(SERVED)

@@ -76,7 +76,7 @@ def test_talk_has_a_conversation(folder: Path) -> None:
     ids=["client", "kit"],
 )
 def test_their_own_tests_pass(tests: list[str]) -> None:
-    done = ended(ROOT, "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{path}" for path in tests))
+    done = ended(ROOT, "pytest", "-q", *(f"tests/{path}" for path in tests))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

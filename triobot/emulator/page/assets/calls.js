@@ -171,5 +171,5 @@ const isWhole = (call) => new TextEncoder().encode(call.body).length >= call.siz
 /** Where events go, without the path. */
 function botOrigin() {
   const { address } = world.address ?? {};
-  return address && URL.canParse(address) ? `${new URL(address).origin}/` : "http://bot.invalid/";
+  return address && URL.canParse(address) ? `${new URL(address).origin}/` : "bot:/";
 }
