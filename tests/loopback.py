@@ -187,6 +187,11 @@ def text_event(chat: int, text: str) -> bytes:
     return _event(chat, "text", text)
 
 
+def contact_event(chat: int, phone: str) -> bytes:
+    """A shared phone number as the platform posts it."""
+    return _event(chat, "contact", json.dumps({"phone": phone, "name": "Somebody"}))
+
+
 def press_event(chat: int, button: tuple[str, int], callback_id: str) -> bytes:
     """A press of a button as the platform posts it."""
     data, message_id = button

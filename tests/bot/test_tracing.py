@@ -1,8 +1,7 @@
-"""Traces by OpenTelemetry's API, seen by its SDK; and an author's crash, seen by Sentry's."""
+"""Traces by OpenTelemetry's API, seen by its SDK."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from tests.payments.payments_rig import button
 from triobot import Bot, Chat, Settings
 from triobot.clock import SystemClock, Timepiece
 from triobot.errors import ConfigError
-from triobot.failures import Failure
 from triobot.logs import Speaker
 from triobot.payments import asking
 from triobot.payments.cashier import Cashier
@@ -287,45 +285,3 @@ async def test_a_verification_is_in_the_trace_of_who_asked_for_it(
     expected = [tracing.place_of(41).trace_id, tracing.place_of(41, 2).trace_id]
     assert world.asked == [("verify", one) for one in expected]
     assert [trace_of(span) for span in seen.named("verify")] == expected
-
-
-# --- Sentry
-
-
-async def test_sentry_hears_of_an_author_s_crash_with_its_stack(tmp_path: Path) -> None:
-    """Through the hook that is there for it."""
-    import sentry_sdk
-    from sentry_sdk.envelope import Envelope
-    from sentry_sdk.transport import Transport
-
-    events: list[dict[str, Any]] = []
-
-    class Kept(Transport):
-        def capture_envelope(self, envelope: Envelope) -> None:
-            if (event := envelope.get_event()) is not None:
-                events.append(json.loads(json.dumps(event, default=str)))
-
-    sentry_sdk.init(dsn="https://key@example.org/1", transport=Kept, default_integrations=False)
-    chats = Chats()
-    bot = shop(chats, settings(tmp_path, trace_share=None))
-
-    @bot.on_error
-    async def report(failure: Failure) -> None:
-        with sentry_sdk.new_scope() as scope:
-            scope.set_tag("route", failure.route)
-            scope.capture_exception(failure.error)
-
-    try:
-        async with bot.running() as intake:
-            await crash(chats, intake)
-            with trio.fail_after(PATIENCE):
-                while not events:
-                    await trio.sleep(0.01)
-    finally:
-        sentry_sdk.get_global_scope().set_client(None)
-    (event,) = events
-    raised = event["exception"]["values"][-1]
-    assert raised["type"] == "ValueError"
-    last = raised["stacktrace"]["frames"][-1]
-    assert (Path(last["abs_path"]).name, last["function"]) == ("test_tracing.py", "order")
-    assert event["tags"]["route"].endswith("order")

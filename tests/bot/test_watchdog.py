@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
 import sys
 import threading
 import traceback
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import trio.testing
 
 from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE
+from tests.processes.process import Heard
 from triobot import Bot, Chat, Settings
 from triobot.together import _run_until_signal
 from triobot.watchdog import Systemd, _why, telling_systemd, watched_loop
@@ -102,25 +102,6 @@ async def test_a_loop_that_moves_is_not_talked_about(caplog: pytest.LogCaptureFi
         for _ in range(1000):
             await trio.lowlevel.checkpoint()
     assert caplog.text == ""
-
-
-class Heard:
-    """What systemd hears at its socket."""
-
-    def __init__(self, place: Path) -> None:
-        self.all: list[bytes] = []
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._socket.bind(str(place))
-
-    def said(self) -> list[bytes]:
-        """Everything up to now but signs of life."""
-        with suppress(BlockingIOError):
-            while True:
-                self.all.append(self._socket.recv(100))
-        return [one for one in self.all if one != b"WATCHDOG=1"]
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @pytest.fixture

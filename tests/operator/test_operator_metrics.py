@@ -208,37 +208,6 @@ async def test_promtool_accepts_what_a_scraper_is_told(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout + ended.stderr) == (0, b"")
 
 
-@pytest.mark.processes
-async def test_prometheus_sees_both_bots(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The real one, by the configuration that is there to be copied."""
-    prometheus = program("prometheus")
-    config = (DEPLOY / "prometheus/scrape.yml").read_text(encoding="utf-8")
-    (tmp_path / "alerts.yml").write_bytes((DEPLOY / "prometheus/alerts.yml").read_bytes())
-    async with two_on_a_port(tmp_path, caplog) as address, trio.open_nursery() as nursery:
-        mine = config.replace("127.0.0.1:9464", httpx.URL(address).netloc.decode()).replace("15s", "1s")
-        (tmp_path / "scrape.yml").write_text(mine)
-        with trio.socket.socket() as free:
-            await free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [prometheus, f"--config.file={tmp_path}/scrape.yml", f"--storage.tsdb.path={tmp_path}/data"]
-        command.append(f"--web.listen-address=127.0.0.1:{port}")
-        quiet = partial(trio.run_process, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        nursery.start_soon(quiet, command)
-        query = f"http://127.0.0.1:{port}/api/v1/query?query=triobot_working"
-        async with httpx.AsyncClient() as client:
-            seen: set[str] = set()
-            with trio.fail_after(PATIENCE):
-                while seen != {"bot 0", "bot 1"}:
-                    await trio.sleep(0.2)
-                    try:
-                        answer = await client.get(query)
-                    except httpx.TransportError:
-                        continue  # it starts
-                    if answer.status_code == 200:  # and answers 503 until it has looked into its folder
-                        seen = {one["metric"]["bot"] for one in answer.json()["data"]["result"]}
-        nursery.cancel_scope.cancel()
-
-
 def test_the_page_has_each_name_with_what_it_says() -> None:
     page = (DEPLOY.parent / "docs/operating.md").read_text(encoding="utf-8")
     for metric in METRICS:

@@ -97,6 +97,25 @@ class BotProcess:
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
+class Heard:
+    """What systemd hears at the socket whose path is in ``NOTIFY_SOCKET``."""
+
+    def __init__(self, place: Path) -> None:
+        self.all: list[bytes] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(place))
+
+    def said(self) -> list[bytes]:
+        """Everything up to now but signs of life."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.all.append(self._socket.recv(100))
+        return [one for one in self.all if one != b"WATCHDOG=1"]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 def family(pid: int) -> list[int]:
     """A process and its children: hypercorn works in one."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,46 +16,17 @@ from tempfile import TemporaryDirectory
 import httpx
 import pytest
 import trio
-import trustme
 
 from tests.loopback import PATIENCE, open_platform, text_event
 from tests.processes.process import BOTS, ROOT, SECRET, TOKEN, BotProcess, environment
+from tests.processes.proxy import DEPLOY, needs, needs_nginx_as_another_user, proxied
 from triobot.cli import main
 from triobot.webhook.limits import Limits
 
 pytestmark = pytest.mark.processes
 
-DEPLOY = ROOT / "deploy"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 TRIOBOT = [sys.executable, "-m", "triobot"]
-
-NGINX = """
-daemon off;
-user www-data;
-pid {folder}/nginx.pid;
-error_log {folder}/log/error.log info;
-events {{ worker_connections 64; }}
-http {{
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/pizza.conf;
-}}
-"""
-
-
-def needs(program: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
-
-
-def has_another_user() -> bool:
-    try:
-        pwd.getpwnam("www-data")
-    except KeyError:
-        return False
-    return os.geteuid() == 0
 
 
 @pytest.fixture
@@ -76,52 +43,10 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-@asynccontextmanager
-async def nginx(folder: Path, port: int) -> AsyncGenerator[None]:
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
-    command = [
-        "nginx",
-        "-p",
-        str(folder),
-        "-c",
-        str(folder / "nginx.conf"),
-        "-e",
-        str(folder / "log/error.log"),
-    ]
-    async with trio.open_nursery() as nursery:
-        await nursery.start(partial(trio.run_process, command, check=False))
-        while True:
-            try:
-                await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
-                break
-            except OSError:
-                await trio.sleep(0.01)
-        yield
-        nursery.cancel_scope.cancel()
-
-
-@needs("nginx")
-@pytest.mark.skipif(not has_another_user(), reason="only root can run nginx as another user")
+@needs_nginx_as_another_user
 async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
     """Events come through, strangers hear nothing, and no log holds the secret, with and without the bot."""
-    port, path = free_port(), folder / "pizza.sock"
-    (folder / "log").mkdir()
-    authority = trustme.CA()
-    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
-    text = (DEPLOY / "nginx/pizza.conf").read_text()
-    for old, new in (
-        ("THE-WEBHOOK-SECRET", SECRET),
-        ("unix:/run/pizza.sock", f"unix:{path}"),
-        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
-        ("/etc/ssl/pizza/fullchain.pem", f"{folder}/both.pem"),
-        ("/etc/ssl/pizza/privkey.pem", f"{folder}/both.pem"),
-        ("/var/log/nginx/", f"{folder}/log/"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "pizza.conf").write_text(text)
-    context = httpx.create_ssl_context()
-    authority.configure_trust(context)
+    path = folder / "pizza.sock"
     with trio.fail_after(PATIENCE):
         async with open_platform() as platform:
             own = {"TRIOBOT_UNIX": str(path), "TRIOBOT_UNIX_MODE": "660", "TRIOBOT_UNIX_GROUP": "www-data"}
@@ -136,10 +61,7 @@ async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
             try:
                 while not path.exists():
                     await trio.sleep(0.02)
-                async with (
-                    nginx(folder, port),
-                    httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context) as client,
-                ):
+                async with proxied(folder, path, SECRET) as client:
                     for number in range(3):
                         answer = await client.post(
                             f"/{SECRET}", content=text_event(7, str(number)), headers=FORM

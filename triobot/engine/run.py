@@ -15,8 +15,7 @@ way whatever it holds.
 An operation is *armed* (a wait takes events, an effect's body runs, a sleep ends by the clock) only when the
 journal is exhausted. So what has an outcome is never performed again, and what was cancelled never at all.
 
-The events that no record has taken are in the run's mailbox: an event belongs to no operation until a record
-names it.
+An event is in the run's mailbox, and belongs to no operation, until a record names it.
 """
 
 from __future__ import annotations
@@ -212,8 +211,9 @@ class Run(Core):
                     # It waits for the code to rest: the first line is not cut in mid-air.
                     self.promote().interrupts.append(self._early)
                 try:
-                    nodes, self.args = self.args, ()
-                    value = await main(self, *(args or map(self.codec.value_of, nodes)))
+                    coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
+                    self.args = ()  # and in no variable here: whoever reports errors may send this frame's
+                    value = await coroutine
                 except BaseException as error:
                     if last is not None:
                         last(error)

@@ -1,0 +1,102 @@
+"""nginx as `deploy` has it: in front of a bot's socket, as another user, by https."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+import trustme
+
+from tests.processes.process import ROOT
+
+DEPLOY = ROOT / "deploy"
+SECRET_LINE = "location = /THE-WEBHOOK-SECRET {"
+
+NGINX = """
+daemon off;
+user www-data;
+pid {folder}/nginx.pid;
+error_log {folder}/log/error.log info;
+events {{ worker_connections 64; }}
+http {{
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/pizza.conf;
+}}
+"""
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
+def has_another_user() -> bool:
+    try:
+        pwd.getpwnam("www-data")
+    except KeyError:
+        return False
+    return os.geteuid() == 0
+
+
+needs_nginx_as_another_user = pytest.mark.skipif(
+    shutil.which("nginx") is None or not has_another_user(),
+    reason="nginx is not installed, or there is no root to run it as another user",
+)
+
+
+@asynccontextmanager
+async def proxied(folder: Path, behind: Path, *secrets: str) -> AsyncGenerator[httpx.AsyncClient]:
+    """nginx with the configuration that is there to be copied; yields a client that trusts its certificate.
+
+    Its logs are in the folder ``log``. It inherits its listening socket: no port has to be guessed, and who
+    connects before it is there waits.
+    """
+    (folder / "log").mkdir()
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
+    text = (DEPLOY / "nginx/pizza.conf").read_text()
+    before, _, after = text.partition(SECRET_LINE)
+    one, _, rest = after.partition("\n    }\n")
+    places = "\n    }\n".join(f"location = /{secret} {{{one}" for secret in secrets)
+    text = f"{before}{places}\n    }}\n{rest}"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number, port = listening.fileno(), listening.getsockname()[1]
+        for old, new in (
+            ("unix:/run/pizza.sock", f"unix:{behind}"),
+            ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+            ("/etc/ssl/pizza/fullchain.pem", f"{folder}/both.pem"),
+            ("/etc/ssl/pizza/privkey.pem", f"{folder}/both.pem"),
+            ("/var/log/nginx/", f"{folder}/log/"),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        (folder / "pizza.conf").write_text(text)
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
+        command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+        command += ["-e", str(folder / "log/error.log")]
+        run = partial(
+            trio.run_process,
+            command,
+            pass_fds=[number],
+            env={**os.environ, "NGINX": f"{number};"},
+            check=False,
+        )
+        context = httpx.create_ssl_context()
+        authority.configure_trust(context)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run)
+            async with httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context) as client:
+                yield client
+            nursery.cancel_scope.cancel()
