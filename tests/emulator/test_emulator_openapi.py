@@ -16,6 +16,7 @@ from emulated import Emulated, emulated
 
 import triobot.emulator
 from triobot.emulator.control import PersonControl, PlatformControl
+from triobot.emulator.coverage import CoverageControl
 from triobot.emulator.faults import EventFault, Fault, Switches
 from triobot.wire.content import Image
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
@@ -25,6 +26,7 @@ from triobot.wire.results import Sent
 
 PATH: Final = Path(triobot.emulator.__file__).with_name("openapi.json")
 DESCRIBED: Final[dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
+NEED_A_BOT: Final = ("/stream", "/openapi", "/bot/journal", "/lines/file")
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 
@@ -88,11 +90,12 @@ def answer_of(said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 async def test_every_route_is_described_and_no_other(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
-        people, whole = PersonControl(platform.exchange), PlatformControl(platform.exchange)
+        people = PersonControl(platform.exchange)
         there = {("post", f"/users/{{user}}/{name}") for name in people.routes()}
         there |= {("get", "/users/{user}/chat"), ("get", "/stream")}
-        there |= {("post", f"/{name}") for name in whole.changes()}
-        there |= {("get", f"/{name}") for name in whole.looks()}
+        for part in (PlatformControl(platform.exchange), CoverageControl(platform.exchange)):
+            there |= {("post", f"/{name}") for name in part.changes()}
+            there |= {("get", f"/{name}") for name in part.looks()}
         assert {(method, path) for method, path, _ in routes()} == there
         names = [said["operationId"] for _, _, said in routes()]
         assert len(names) == len(set(names))
@@ -136,7 +139,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
         ids = await live(platform)
         seen = 0
         for method, path, said in routes():
-            if method != "get" or path in ("/stream", "/openapi", "/bot/journal"):
+            if method != "get" or path in NEED_A_BOT:
                 continue
             wanted = {one["name"] for one in said.get("parameters", ()) if one.get("required")}
             place = path.strip("/").replace("{user}", str(ids["user"]))
@@ -146,7 +149,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
             assert answer.status_code == 200, (path, answer.text)
             assert list(misfits(answer_of(said), answer.json(), path)) == []
             seen += 1
-        assert seen == 12
+        assert seen == 13
         nursery.cancel_scope.cancel()
 
 

@@ -30,9 +30,10 @@ from ..emulator.pusher import PushSettings
 from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
 from ..operator.calling import file_of
+from ..settings import Settings
 from ..travel.twins import Twins
 from .arguments import port
-from .dev_past import make_twins, take_code
+from .dev_past import StoredJournals, make_probes, make_twins, take_code
 from .keeping import SavedPlatform, path_beside
 from .listening import add_listening, announced, check_listening, ignored_variables
 from .loading import check_there, parse_target
@@ -142,8 +143,10 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
-            twins = make_twins(arguments.bot, environ, store, supervisor.marks, platform.exchange.tell)
+            journals = StoredJournals(Settings(store=store), supervisor.marks, platform.exchange.clock.now())
+            twins = make_twins(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.travels = twins
+            platform.exchange.coverage = make_probes(arguments.bot, environ, journals)
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:

@@ -1,9 +1,10 @@
-"""What ``triobot dev`` shows of the past: the bot's journals, and the twins in which they are run again."""
+"""What ``triobot dev`` shows of the past: the bot's journals, and what runs them again."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, cast, final
 
@@ -16,6 +17,7 @@ from ..journals import ConversationId
 from ..operator.requests import ListJournals, Request, ShowJournal
 from ..settings import Settings
 from ..travel.parting import worded
+from ..travel.probes import Probes
 from ..travel.twins import Twins
 from ..wire.ids import ChatId
 from .consulting import ask_bot, gather
@@ -28,17 +30,24 @@ _MOST: Final = 1_000
 
 _COMPARED: Final = 200
 """Conversations that are looked at after a save."""
+_RUN_AGAIN: Final = 500
+"""Conversations that are run again to find the lines that they reached."""
 
 Marks = Callable[[int], Sequence[JsonObject]]
 
 
 @final
 class StoredJournals:
-    """Reads journals of the running bot over its socket, or of its store while it is down."""
+    """Reads journals of the running bot over its socket, or of its store while it is down.
 
-    def __init__(self, settings: Settings, marks: Marks) -> None:
+    Args:
+        since: when this run began.
+    """
+
+    def __init__(self, settings: Settings, marks: Marks, since: int) -> None:
         self._ask = partial(ask_bot, settings)
         self._marks = marks
+        self._since = since
 
     def marks(self, since: int) -> Sequence[JsonObject]:
         """Return when the bot's process was killed, and started again, since this wall time."""
@@ -54,6 +63,18 @@ class StoredJournals:
         open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
         return open_now[-_COMPARED:]
 
+    async def of_this_run(self) -> Sequence[Sequence[JsonObject]]:
+        """Return the journals of what has happened in this run."""
+        rows: list[JsonObject] = []
+        while page := await self._lines(ListJournals(after=_number_of(rows[-1:]), limit=_MOST)):
+            rows += page
+        newest = [row for row in rows if cast("int", row["updated_at"]) >= self._since][-_RUN_AGAIN:]
+        found: list[Sequence[JsonObject]] = []
+        for row in newest:
+            with suppress(TravelError):  # it has just ended
+                found.append(await self.journal(_number_of([row])))
+        return [lines for lines in found if lines]
+
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
         """Return a journal: its row, its records, its effects."""
         return await self._lines(ShowJournal(ConversationId(conversation)))
@@ -63,6 +84,11 @@ class StoredJournals:
             return cast("list[JsonObject]", await gather(self._ask, request))
         except (TriobotError, OSError) as error:
             raise TravelError(str(error)) from error
+
+
+def _number_of(rows: Sequence[JsonObject]) -> int:
+    """Return the conversation of a row, 0 without one."""
+    return cast("int", rows[0]["conversation"]) if rows else 0
 
 
 async def take_code(twins: Twins, take: Callable[[], None], say: Callable[[str], None]) -> None:
@@ -90,15 +116,17 @@ async def take_code(twins: Twins, take: Callable[[], None], say: Callable[[str],
 
 
 def make_twins(
-    bot: str, environ: Mapping[str, str], store: str, marks: Marks, tell: Callable[[], None]
+    bot: str, environ: Mapping[str, str], journals: StoredJournals, tell: Callable[[], None]
 ) -> Twins:
     """Make the twins of a bot; none of their processes is there yet.
 
     Args:
         environ: the variables of the bot's process.
-        marks: returns when that was killed and started again.
         tell: called when something is new.
     """
-    journals = StoredJournals(Settings(store=store), marks)
-    command = [sys.executable, "-m", "triobot.cli.dev_twin"]
-    return Twins(command, environ, bot, journals, tell)
+    return Twins([sys.executable, "-m", "triobot.cli.dev_twin"], environ, bot, journals, tell)
+
+
+def make_probes(bot: str, environ: Mapping[str, str], journals: StoredJournals) -> Probes:
+    """Make what finds out which of a bot's lines were reached; it runs processes with these variables."""
+    return Probes([sys.executable, "-m", "triobot.cli.dev_probe"], environ, bot, journals)

@@ -46,6 +46,8 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
+``GET  lines``, ``POST lines``        how much of each of the bot's files was reached; a POST looks anew
+``GET  lines/file``                   ``?file=``: one of them, and which of its lines
 ``GET  openapi``                      all of this, as OpenAPI 3.1 describes it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
                                       `follower`; or as a WebSocket's texts, an empty one each second
@@ -66,7 +68,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, NoReturn, TypeAlias, TypeVar, cast, final
+from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -219,10 +221,22 @@ def as_number(name: str, value: object) -> int:
     return int(text)
 
 
-def control_blueprint(exchange: Exchange) -> Blueprint:
-    """Return the routes of the control API."""
+class ControlPart(Protocol):
+    """Answers requests that concern no single person."""
+
+    def changes(self) -> Mapping[str, Callable[[Asked], Given]]:
+        """Return what answers a POST, by its path."""
+        ...
+
+    def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
+        """Return what answers a GET."""
+        ...
+
+
+def control_blueprint(exchange: Exchange, *parts: ControlPart) -> Blueprint:
+    """Return the routes of the control API, with those of further parts."""
     blueprint = Blueprint("control", __name__, url_prefix="/control")
-    people, whole = PersonControl(exchange), PlatformControl(exchange)
+    people = PersonControl(exchange)
 
     def of_user(name: str, answer: Callable[[User, Asked], Given], method: str = "POST") -> None:
         async def view(user_id: int) -> Response:
@@ -247,10 +261,11 @@ def control_blueprint(exchange: Exchange) -> Blueprint:
     for name, act in people.routes().items():
         of_user(name, act)
     of_user("chat", people.chat, "GET")
-    for name, change in whole.changes().items():
-        of_all(name, change)
-    for name, look in whole.looks().items():
-        of_all(name, look, "GET")
+    for part in (PlatformControl(exchange), *parts):
+        for name, change in part.changes().items():
+            of_all(name, change)
+        for name, look in part.looks().items():
+            of_all(name, look, "GET")
     # Else a misspelt path would fall through to the platform's operations.
     blueprint.add_url_rule("/<path:rest>", view_func=_nowhere, methods=["GET", "POST"])
     return blueprint

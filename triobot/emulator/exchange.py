@@ -203,6 +203,25 @@ class Travels(Protocol):
         ...
 
 
+class Coverage(Protocol):
+    """What people may see of which lines of the bot were reached; see `docs/travel.md`.
+
+    What can't be told raises a `TravelError`.
+    """
+
+    async def look(self) -> None:
+        """Find out what this run has reached by now."""
+        ...
+
+    def files(self) -> JsonValue:
+        """Tell of each file how much of it was reached."""
+        ...
+
+    def file(self, number: int) -> JsonValue:
+        """Tell of one file which lines were reached."""
+        ...
+
+
 @final
 class Exchange:
     """One running platform.
@@ -215,6 +234,7 @@ class Exchange:
         liberties: how often the bot took each, by operation.
         hear_liberty: is told of each the first time that it is taken.
         travels: what shows the past of its conversations, where something does.
+        coverage: what tells which lines of the bot were reached, where something does.
         address: whether a bot listens where events are posted to.
     """
 
@@ -241,6 +261,7 @@ class Exchange:
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
         self.travels: Travels | None = None
+        self.coverage: Coverage | None = None
         self.address = address or BotAddress(None)
         self.address.tell = self.tell
         self._changed = trio.Event()
