@@ -1,4 +1,4 @@
-"""Every exception that triobot raises on purpose.
+"""Every exception that triobot raises on purpose::
 
     TriobotError
       ProtocolError

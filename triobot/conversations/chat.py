@@ -715,7 +715,7 @@ class Chat(Room[E_co]):
         Raises:
             DeliveryUnknownError: nobody knows whether the invoice exists; it is never sent twice. If it is
                 paid, the money is for the aside.
-            and as `charge`.
+            PaymentError: as from `charge`.
 
         Platform: interface section 4.1.
         """

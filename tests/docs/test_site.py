@@ -1,0 +1,92 @@
+"""The pages as a site: it builds without a network and without a warning, and no link within it is broken."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.docs.signatures import FACES, names_in
+
+ROOT: Final = Path(__file__).parents[2]
+LOADED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+
+
+class Page(HTMLParser):
+    """What a page can be entered at, leads to and loads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+        self.loads: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids.add(given.get("id") or "")
+        if tag == "a":
+            self.links.add(given.get("href") or "")
+        if (address := given.get(LOADED.get(tag, ""))) and given.get("rel") not in ("index", "search"):
+            self.loads.add(address)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build it, as CONTRIBUTING says."""
+    pytest.importorskip("sphinx")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", "docs", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (built.returncode, built.stderr) == (0, "")
+    return folder
+
+
+def broken(site: Path) -> Iterator[str]:
+    """Yield the links within that lead nowhere, and whatever is not of the site and is loaded."""
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    for path, page in pages.items():
+        for address in page.links | page.loads:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc:
+                if address in page.loads and parts.scheme != "data":
+                    yield f"{path.relative_to(site)} loads {address}"
+                continue
+            there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            ids = pages[there].ids if there in pages else {unquote(parts.fragment)}
+            if not there.is_file() or (parts.fragment and unquote(parts.fragment) not in ids):
+                yield f"{path.relative_to(site)}: {address}"
+
+
+def test_it_builds_and_no_link_within_is_broken(site: Path) -> None:
+    assert sorted(broken(site)) == []
+
+
+def test_a_broken_link_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<p id="here"><a href="b.html"></a><a href="a.html#here"></a>')
+    (tmp_path / "c.html").write_text(
+        '<a href="a.html#there"></a><script src="https://example.org/x.js"></script>'
+    )
+
+    assert sorted(broken(tmp_path)) == [
+        "a.html: b.html",
+        "c.html loads https://example.org/x.js",
+        "c.html: a.html#there",
+    ]
+
+
+def test_every_public_name_has_its_docstring_on_one_page_of_the_api() -> None:
+    """As `test_reference` says of the reference's rows."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.rst"))
+    told = re.findall(r"(?m)^\.\. auto(?:class|function|data):: (\S+)$", pages)
+
+    assert sorted(told) == sorted(
+        f"{face}.{name}" for face, file in FACES.items() for name in names_in(ROOT / file)
+    )
