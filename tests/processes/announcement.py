@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from tests.loopback import Platform, Users, open_platform
-from tests.processes.process import SECRET, BotProcess, environment, listen, start_process
+from tests.processes.process import SECRET, BotProcess, Stack, environment, listen, start_process
 from triobot.seams import BroadcastStatus
 
 BOT = Path(__file__).with_name("announcing.py")
@@ -44,23 +44,26 @@ class Announced:
     cpu: float
 
 
-async def start(platform: Platform, store: Path, sock: socket.socket, many: int, log: Path) -> BotProcess:
+async def start(
+    platform: Platform, store: Path, sock: socket.socket, many: int, log: Path, stack: Stack
+) -> BotProcess:
     environ = environment(
         TRIOBOT_BASE_URL=platform.url,
         TRIOBOT_STORE=f"sqlite:{store}",
         BOT_FD=str(sock.fileno()),
         ANNOUNCED_TO=str(many),
+        STACK=stack,
     )
     return await start_process([sys.executable, str(BOT)], sock=sock, environ=environ, log=log)
 
 
-async def announce(folder: Path, many: int, kills: int) -> Announced:
+async def announce(folder: Path, many: int, kills: int, stack: Stack = "ours") -> Announced:
     """Tell `many`, with so many kills at even distances."""
     between: list[int] = []
     began, cpu = time.monotonic(), _cpu_of_children()
     async with open_platform() as platform:
         with listen() as sock:
-            process = await start(platform, folder / "bot.db", sock, many, folder / "log")
+            process = await start(platform, folder / "bot.db", sock, many, folder / "log", stack)
             users = Users(sock.getsockname()[1], f"/{SECRET}")
 
             def told() -> int:
@@ -83,7 +86,7 @@ async def announce(folder: Path, many: int, kills: int) -> Announced:
                 await chat()
                 await platform.wait_until(lambda enough=enough: told() >= enough)
                 await process.kill()
-                process = await start(platform, folder / "bot.db", sock, many, folder / "log")
+                process = await start(platform, folder / "bot.db", sock, many, folder / "log", stack)
             # Whoever is unknown never comes: the bot itself says when it is over.
             quiet = -1
             while quiet != (quiet := told()):

@@ -8,10 +8,12 @@ from functools import partial
 import attrs
 import trio
 
+from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat
 from triobot.filters import text
+from triobot.together import serve_together
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 MANY = int(os.environ.get("ANNOUNCED_TO", "600"))
 
 
@@ -23,7 +25,8 @@ async def echo(chat: Chat) -> None:
 async def serve() -> None:
     async with trio.open_nursery() as nursery:
         settings = attrs.evolve(bot.settings(), fd=int(os.environ["BOT_FD"]))
-        await nursery.start(partial(bot.serve, settings=settings))
+        server = "triobot" if TRANSPORT is None else "hypercorn"
+        await nursery.start(partial(serve_together, [(bot, settings)], server=server))
         await bot.broadcast("news").start("news", range(1, MANY + 1))
         with trio.open_signal_receiver(15) as signals:
             async for _ in signals:

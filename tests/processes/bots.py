@@ -6,10 +6,11 @@ import uuid
 
 import attrs
 
+from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat, Key, Room
 from triobot.filters import message, signal, text
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 """Repeats each text, one after the other, in a conversation that never ends by itself."""
 
 
@@ -23,7 +24,7 @@ async def repeat(chat: Chat) -> None:
         said = (await chat.receive(message())).content
 
 
-single = Bot()
+single = Bot(transport=TRANSPORT)
 """A conversation a message."""
 
 
@@ -32,7 +33,7 @@ async def once(chat: Chat) -> None:
     await chat.send(getattr(chat.event, "content", "?"))
 
 
-orders = Bot()
+orders = Bot(transport=TRANSPORT)
 """A conversation of four questions, each with another way to wait; it ends with what it was told."""
 
 
@@ -53,7 +54,7 @@ async def order(chat: Chat) -> None:
     await chat.send(f"{number}: {name}, {hurry}, {size}, {code}.")
 
 
-timed = Bot()
+timed = Bot(transport=TRANSPORT)
 """Three timeouts, one inside the other; it says which is over, and after how many milliseconds."""
 
 TIMEOUTS = {"outer": 3.5, "middle": 1.5, "inner": 0.4}
@@ -77,7 +78,7 @@ async def wait_thrice(chat: Chat) -> None:
     await tell(f"outer {outer.cancelled_caught}")
 
 
-tallies = Bot()
+tallies = Bot(transport=TRANSPORT)
 """Each chat counts in the bot's own room and in one of four others, several times, and says so."""
 
 ROUNDS, ROOMS = 5, 4

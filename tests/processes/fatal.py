@@ -8,10 +8,11 @@ import signal
 
 import trio
 
+from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat
 from triobot.filters import command, text
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 ROOM = 64 * 1024 * 1024
 
 

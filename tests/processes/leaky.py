@@ -6,10 +6,11 @@ import os
 
 import trio
 
+from tests.processes.lane import TRANSPORT
 from triobot import Alarm, Bot, Chat, Event, Image
 from triobot.filters import command, message, when
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 
 
 PHONE = "+989121234567"

@@ -196,12 +196,15 @@ async def open_market(folder: Path, stack: Stack = "ours") -> AsyncGenerator[Mar
             wire = Wire(own, int(told["base_url"].rpartition(":")[2]))
             store, oven = folder / "bot.db", folder / "oven"
             environ = environment(
-                TRIOBOT_BASE_URL=f"http://127.0.0.1:{own}", TRIOBOT_STORE=f"sqlite:{store}", OVEN=str(oven)
+                TRIOBOT_BASE_URL=f"http://127.0.0.1:{own}",
+                TRIOBOT_STORE=f"sqlite:{store}",
+                STACK=stack,
+                OVEN=str(oven),
             )
 
             async def start() -> BotProcess:
                 market.process = await start_process(
-                    command_for("shop" if stack == "stock" else "bot", bot_socket, stack, SELLING),
+                    command_for("bot", bot_socket, stack, SELLING),
                     sock=bot_socket,
                     environ=environ,
                     log=folder / "log",

@@ -25,10 +25,16 @@ BOTS = Path(__file__).parent / "bots.py"
 SECRET = "process-test-secret-0123456789"
 TOKEN = "token-of-the-process-tests"
 
-Stack: TypeAlias = Literal["ours", "stock"]
-"""On whose HTTP a bot runs: triobot's own, or hypercorn with httpx's transport."""
+Stack: TypeAlias = Literal["ours", "stock", "hosted"]
+"""On whose HTTP a bot runs: triobot's own; hypercorn and httpx's; the same in hypercorn's own processes."""
 
 on_both_stacks = pytest.mark.parametrize("stack", ["ours", "stock"])
+on_both_stacks_when_long = pytest.mark.parametrize(
+    "stack", ["ours", pytest.param("stock", marks=pytest.mark.long)]
+)
+on_all_stacks = pytest.mark.parametrize(
+    "stack", ["ours", "stock", pytest.param("hosted", marks=pytest.mark.long)]
+)
 
 
 @attrs.define
@@ -153,11 +159,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def command_for(name: str, sock: socket.socket, stack: Stack, module: Path = BOTS) -> list[str]:
-    """What runs a bot of a module; `stock.py` has those for the stock stack."""
-    if stack == "ours":
-        return [sys.executable, "-m", "triobot", "run", f"{module}:{name}", "--fd", str(sock.fileno())]
-    hypercorn = [sys.executable, "-m", "hypercorn", "--worker-class", "trio"]
-    return [*hypercorn, "--bind", f"fd://{sock.fileno()}", f"tests.processes.stock:{name}.asgi"]
+    """What runs a bot of a module, whose transport the variable ``STACK`` chooses."""
+    if stack == "hosted":
+        hypercorn = [sys.executable, "-m", "hypercorn", "--worker-class", "trio"]
+        return [*hypercorn, "--bind", f"fd://{sock.fileno()}", f"tests.processes.{module.stem}:{name}.asgi"]
+    run = [sys.executable, "-m", "triobot", "run", f"{module}:{name}", "--fd", str(sock.fileno())]
+    return run if stack == "ours" else [*run, "--server", "hypercorn"]
 
 
 async def start_bot(
@@ -174,10 +181,11 @@ async def start_bot(
     ready: bytes = b" 200 ",
 ) -> BotProcess:
     """Start a bot of a module on an inherited socket, and wait until it is ready."""
+    own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": f"sqlite:{store}", "STACK": stack}
     return await start_process(
         [*command_for(name, sock, stack, module), *arguments],
         sock=sock,
-        environ=environment(TRIOBOT_BASE_URL=platform, TRIOBOT_STORE=f"sqlite:{store}", **environ),
+        environ=environment(**own, **environ),
         log=log,
         ready=ready,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import trio
 
+from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat, Paid
 from triobot.errors import PaymentHandedOverError
 from triobot.filters import command, paid, text
@@ -15,7 +16,7 @@ from triobot.filters import command, paid, text
 OVEN = Path(os.environ.get("OVEN", "oven"))
 HURRY = 25.0
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 
 
 @attrs.frozen

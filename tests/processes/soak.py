@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from tests.loopback import Platform, Users, open_platform
-from tests.processes.process import ROOT, SECRET, BotProcess, environment, listen, start_bot
+from tests.processes.process import ROOT, SECRET, BotProcess, Stack, environment, listen, start_bot
 
 BOT: Final = Path(__file__).parent / "soaking.py"
 CHATS: Final = range(1000, 1200)
@@ -192,7 +192,7 @@ def wanted(said: Sequence[str]) -> list[str]:
     return texts + ([f"{said[-1]}, and?"] if len(said) % 2 else [])
 
 
-async def soak(folder: Path, seconds: float, seed: int) -> Soaked:
+async def soak(folder: Path, seconds: float, seed: int, stack: Stack = "ours") -> Soaked:
     """Let everybody talk for some time, then wait until all is said."""
     chance = random.Random(seed)
     store = folder / "bot.db"
@@ -202,7 +202,13 @@ async def soak(folder: Path, seconds: float, seed: int) -> Soaked:
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
             process = await start_bot(
-                "bot", module=BOT, platform=platform.url, store=store, sock=sock, log=folder / "log"
+                "bot",
+                module=BOT,
+                stack=stack,
+                platform=platform.url,
+                store=store,
+                sock=sock,
+                log=folder / "log",
             )
             try:
                 await _talk(users, chance, seconds * 0.2)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.processes.lane import TRANSPORT
 from triobot import Bot, Chat
 from triobot.filters import text
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 """Asks after each number, and repeats the next one with it: a conversation of two events."""
 
 

@@ -15,8 +15,8 @@ from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start
 
 pytestmark = pytest.mark.processes
 
-CHATS, ORDERS = 100, 3
-KILLS, MANY_KILLS = 4, 12  # each time a start of the whole program
+CHATS, FEW_CHATS, ORDERS = 100, 40, 3
+FEW_KILLS, KILLS, MANY_KILLS = 2, 4, 12  # each time a start of the whole program
 
 
 @on_both_stacks
@@ -24,33 +24,36 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
     tmp_path: Path, stack: Stack, long: bool
 ) -> None:
     """Every conversation ends as it should, in its order; twice came only what nobody knew to have come."""
-    kills = MANY_KILLS if long and stack == "ours" else KILLS
-    result = await order_all(tmp_path, CHATS, kills, ORDERS, stack=stack)
+    chats, kills = (CHATS, KILLS) if stack == "ours" else (FEW_CHATS, FEW_KILLS)
+    if long:
+        chats, kills = CHATS, MANY_KILLS if stack == "ours" else KILLS
+    result = await order_all(tmp_path, chats, kills, ORDERS, stack=stack)
 
-    assert len(result.texts) == CHATS
+    assert len(result.texts) == chats
     for chat, texts in result.texts.items():
         check(texts, chat, ORDERS)
     # Each chat has at most one text on its way when the process dies, and most have none.
-    assert result.repeats <= CHATS * ORDERS * TEXTS // 4
+    assert result.repeats <= chats * ORDERS * TEXTS // 4
     errors = [line for line in result.output.splitlines() if "ERROR" in line]
     # To die several times soon after the start is what that alarm is for.
     assert [line for line in errors if "ALARM crash_loop: " not in line] == []
 
 
-async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path, stack: Stack) -> None:
     """Killed between the first and the second: each has ended once, in order, and not before its time."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
         with listen() as sock:
             users, texts = Users(sock.getsockname()[1], f"/{SECRET}"), platform.texts[7]
-            process = await start_bot("timed", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("timed", stack=stack, platform=platform.url, store=store, sock=sock)
             try:
                 async with users.connect() as line:
                     assert await users.post(line, text_event(7, "hi"), close=True) == 200
                 await platform.wait_until(lambda: any(text.startswith("inner") for text in texts))
                 await process.kill()
                 await trio.sleep(TIMEOUTS["middle"])
-                process = await start_bot("timed", platform=platform.url, store=store, sock=sock)
+                process = await start_bot("timed", stack=stack, platform=platform.url, store=store, sock=sock)
                 await platform.wait_until(lambda: any(text.startswith("outer") for text in texts))
                 assert await process.stop() == 0
             finally:

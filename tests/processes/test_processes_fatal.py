@@ -6,7 +6,6 @@ import contextlib
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,17 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE, Platform, Users, open_platform
-from tests.processes.process import ROOT, SECRET, BotProcess, environment, get, listen
+from tests.processes.process import (
+    ROOT,
+    SECRET,
+    BotProcess,
+    Stack,
+    command_for,
+    environment,
+    get,
+    listen,
+    on_both_stacks_when_long,
+)
 
 pytestmark = pytest.mark.processes
 
@@ -37,6 +46,7 @@ class Supervisor:
     platform: Platform
     folder: Path
     sock: socket.socket
+    stack: Stack
     starts: int = 0
     hung: int = 0
     process: BotProcess | None = None
@@ -60,10 +70,11 @@ class Supervisor:
 
     def _start(self) -> BotProcess:
         self.starts += 1
-        log, run = self.folder / "log", [sys.executable, "-m", "triobot", "run"]
-        command = [*run, f"{FATAL}:bot", "--fd", str(self.sock.fileno())]
+        log, command = self.folder / "log", command_for("bot", self.sock, self.stack, FATAL)
         more = environment(
-            TRIOBOT_BASE_URL=self.platform.url, TRIOBOT_STORE=f"sqlite:{self.folder / 'bot.db'}"
+            TRIOBOT_BASE_URL=self.platform.url,
+            TRIOBOT_STORE=f"sqlite:{self.folder / 'bot.db'}",
+            STACK=self.stack,
         )
         with log.open("wb") as output:
             popen = subprocess.Popen(
@@ -80,12 +91,15 @@ class Supervisor:
         return self.process.popen.poll() is not None or STANDS not in self.process.output
 
 
-async def test_who_kills_the_process_is_parked_and_the_others_are_served(tmp_path: Path) -> None:
+@on_both_stacks_when_long
+async def test_who_kills_the_process_is_parked_and_the_others_are_served(
+    tmp_path: Path, stack: Stack
+) -> None:
     """By an abort in an aside, by a loop without an await, by eating all memory: three in one bot."""
     async with open_platform() as platform:
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
-            there = Supervisor(platform, tmp_path, sock)
+            there = Supervisor(platform, tmp_path, sock, stack)
 
             async def say(chat: int, *words: str) -> None:
                 for word in words:
@@ -120,7 +134,7 @@ async def test_who_kills_the_process_is_parked_and_the_others_are_served(tmp_pat
     for name in ("count", "greedy"):
         assert GUILTY.format(name) not in there.output
     assert there.hung >= 1
-    assert re.search(r"the code at \S*fatal.py:(38|39) " + STANDS, there.output)
+    assert re.search(r"the code at \S*fatal.py:(39|40) " + STANDS, there.output)
 
 
 def _said(there: Supervisor) -> str:

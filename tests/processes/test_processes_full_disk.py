@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import socket
 import subprocess
-import sys
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,13 @@ import trio
 from tests.loopback import PATIENCE, Users, open_platform
 from tests.processes.process import (
     SECRET,
-    BotProcess,
-    environment,
+    Stack,
     family,
     get,
     listen,
+    on_both_stacks,
     running_bot,
     start_bot,
-    start_process,
 )
 
 pytestmark = pytest.mark.processes
@@ -54,11 +52,12 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: Path, stack: Stack) -> None:
     """503 while there is no room, one alarm, /readyz tells; with room again all goes on by itself."""
     async with open_platform() as platform:
         log = tmp_path / "log"
-        async with running_bot("bot", platform=platform.url, store=disk / "bot.db", log=log) as (
+        async with running_bot("bot", stack=stack, platform=platform.url, store=disk / "bot.db", log=log) as (
             process,
             port,
         ):
@@ -94,13 +93,16 @@ async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: P
         assert dict(platform.texts) == dict(users.accepted)
 
 
-async def test_a_bot_that_was_killed_on_a_full_disk_comes_back(disk: Path, tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_bot_that_was_killed_on_a_full_disk_comes_back(disk: Path, stack: Stack) -> None:
     """It begins with what it had accepted."""
     async with open_platform() as platform:
         platform.held = {1}
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
-            process = await start_bot("bot", platform=platform.url, store=disk / "bot.db", sock=sock)
+            process = await start_bot(
+                "bot", stack=stack, platform=platform.url, store=disk / "bot.db", sock=sock
+            )
             async with users.connect() as line:
                 for number in range(5):
                     assert await users.say(line, 1, str(number)) == 200
@@ -110,19 +112,24 @@ async def test_a_bot_that_was_killed_on_a_full_disk_comes_back(disk: Path, tmp_p
                 await process.kill()
             filler.unlink()
             platform.release()
-            process = await start_bot("bot", platform=platform.url, store=disk / "bot.db", sock=sock)
+            process = await start_bot(
+                "bot", stack=stack, platform=platform.url, store=disk / "bot.db", sock=sock
+            )
             await platform.wait_until(lambda: len(platform.texts[1]) >= len(users.accepted[1]))
             assert await process.stop() == 0
         # The dead process's own request was answered, too.
         assert list(dict.fromkeys(platform.texts[1])) == users.accepted[1]
 
 
-async def test_stopping_on_a_full_disk_is_clean(disk: Path, tmp_path: Path) -> None:
+@on_both_stacks
+async def test_stopping_on_a_full_disk_is_clean(disk: Path, stack: Stack) -> None:
     """What was handled but could not be crossed out is said again, and nothing else happens."""
     async with open_platform() as platform:
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
-            process = await start_bot("bot", platform=platform.url, store=disk / "bot.db", sock=sock)
+            process = await start_bot(
+                "bot", stack=stack, platform=platform.url, store=disk / "bot.db", sock=sock
+            )
             async with users.connect() as line:
                 assert await users.say(line, 1, "one") == 200
                 await platform.wait_until(lambda: platform.total == 1)
@@ -132,36 +139,23 @@ async def test_stopping_on_a_full_disk_is_clean(disk: Path, tmp_path: Path) -> N
             with trio.fail_after(PATIENCE):
                 assert await process.stop() == 0
             filler.unlink()
-            process = await start_bot("bot", platform=platform.url, store=disk / "bot.db", sock=sock)
+            process = await start_bot(
+                "bot", stack=stack, platform=platform.url, store=disk / "bot.db", sock=sock
+            )
             await platform.wait_until(lambda: set(users.accepted[2]) <= set(platform.texts[2]))
             assert await process.stop() == 0
 
 
-async def start_hypercorn(platform: str, store: Path, sock: socket.socket, log: Path) -> BotProcess:
-    """The same bot, served by hypercorn."""
-    command = [sys.executable, "-m", "hypercorn", "--worker-class", "trio", "--bind"]
-    return await start_process(
-        [*command, f"fd://{sock.fileno()}", "tests.processes.bots:bot.asgi"],
-        sock=sock,
-        environ=environment(TRIOBOT_BASE_URL=platform, TRIOBOT_STORE=f"sqlite:{store}"),
-        log=log,
-    )
-
-
-@pytest.mark.parametrize("server", ["triobot", "hypercorn"])
-async def test_a_disk_that_fails_stops_the_process_with_one_line(tmp_path: Path, server: str) -> None:
+@pytest.mark.parametrize("stack", ["ours", "stock", "hosted"])
+async def test_a_disk_that_fails_stops_the_process_with_one_line(tmp_path: Path, stack: Stack) -> None:
     """Nobody knows what a failed commit left behind: an end that a supervisor sees, and nothing lost."""
     store, log = tmp_path / "bot.db", tmp_path / "log"
     async with open_platform() as platform:
         platform.held = {1}
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
-            if server == "triobot":
-                process = await start_bot(
-                    "bot", platform=platform.url, store=store, sock=sock, log=log, arguments=["--grace", "1"]
-                )
-            else:
-                process = await start_hypercorn(platform.url, store, sock, log)
+            start = partial(start_bot, "bot", stack=stack, platform=platform.url, store=store, sock=sock)
+            process = await start(log=log, arguments=[] if stack == "hosted" else ["--grace", "1"])
             try:
                 async with users.connect() as line:
                     for number in range(5):
@@ -177,19 +171,17 @@ async def test_a_disk_that_fails_stops_the_process_with_one_line(tmp_path: Path,
                             assert number < 100
                 code = await process.wait()
                 # Hypercorn loses its worker's code.
-                assert code == 1 or server == "hypercorn"
+                assert code == 1 or stack == "hosted"
             finally:
                 process.popen.kill()
             platform.release()
-            # The same bot under the same name: another module's routes are not its conversations'.
-            if server == "triobot":
-                process = await start_bot("bot", platform=platform.url, store=store, sock=sock)
-            else:
-                process = await start_hypercorn(platform.url, store, sock, tmp_path / "log of the next one")
+            process = await start(log=tmp_path / "log of the next one")
             await platform.wait_until(lambda: set(users.accepted[1]) <= set(platform.texts[1]))
             assert await process.stop() == 0
 
-    assert "check the disk and start again" in log.read_text().splitlines()[-1] or server == "hypercorn"
-    assert "the bot stopped: the store" in log.read_text() or server == "triobot"
-    if server == "triobot":
-        assert "Traceback" not in log.read_text()
+    said = log.read_text()
+    if stack == "hosted":
+        assert "the bot stopped: the store" in said
+    else:
+        assert "check the disk and start again" in said.splitlines()[-1]
+        assert "Traceback" not in said

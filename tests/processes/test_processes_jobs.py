@@ -14,13 +14,13 @@ import pytest
 import trio
 
 from tests.loopback import Platform, open_platform
-from tests.processes.process import listen, start_bot
+from tests.processes.process import Stack, listen, on_both_stacks, start_bot
 from tests.processes.ticking import LENGTH, LISTENERS
 
 pytestmark = pytest.mark.processes
 
 MODULE = Path(__file__).with_name("ticking.py")
-KILLS = 10
+KILLS, FEW = 10, 4  # each a start of the whole program
 
 
 @attrs.frozen
@@ -51,17 +51,24 @@ async def wait_for_more(platform: Platform, *, runs: int) -> None:
     )
 
 
-async def test_a_due_time_begins_one_run_which_is_ended(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_due_time_begins_one_run_which_is_ended(tmp_path: Path, stack: Stack, long: bool) -> None:
     """Whatever is killed: every second kill comes in the middle of a run, the others at any moment."""
     chance = random.Random(5)
     async with open_platform() as platform:
         with listen() as sock:
             start = partial(
-                start_bot, "bot", module=MODULE, platform=platform.url, store=tmp_path / "bot.db", sock=sock
+                start_bot,
+                "bot",
+                module=MODULE,
+                stack=stack,
+                platform=platform.url,
+                store=tmp_path / "bot.db",
+                sock=sock,
             )
             process = await start()
             try:
-                for number in range(KILLS):
+                for number in range(KILLS if long else FEW):
                     if number % 2:
                         # A run that is at work at three kills in a row would be parked.
                         await wait_for_more(platform, runs=1)

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.loopback import Users, open_platform
-from tests.processes.process import SECRET, Stack, on_both_stacks, running_bot
+from tests.processes.process import SECRET, Stack, on_both_stacks, on_both_stacks_when_long, running_bot
 
 pytestmark = pytest.mark.processes
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.processes
 @on_both_stacks
 async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack) -> None:
     """What a chat sends comes back in its order, however the chats are mixed."""
+    chats = 80 if stack == "ours" else 40
     async with open_platform() as platform:
         async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
             _,
@@ -30,9 +31,9 @@ async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack
                             assert await users.say(line, chat, f"{chat}/{number}") == 200
 
             async with trio.open_nursery() as nursery:
-                for start in range(1000, 1160, 10):
-                    nursery.start_soon(talk, range(start, start + 10))
-            await platform.wait_until(lambda: platform.total == 1600)
+                for start in range(1000, 1000 + chats, 5):
+                    nursery.start_soon(talk, range(start, start + 5))
+            await platform.wait_until(lambda: platform.total == 10 * chats)
 
         assert dict(users.accepted) == dict(platform.texts)
 
@@ -56,21 +57,27 @@ async def test_a_stuck_chat_slows_nobody(tmp_path: Path, stack: Stack) -> None:
         assert not platform.held & set(platform.texts)
 
 
-async def test_memory_stays_flat_when_events_come_faster_than_they_are_handled(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_memory_stays_flat_when_events_come_faster_than_they_are_handled(
+    tmp_path: Path, stack: Stack
+) -> None:
     """What is not handled yet waits on disk: four times the events, the same memory."""
     async with open_platform() as platform:
         platform.held = set(range(100, 120))
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (process, port):
+        async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
+            process,
+            port,
+        ):
             users = Users(port, f"/{SECRET}")
             resident: list[int] = []
-            for number in range(200):
+            for number in range(40):
                 async with users.connect() as line:
                     for chat in platform.held:
-                        assert await users.say(line, chat, f"{number}" + "x" * 6000) == 200
-                if number in (49, 199):
+                        assert await users.say(line, chat, f"{number}" + "x" * 40_000) == 200
+                if number in (9, 39):
                     resident.append(process.resident)
 
-        # 3,000 events of 6 kB came between the two: 18 MB if they were kept.
+        # 600 events of 40 kB came between the two: 24 MB if they were kept.
         assert resident[1] - resident[0] < 8_000_000
 
 
@@ -93,11 +100,15 @@ async def test_an_error_in_one_conversation_touches_no_other(tmp_path: Path, sta
         assert "wrong" in platform.texts[1][1]
 
 
-async def test_a_flooding_chat_harms_only_itself(tmp_path: Path) -> None:
+@on_both_stacks_when_long
+async def test_a_flooding_chat_harms_only_itself(tmp_path: Path, stack: Stack) -> None:
     """Above its quota it gets 503; others are served, and what was accepted is handled in order."""
     async with open_platform() as platform:
         platform.held = {1}
-        async with running_bot("bot", platform=platform.url, store=tmp_path / "bot.db") as (_, port):
+        async with running_bot("bot", stack=stack, platform=platform.url, store=tmp_path / "bot.db") as (
+            _,
+            port,
+        ):
             users = Users(port, f"/{SECRET}")
             statuses: list[int] = []
             while len(statuses) < 1100:
@@ -116,4 +127,5 @@ async def test_a_flooding_chat_harms_only_itself(tmp_path: Path) -> None:
                 assert await users.say(line, 1, "again") == 200
             await platform.wait_until(lambda: platform.texts[1][-1] == "again")
 
-        assert dict(platform.texts) == dict(users.accepted)
+        # The one that is held for so long may outlast its deadline, and is then sent once more.
+        assert {chat: list(dict.fromkeys(texts)) for chat, texts in platform.texts.items()} == users.accepted

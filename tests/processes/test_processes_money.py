@@ -37,8 +37,18 @@ async def start_again(market: Market) -> None:
     await market.start()
 
 
-@on_both_stacks
-@pytest.mark.parametrize("second", ["verified", "error"])
+@pytest.mark.parametrize(
+    ("second", "stack"),
+    [
+        ("verified", "ours"),
+        ("error", "ours"),
+        ("verified", "stock"),
+        *[
+            pytest.param(*other, marks=pytest.mark.long)
+            for other in [("error", "stock"), ("error", "hosted")]
+        ],
+    ],
+)
 async def test_killed_between_the_platform_s_verified_and_our_record(
     tmp_path: Path, second: str, stack: Stack
 ) -> None:
@@ -59,10 +69,13 @@ async def test_killed_between_the_platform_s_verified_and_our_record(
         assert (await ali.wallet())["IRR"] == 300_000
 
 
-@pytest.mark.parametrize("late", [False, True])
-async def test_killed_inside_the_aside(tmp_path: Path, late: bool) -> None:
+@pytest.mark.parametrize(
+    ("late", "stack"),
+    [(False, "ours"), (True, "ours"), (True, "stock"), pytest.param(False, "stock", marks=pytest.mark.long)],
+)
+async def test_killed_inside_the_aside(tmp_path: Path, late: bool, stack: Stack) -> None:
     """It goes on with the step that it was in, with the same key; and so does who waits for it."""
-    async with open_market(tmp_path) as market:
+    async with open_market(tmp_path, stack) as market:
         await market.app.post("faults", {"operation": "editMessage", "status": 500})
         ali = await buys(market, "Ali", "hang")
         if late:
@@ -81,9 +94,10 @@ async def test_killed_inside_the_aside(tmp_path: Path, late: bool) -> None:
         assert (await ali.wallet())["IRR"] == 300_000
 
 
-async def test_cancelled_while_it_is_given(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_cancelled_while_it_is_given(tmp_path: Path, stack: Stack) -> None:
     """By the user, and then by SIGKILL: the aside gives on, with the same key, and nobody is called."""
-    async with open_market(tmp_path) as market:
+    async with open_market(tmp_path, stack) as market:
         ali = await buys(market, "Ali", "hang")
         await ali.pays()
         await until(lambda: baked(market, 1))
@@ -117,9 +131,10 @@ def event(chat: int, kind: str, data: str) -> bytes:
     return urlencode({"chat_id": chat, "type": kind, "data": data}).encode()
 
 
-async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path: Path) -> None:
-    """Thousands of them: what is asked for waits on, and is sold to who pays."""
-    async with open_market(tmp_path) as market:
+@on_both_stacks
+async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path: Path, stack: Stack) -> None:
+    """Hundreds of them: what is asked for waits on, and is sold to who pays."""
+    async with open_market(tmp_path, stack) as market:
         ali = await buys(market)
         (bill,) = await market.app.get("payments")  # type: ignore[misc]
         number, before = str(bill["id"]), await asked(market)  # type: ignore[index,call-overload]
@@ -133,9 +148,10 @@ async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path:
         assert len(market.baked) == 1
 
 
-async def test_whoever_forges_callbacks_with_a_number_gets_nothing(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_whoever_forges_callbacks_with_a_number_gets_nothing(tmp_path: Path, stack: Stack) -> None:
     """Nor leads anybody astray; and paid money is given, whatever is said of it."""
-    async with open_market(tmp_path) as market:
+    async with open_market(tmp_path, stack) as market:
         await market.app.post("faults", {"type": "payCallback", "drop": True})
         ali = await buys(market)
         (bill,) = await market.app.get("payments")  # type: ignore[misc]

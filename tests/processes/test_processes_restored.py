@@ -8,6 +8,7 @@ import pytest
 
 from tests.loopback import PATIENCE
 from tests.processes.market import Market, are, buys, open_market, until
+from tests.processes.process import Stack, on_both_stacks_when_long
 from triobot import Texts
 
 pytestmark = pytest.mark.processes
@@ -17,9 +18,10 @@ async def named(market: Market, number: str) -> bool:
     return number in await market.command("payments", "alarms")
 
 
-async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path) -> None:
+@on_both_stacks_when_long
+async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path, stack: Stack) -> None:
     """Who has paid since is told so and named; who has not may pay; what is not in it is not taken."""
-    async with open_market(tmp_path) as market:
+    async with open_market(tmp_path, stack) as market:
         paid, waiting = await buys(market, "Ali"), await buys(market, "Sara")
         await until(lambda: are(market, "open", "open"))
         await market.command("store", "backup", str(tmp_path / "backup"))
@@ -55,9 +57,12 @@ async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path) -> 
         assert len(market.baked) == 2
 
 
-async def test_what_had_its_money_in_a_backup_gives_by_an_operators_order_only(tmp_path: Path) -> None:
+@on_both_stacks_when_long
+async def test_what_had_its_money_in_a_backup_gives_by_an_operators_order_only(
+    tmp_path: Path, stack: Stack
+) -> None:
     """Whether it was given since, the aside can't know: its user is told, and the operator asked."""
-    async with open_market(tmp_path) as market:
+    async with open_market(tmp_path, stack) as market:
         given, waiting = await buys(market, "Ali", "address"), await buys(market, "Sara", "address")
         for person in (given, waiting):
             await person.pays()

@@ -10,11 +10,11 @@ import trio
 
 from tests.loopback import Users, open_platform, text_event
 from tests.processes.bots import ROUNDS
-from tests.processes.process import SECRET, listen, start_bot
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start_bot
 
 pytestmark = pytest.mark.processes
 
-CHATS, KILLS = 200, 3
+CHATS, KILLS = 100, 2
 EXPECTED = f"total {CHATS * ROUNDS} {CHATS * ROUNDS}"
 
 
@@ -22,14 +22,15 @@ def has_more(texts: list[str], than: int) -> bool:
     return len(texts) > than
 
 
-async def test_two_hundred_chats_count_in_one_place_and_in_four_rooms(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_hundred_chats_count_in_one_place_and_in_four_rooms(tmp_path: Path, stack: Stack) -> None:
     """Whatever of it is killed: each update is made once, and each signal heard once."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
 
-            process = await start_bot("tallies", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("tallies", stack=stack, platform=platform.url, store=store, sock=sock)
             try:
                 async with users.connect() as line:
                     for chat in range(1, CHATS + 1):
@@ -37,7 +38,9 @@ async def test_two_hundred_chats_count_in_one_place_and_in_four_rooms(tmp_path: 
                 for number in range(KILLS):
                     await trio.sleep(0.1 + 0.2 * number)
                     await process.kill()
-                    process = await start_bot("tallies", platform=platform.url, store=store, sock=sock)
+                    process = await start_bot(
+                        "tallies", stack=stack, platform=platform.url, store=store, sock=sock
+                    )
                 await platform.wait_until(lambda: len(platform.texts) == CHATS)
                 async with users.connect() as line:
                     # What was told last may be on its way to its room.

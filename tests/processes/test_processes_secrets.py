@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -11,7 +10,7 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
-from tests.processes.process import SECRET, TOKEN, environment, get, listen, start_process
+from tests.processes.process import SECRET, TOKEN, Stack, get, listen, on_both_stacks, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -67,20 +66,22 @@ FAILURES = (
 )
 
 
-async def test_nothing_that_was_said_and_no_secret_is_in_the_output(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_nothing_that_was_said_and_no_secret_is_in_the_output(tmp_path: Path, stack: Stack) -> None:
     """Errors with the text in them, refusals that repeat the request, bad bodies, a stop."""
     log = tmp_path / "log"
     program = Path(__file__).parent / "leaky.py"
     async with open_platform() as platform:
         with listen() as sock:
             port = sock.getsockname()[1]
-            command = [sys.executable, "-m", "triobot", "run", f"{program}:bot", "--grace", "1"]
-            process = await start_process(
-                [*command, "--fd", str(sock.fileno())],
+            process = await start_bot(
+                "bot",
+                module=program,
+                stack=stack,
+                platform=platform.url,
+                store=tmp_path / "bot.db",
                 sock=sock,
-                environ=environment(
-                    TRIOBOT_BASE_URL=platform.url, TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}"
-                ),
+                arguments=["--grace", "1"],
                 log=log,
             )
             users = Users(port, f"/{SECRET}")

@@ -12,13 +12,16 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
-from tests.processes.process import BOTS, SECRET, environment, listen, start_bot
+from tests.processes.process import BOTS, SECRET, Stack, environment, listen, on_both_stacks, start_bot
 from triobot.store.lock import take_lock
 
 pytestmark = pytest.mark.processes
 
 
-async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_events(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_events(
+    tmp_path: Path, stack: Stack
+) -> None:
     """Nothing can be said any more: exit code 0 at the end of the grace period, and all is said later."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
@@ -26,7 +29,7 @@ async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_even
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
             process = await start_bot(
-                "bot", platform=platform.url, store=store, sock=sock, arguments=["--grace", "1"]
+                "bot", stack=stack, platform=platform.url, store=store, sock=sock, arguments=["--grace", "1"]
             )
             async with users.connect() as line:
                 for chat in range(1, 6):
@@ -35,13 +38,14 @@ async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_even
             assert await process.stop() == 0
 
             platform.dead = False
-            process = await start_bot("bot", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("bot", stack=stack, platform=platform.url, store=store, sock=sock)
             await platform.wait_until(lambda: platform.total >= 15)
             assert await process.stop() == 0
         assert dict(platform.texts) == dict(users.accepted)
 
 
-async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: Path) -> None:
+@on_both_stacks
+async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: Path, stack: Stack) -> None:
     """A request that nobody answers is cut at the end of the grace period; its event is kept."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
@@ -49,7 +53,7 @@ async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: P
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
             process = await start_bot(
-                "bot", platform=platform.url, store=store, sock=sock, arguments=["--grace", "1"]
+                "bot", stack=stack, platform=platform.url, store=store, sock=sock, arguments=["--grace", "1"]
             )
             async with users.connect() as line:
                 assert await users.say(line, 1, "one") == 200
@@ -57,13 +61,15 @@ async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: P
             assert await process.stop() == 0
 
             platform.held = set()
-            process = await start_bot("bot", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("bot", stack=stack, platform=platform.url, store=store, sock=sock)
             await platform.wait_until(lambda: platform.texts[1] == ["one"])
             assert await process.stop() == 0
 
 
-@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
-async def test_a_second_signal_stops_at_once(tmp_path: Path, second: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("second", "stack"), [(signal.SIGINT, "ours"), (signal.SIGTERM, "ours"), (signal.SIGINT, "stock")]
+)
+async def test_a_second_signal_stops_at_once(tmp_path: Path, second: signal.Signals, stack: Stack) -> None:
     """Neither the grace period nor a request that nobody answers holds it up; its event is kept."""
     store = tmp_path / "bot.db"
     async with open_platform() as platform:
@@ -71,7 +77,12 @@ async def test_a_second_signal_stops_at_once(tmp_path: Path, second: signal.Sign
         with listen() as sock:
             users = Users(sock.getsockname()[1], f"/{SECRET}")
             process = await start_bot(
-                "bot", platform=platform.url, store=store, sock=sock, arguments=["--grace", "10000"]
+                "bot",
+                stack=stack,
+                platform=platform.url,
+                store=store,
+                sock=sock,
+                arguments=["--grace", "10000"],
             )
             async with users.connect() as line:
                 assert await users.say(line, 1, "one") == 200
@@ -83,7 +94,7 @@ async def test_a_second_signal_stops_at_once(tmp_path: Path, second: signal.Sign
             await process.wait()
 
             platform.held = set()
-            process = await start_bot("bot", platform=platform.url, store=store, sock=sock)
+            process = await start_bot("bot", stack=stack, platform=platform.url, store=store, sock=sock)
             await platform.wait_until(lambda: platform.texts[1] == ["one"])
             assert await process.stop() == 0
 

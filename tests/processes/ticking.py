@@ -6,6 +6,7 @@ import uuid
 from datetime import timedelta
 from unittest.mock import patch
 
+from tests.processes.lane import TRANSPORT
 from triobot import Bot, Key, Room, Tick
 from triobot.conversations.routes import schedules
 
@@ -15,7 +16,7 @@ LISTENERS = {"once": 1, "all": 2}
 
 COUNTED = {policy: Key(f"runs {policy}", int, default=0) for policy in LISTENERS}
 
-bot = Bot()
+bot = Bot(transport=TRANSPORT)
 
 
 async def draw() -> str:
