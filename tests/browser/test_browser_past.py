@@ -16,6 +16,10 @@ pytestmark = [needs_browser, pytest.mark.processes]
 TRAVEL = "Go through what happened in this chat"
 LIT = "(document.querySelector('.line.lit .line-text')?.textContent ?? '')"
 WORDS = "(document.querySelector('.notch-words b')?.textContent.replace(/[\\u2068\\u2069]/g, '') ?? '')"
+LINES = (
+    "[...document.querySelectorAll('.thread .line')]"
+    ".map((one) => one.textContent.replace(/[\\u2068\\u2069]/g, '').trim())"
+)
 FLOOR = "[...document.querySelectorAll('.native-form')].at(-1).querySelector('input[name=floor]')"
 
 
@@ -90,6 +94,11 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.click(".inline-button.pay", "Pay")
         await page.click(".confirm-pay")
         await page.sees("Anything else?", within=".bubble")
+        await page.has(".line:has-text('The bot took')")
+        done = await page.run(LINES)
+        await page.reload()
+        await page.has(".thread .line", times=len(done))
+        assert await page.run(LINES) == done
 
         await page.push("button", TRAVEL)
         # The aside that gave the pizza has ended well, and can be looked at as well.
@@ -109,8 +118,9 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
             "Sara pressed “Large”",
             "Sara sent: Location, Tehran",
             "Sara sent the form: Ahmadi · 3",
+            "Sara paid 250,000 rials",
         ]
-        assert "The payment has news" in told
+        assert "The bot took 250,000 rials" in told
         assert told[-1] == "Sent: “Anything else?”"
         await page.has(".mark.kill")
         await page.has(".notch.time")
@@ -123,6 +133,16 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.wait(f"{LIT}.includes('chat.fill(')")
         await page.sees("Size.LARGE", within=".variables")
         await page.sees("left", within=".value-card")
+        # What no message shows has the same words there and in the chat, and they lead to one another.
+        then = await page.run(f"{LINES}.concat({LINES.replace('.thread .line', '.then-act')})")
+        assert [line for line in then[len(done) :] if line in done] == done
+        await page.press("Escape")
+        await page.click(".thread .line:has-text(' paid ')")
+        await page.wait(f"{WORDS} === 'Sara paid 250,000 rials'")
+        await page.push("button", "The event’s request")
+        await page.sees("payCallback", within=".call.unfolded")
+        await page.click(".call.unfolded .chip:has(.icon-travel)")
+        await page.wait(f"{WORDS} === 'Sara paid 250,000 rials'")
         await page.press("Escape")
         await says(page, "No")
         await page.sees("No", within=".mine .bubble")

@@ -62,6 +62,13 @@ def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
     assert "! nobody knows !fly" in ran.stdout
     assert "! the file can't be read" in ran.stdout
     assert "floor 3, label.txt, 500 rials" in ran.stdout
+    done = [
+        "(You pressed “Large”)",
+        "(You sent the form: 3)",
+        "(You paid 500 rials)",
+        "(The bot took 500 rials)",
+    ]
+    assert [line for line in done if line not in ran.stdout] == []
 
 
 @pytest.mark.processes

@@ -15,6 +15,7 @@ from tests.strategies import contents, events, forms, inline_keyboards, reply_ke
 from triobot.emulator import acts
 from triobot.emulator.chats import ChatMessage
 from triobot.emulator.faults import HOUR
+from triobot.emulator.follower import view_history
 from triobot.emulator.performing import perform
 from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
 from triobot.emulator.views import view_bill, view_chat, view_user
@@ -46,7 +47,9 @@ def again(
 
 def seen(world: World, now: int = NOW) -> list[Any]:
     """All that people see of it."""
-    chats = [view_chat(world, chat, now, after=world.seq) for chat in world.chats()]
+    chats = [
+        view_chat(world, chat, now, after=world.seq) | view_history(chat, None, 50) for chat in world.chats()
+    ]
     return [
         [view_user(user) for user in world.people],
         [{**chat, "seq": 0} for chat in chats],
@@ -67,10 +70,17 @@ def test_everything_that_people_see_is_there_again() -> None:
     acts.submit(world, sara, {"city": "Rasht"}, NOW)
     [asked] = [entry for entry in world.chat(sara.chat_id).in_sight() if entry.form]
     acts.pay(world, sara, asked.id, PAY, NOW)
+    acts.pay(world, sara, asked.id, PAY, NOW, code=1004)
 
     other, pending = again(world)
 
     assert seen(other) == seen(world)
+    assert [line["kind"] for line in seen(other)[1][0]["lines"]] == [
+        "join",
+        "form",
+        "money",
+        "payment_failed",
+    ]
     assert pending == []
     # Whoever comes next takes nobody's number.
     assert [user.id for user in (world.add_user("B"), other.add_user("B"))] == [1002, 1002]

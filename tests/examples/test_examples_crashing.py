@@ -285,7 +285,9 @@ async def played(
 
 def plain(transcript: str) -> Sequence[str]:
     """What was said, by whom; what could be pressed beside it is gone once it is over, or was sent twice."""
-    lines = [line.split(" <")[0] for line in transcript.splitlines()]
+    lines = [
+        line.split(" <")[0] for line in transcript.splitlines() if not line.startswith("    \N{MIDDLE DOT}")
+    ]
     return [re.sub(r"^(bot|   ) #[0-9]+ ", r"\1 ", line) for line in lines]
 
 

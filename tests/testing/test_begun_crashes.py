@@ -168,7 +168,7 @@ async def _play(killer: EarlyKiller, said: Sequence[str]) -> tuple[int, list[str
             killer.nursery = None
         assert await left_over(world) == []
         lines = (await world.transcript()).splitlines()
-        heard = [line.partition(" ")[2].partition(" <")[0] for line in lines if "bot" in line]
+        heard = [line.partition(" ")[2].partition(" <")[0] for line in lines if line.startswith("bot")]
         return killer.count, [line.partition(" ")[2] for line in heard], done
 
 

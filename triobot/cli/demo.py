@@ -86,7 +86,6 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     await person.sees("Good evening! Your name?")
     await person.says(_WHO)
     await person.sees("Which size?")
-    transcript.act("presses Large")
     await person.presses("Large")
     await person.sees_answer("Good choice.")
     await person.sees("Where to?")
@@ -94,10 +93,8 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     await person.presses("Send my location")
 
     await person.sees("How do we find you?")
-    transcript.act("fills in the form: floor three, doorbell Ahmadi")
     await person.submits({"floor": "three", "doorbell": "Ahmadi"})
     await person.sees("Floor: please enter a whole number.")
-    transcript.act("fills in the form: floor 3, doorbell Ahmadi, with cutlery")
     await person.submits({"floor": "3", "doorbell": "Ahmadi", "cutlery": "true"})
 
     await person.sees("Which label shall we print on the box? Send a file.")
@@ -111,7 +108,6 @@ async def _talk(person: Person, transcript: Transcript) -> None:
     )
 
     await person.sees("A large pizza")
-    transcript.act(f"pays {_PRICE:,} rials")
     await person.pays()
     await person.sees(f"Thank you, {_WHO}! We ring at Ahmadi in 30 minutes.")
 

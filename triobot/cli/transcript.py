@@ -15,8 +15,9 @@ import attrs
 import trio
 
 from ..bot import Bot
-from ..emulator.chats import ChatMessage, MoneyMoved, PressAnswered, Shown, TypingSeen
+from ..emulator.chats import ChatMessage, Shown, TypingSeen
 from ..emulator.server import Emulator, serve_emulator
+from ..emulator.telling import line_words
 from ..secrets import Secret
 from ..settings import Settings
 from ..wire.content import Contact, Content, Location, Media
@@ -70,14 +71,11 @@ class Transcript:
             match change.what:
                 case Shown(chat_id=chat_id, entry=entry):
                     self._show(chat_id, entry)
-                case PressAnswered(reply=reply) if reply.text:
-                    self._line("", f"({harmless(reply.text)})", dim=True)
-                case MoneyMoved(what=what, amount=amount) if what != "topped_up":
-                    self._line("", f"({amount:,} rials {what})", dim=True)
                 case TypingSeen():
                     self._line("", "(typing...)", dim=True)
                 case _:
-                    pass
+                    if change.after is not None:
+                        self._line("", f"({harmless(line_words(self._exchange.world, change))})", dim=True)
 
     def act(self, what: str) -> None:
         """Write what the person does, where no message shows it."""

@@ -26,7 +26,18 @@ from ..wire.markup import (
     PayButton,
 )
 from .bills import Bill
-from .chats import ChatMessage, Clicked, Edited, MembersChanged, MoneyMoved, PlatformChat, Pressed, Shown
+from .chats import (
+    ChatMessage,
+    Clicked,
+    Edited,
+    MembersChanged,
+    MoneyMoved,
+    PaymentFailed,
+    PlatformChat,
+    Pressed,
+    Shown,
+    Submitted,
+)
 from .world import ImpossibleActError, NotShownError, User, World
 
 HOME = Location("35.6892", "51.3890", "home")
@@ -172,6 +183,7 @@ def submit(
     if world.switches.form_callback_ids:
         callback_id = CallbackId(world.letters())
         in_chat.press(Pressed(callback_id, user.id, entry.id, now))
+    world.record(now, Submitted(in_chat.id, user.id, entry.id, callback_id, pairs))
     return (Submission(in_chat.id, pairs, entry.id, callback_id, sender_of(world, user)),)
 
 
@@ -269,6 +281,8 @@ def pay(
             taken = True
     if taken:
         _take(world, user, bill, price, button.currency, now)
+    if code is not None:
+        world.record(now, PaymentFailed(in_chat.id, user.id, bill.id, code))
     return (
         PayCallback(
             in_chat.id,
@@ -308,6 +322,8 @@ def pay_invoice(
         taken = taken or user.wallet[bill.currency] >= price
     if taken:
         _take(world, user, bill, price, bill.currency, now)
+    if code is not None or not taken:
+        world.record(now, PaymentFailed(bill.chat_id, user.id, bill.id, code or NOT_ENOUGH))
     return (InvoiceCallback(bill.chat_id, invoice_id, sender_of(world, user)),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias, TypeVar, final
@@ -117,6 +118,7 @@ class PlatformChat:
         members: who is in it; a private chat has one or none.
         reply_keyboard: the keys shown now.
         typing_until: the typing indicator shows before this moment.
+        lines: what stands between its messages: see `Change.after`.
     """
 
     id: ChatId
@@ -126,6 +128,7 @@ class PlatformChat:
     pressed: dict[CallbackId, Pressed] = attrs.field(factory=dict[CallbackId, Pressed], repr=False)
     reply_keyboard: ReplyKeyboard | None = None
     typing_until: int = 0
+    lines: deque[Change] = attrs.field(factory=lambda: deque["Change"](maxlen=HISTORY), repr=False)
 
     def put(self, entry: ChatMessage) -> None:
         """Show a new or a changed message."""
@@ -221,6 +224,18 @@ class Clicked:
 
 @final
 @attrs.frozen
+class Submitted:
+    """This person filled in a form, and sent it."""
+
+    chat_id: ChatId
+    user_id: SenderId
+    message_id: MessageId
+    callback_id: CallbackId | None
+    values: Pairs = attrs.field(repr=False)
+
+
+@final
+@attrs.frozen
 class PressAnswered:
     """The bot answered a press of this person."""
 
@@ -254,6 +269,17 @@ class MoneyMoved:
 
 @final
 @attrs.frozen
+class PaymentFailed:
+    """This person tried to pay; `code` is the platform's reason."""
+
+    chat_id: ChatId
+    user_id: SenderId
+    bill: str
+    code: int
+
+
+@final
+@attrs.frozen
 class InvoiceShown:
     """An invoice appeared in the wallet page of the chat's people."""
 
@@ -276,9 +302,11 @@ Consequence: TypeAlias = (
     | Deleted
     | TypingSeen
     | Clicked
+    | Submitted
     | PressAnswered
     | MembersChanged
     | MoneyMoved
+    | PaymentFailed
     | InvoiceShown
     | ChargeRequested
 )
@@ -287,8 +315,24 @@ Consequence: TypeAlias = (
 @final
 @attrs.frozen
 class Change:
-    """A consequence with its place in the world's log and its moment."""
+    """A consequence with its place in the world's log and its moment.
+
+    Attributes:
+        after: of one that stands in its chat as a line between messages: behind which it stands; else None.
+    """
 
     seq: int
     at: int
     what: Consequence
+    after: MessageId | None = None
+
+
+def is_line(what: Consequence) -> bool:
+    """Return whether this stands in its chat as a line, as no message shows it."""
+    match what:
+        case PressAnswered(reply=reply):
+            return bool(reply.text)
+        case MoneyMoved(what=moved):
+            return moved != "topped_up"
+        case _:
+            return isinstance(what, Clicked | Submitted | MembersChanged | PaymentFailed)

@@ -41,7 +41,8 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``GET  liberties``                    what it asked for beyond the interface's promises: see `strictness`
 ``GET  calls``                        ``?before=&count=``: requests in both directions, with their bodies,
                                       before the one of this number
-``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them
+``GET  history``                      ``?chat=&before=&count=``: a chat's messages, before one of them, and
+                                      the lines between them
 ``GET  script``                       ``?chat=``: a private chat as a test for `triobot.testing`
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record

@@ -172,11 +172,22 @@ def _inside(bot: BotProcess | None) -> JsonObject:
 
 
 def view_history(chat: PlatformChat, before: int | None, count: int) -> JsonObject:
-    """Return a chat's newest messages, or the newest before one of them, and whether there are older ones."""
+    """Return a chat's newest messages, or the newest before one of them, and whether there are older ones.
+
+    With them what stands between them, the newest `count` of that, too.
+    """
     entries = [entry for entry in chat.entries.values() if before is None or entry.id < before]
+    older = len(entries) > count
+    first = entries[-count].id if older else 0
+    lines = [
+        line
+        for line in chat.lines
+        if line.after is not None and first <= line.after and (before is None or line.after < before)
+    ]
     return {
         "messages": [view_entry(entry) for entry in entries[-count:]],
-        "older": len(entries) > count,
+        "lines": [view_change(line) for line in lines[-count:]],
+        "older": older,
     }
 
 

@@ -120,13 +120,14 @@ class Seen:
         who = "bot" if self.from_bot else "   "
         what = "" if self.type == "text" else f"[{self.type}] "
         buttons = "".join(f" <{label}>" for row in self.buttons for label in row)
-        return f"{who} #{self.id} {_printable(what + self.text + buttons)}"
+        return f"{who} #{self.id} {printable(what + self.text + buttons)}"
 
 
 _TYPES: Final[Mapping[type, str]] = {str: "text", Contact: "contact", Location: "location"}
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return a text without anything that a terminal would act on."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 

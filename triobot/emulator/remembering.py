@@ -1,9 +1,9 @@
 """The world as one text, and back: for a platform whose bot has a store that outlives the run.
 
 Kept is what the bot knows of the platform as well: people with their wallets, chats with their members,
-messages and presses that wait for an answer, what is to be paid and was, which files there are, and the
-events that no bot has taken. Not kept is what looks on or goes wrong: the log, requests, faults, switches.
-Pure.
+messages and the lines between them, presses that wait for an answer, what is to be paid and was, which files
+there are, and the events that no bot has taken. Not kept is what looks on or goes wrong: the log, requests,
+faults, switches. Pure.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..errors import TriobotError
 from ..values import decode_value, encode_value
 from ..wire.events import Event
 from .bills import Bill, Taking
-from .chats import PlatformChat, Pressed
+from .chats import Change, PlatformChat, Pressed
 from .world import User, World
 
-VERSION: Final = 2
+VERSION: Final = 3
 # What was made after the last writing has numbers that are forgotten here, but the bot may know them.
 _GAP: Final = 1_000
 
@@ -41,6 +41,7 @@ def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> str:
             "version": VERSION,
             "closed": closed,
             "messages": world.last_message,
+            "changes": world.seq,
             "invoices": world.invoices,
             "people": [attrs.astuple(user) for user in world.people],
             "chats": [_chat_row(chat) for chat in world.chats()],
@@ -53,7 +54,8 @@ def dump_world(world: World, pending: Sequence[Event], *, closed: bool) -> str:
 
 def _chat_row(chat: PlatformChat) -> tuple[object, ...]:
     waiting = [attrs.astuple(pressed) for pressed in chat.pressed.values() if pressed.reply is None]
-    return chat.id, chat.name, chat.members, list(chat.entries.values()), waiting, chat.reply_keyboard
+    lines = [attrs.astuple(line, recurse=False) for line in chat.lines]
+    return chat.id, chat.name, chat.members, list(chat.entries.values()), waiting, chat.reply_keyboard, lines
 
 
 def load_world(world: World, text: str) -> Sequence[Event]:
@@ -72,14 +74,15 @@ def _load(world: World, kept: dict[str, Any]) -> Sequence[Event]:
     if kept["version"] != VERSION:
         raise UnreadableWorldError("it is of another version")
     gap = 0 if kept["closed"] else _GAP
-    world.number_from(kept["messages"] + gap, kept["invoices"] + gap)
+    world.number_from(kept["messages"] + gap, kept["invoices"] + gap, kept["changes"])
     for row in kept["people"]:
         world.people.restore(User(*row))
-    for id, name, members, entries, waiting, keyboard in kept["chats"]:
+    for id, name, members, entries, waiting, keyboard, lines in kept["chats"]:
         chat = PlatformChat(id, name, members, {entry.id: entry for entry in entries})
         for row in waiting:
             chat.press(Pressed(*row))
         chat.reply_keyboard = keyboard
+        chat.lines.extend(Change(*line) for line in lines)
         world.restore(chat)
     for kind, id, chat_id, amount, currency, description, expires_at, takings in kept["bills"]:
         paid = [Taking(*taking) for taking in takings]

@@ -21,9 +21,11 @@ from .chats import (
     InvoiceShown,
     MembersChanged,
     MoneyMoved,
+    PaymentFailed,
     PlatformChat,
     PressAnswered,
     Shown,
+    Submitted,
     TypingSeen,
 )
 from .world import User, World
@@ -116,6 +118,8 @@ def view_entry(entry: ChatMessage) -> JsonObject:
 def view_change(change: Change) -> JsonObject:
     """Return a change of the world as JSON, with its number and its kind."""
     head: JsonObject = {"seq": change.seq, "at": change.at, "chat_id": change.what.chat_id}
+    if change.after is not None:
+        head["after"] = change.after
     match change.what:
         case Shown(entry=entry):
             return {**head, "kind": "message", "message": view_entry(entry)}
@@ -128,6 +132,9 @@ def view_change(change: Change) -> JsonObject:
         case Clicked(user_id=user_id, message_id=message_id, callback_id=callback_id, label=label):
             press: JsonObject = {"message_id": message_id, "callback_id": callback_id, "label": label}
             return {**head, "kind": "press", "user": user_id, **press}
+        case Submitted(user_id=user_id, message_id=message_id, callback_id=callback_id, values=values):
+            form: JsonObject = {"message_id": message_id, "callback_id": callback_id, "fields": dict(values)}
+            return {**head, "kind": "form", "user": user_id, **form}
         case PressAnswered(user_id=user_id, reply=reply):
             return {**head, "kind": "answer", "user": user_id, **attrs.asdict(reply)}
         case MembersChanged(user_id=user_id, joined=joined):
@@ -135,6 +142,8 @@ def view_change(change: Change) -> JsonObject:
         case MoneyMoved() as moved:
             rest: JsonObject = {"what": moved.what, "currency": moved.currency, "amount": moved.amount}
             return {**head, "kind": "money", "user": moved.user_id, "bill": moved.bill, **rest}
+        case PaymentFailed(user_id=user_id, bill=bill, code=code):
+            return {**head, "kind": "payment_failed", "user": user_id, "bill": bill, "code": code}
         case InvoiceShown(invoice_id=invoice_id):
             return {**head, "kind": "invoice", "invoice_id": invoice_id}
         case ChargeRequested(text=text):

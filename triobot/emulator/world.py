@@ -39,7 +39,7 @@ from ..wire.undocumented import (
 )
 from .bills import Bills
 from .blobs import UploadedFiles
-from .chats import Change, Consequence, MoneyMoved, PlatformChat
+from .chats import Change, Consequence, MoneyMoved, PlatformChat, is_line
 from .faults import Switches
 
 _FIRST_USER = 1001
@@ -272,9 +272,9 @@ class World:
         """Count the invoices that were made."""
         return self._invoices
 
-    def number_from(self, last_message: int, invoices: int) -> None:
+    def number_from(self, last_message: int, invoices: int, seq: int = 0) -> None:
         """Give numbers behind these."""
-        self._last_message, self._invoices = last_message, invoices
+        self._last_message, self._invoices, self._seq = last_message, invoices, max(seq, self._seq)
 
     def restore(self, chat: PlatformChat) -> None:
         """Put back a chat of another run."""
@@ -285,10 +285,14 @@ class World:
     # --- what acts need
 
     def record(self, at: int, *consequences: Consequence) -> None:
-        """Write into the log."""
+        """Write into the log, and into the chat what stands there as a line."""
         for consequence in consequences:
             self._seq += 1
-            self._log.append(Change(self._seq, at, consequence))
+            stands = is_line(consequence)
+            change = Change(self._seq, at, consequence, MessageId(self._last_message) if stands else None)
+            self._log.append(change)
+            if stands:
+                self._chats[consequence.chat_id].lines.append(change)
 
     def next_message_id(self) -> MessageId:
         """Return a fresh message id, unique in the world."""

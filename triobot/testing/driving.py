@@ -21,6 +21,7 @@ from ..emulator.faults import FaultPlan, Switches
 from ..emulator.person import App, AppError, InsideControl, Person
 from ..emulator.pusher import PushSettings
 from ..emulator.server import make_app, make_exchange
+from ..emulator.telling import told_chat
 from ..emulator.views import view_user
 from ..emulator.world import ImpossibleActError
 from ..errors import NondeterminismError
@@ -38,6 +39,8 @@ from .virtual import VirtualWallClock, virtual_time
 _AUTHORITY: Final = "127.0.0.1:9"
 _TOKEN: Final = "token-of-the-driven-bot"
 _SECRET: Final = "secret-of-the-driven-bot"
+# Of a chat, in a transcript.
+_NEWEST: Final = 100
 
 recent: Final[list[str]] = []
 """The chats of the worlds that ended in a failure since this was cleared; for the report of a failed test."""
@@ -190,10 +193,11 @@ class DrivenWorld:
         raise AssertionError(f"no alarm {kind} was raised, only {[alarm.kind for alarm in self.alarms]}")
 
     async def transcript(self) -> str:
-        """Return every chat so far, as its people see it."""
-        shown: list[str] = []
+        """Return every chat so far, as its people see it: messages, and what was done between them."""
+        await trio.lowlevel.checkpoint()
+        world, shown = self.exchange.world, list[str]()
         for person in self._people:
-            lines = [seen.line() for seen in await person.history()]
+            lines = [*told_chat(world, world.chat(person.chat_id))][-_NEWEST:]
             shown += [f"--- {person.name}, chat {person.chat_id}", *(lines or ["(nothing)"])]
         return "\n".join(shown)
 

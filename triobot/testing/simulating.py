@@ -35,8 +35,8 @@ from ..conversations.running.hooks import counting
 from ..emulator.chats import ChatMessage, PlatformChat, Pressed
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
-from ..emulator.person import AppError, Person, Seen
-from ..emulator.views import view_entry
+from ..emulator.person import AppError, Person
+from ..emulator.telling import told_chat
 from ..emulator.world import ImpossibleActError
 from ..errors import PaymentDeclinedError
 from ..resources import Provided
@@ -270,8 +270,9 @@ def words_of(bot: Bot) -> Sequence[str]:
 
 async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
     """Write down every chat, as its people see it."""
-    entries = (entry for group in groups for entry in world.exchange.world.chat(group).entries.values())
-    return "\n".join((await world.transcript(), *(Seen.of(view_entry(entry)).line() for entry in entries)))
+    platform = world.exchange.world
+    lines = (line for group in groups for line in told_chat(platform, platform.chat(group)))
+    return "\n".join((await world.transcript(), *lines))
 
 
 async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:

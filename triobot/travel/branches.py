@@ -28,7 +28,7 @@ from ..conversations.doors.calls import room_of
 from ..conversations.inspection.portrait import Portrait
 from ..conversations.revival.stored import Stored, read_opening
 from ..conversations.running.lines import authors_words
-from ..emulator.chats import Change, Clicked, Edited, MembersChanged, MoneyMoved, PressAnswered, Shown
+from ..emulator.chats import Change, Shown
 from ..emulator.exchange import Exchange, ShiftedClock
 from ..emulator.person import App, InsideControl, Person
 from ..emulator.server import make_app, make_exchange
@@ -182,15 +182,8 @@ class LiveBranch:
         match change.what:
             case Shown(entry=entry):
                 return {"kind": "message", **view_entry(chat.entries.get(entry.id, entry))}
-            case Edited(entry=entry, anew=False) if entry.filled and entry.edited_at is None:
-                user_id, pairs = entry.filled[-1]
-                return {"kind": "form", "user": user_id, "message_id": entry.id, "fields": dict(pairs)}
-            case PressAnswered(reply=reply) if not reply.text:
-                return None
-            case Clicked() | PressAnswered() | MoneyMoved() | MembersChanged():
-                return view_change(change)
             case _:
-                return None
+                return None if change.after is None else view_change(change)
 
     def stands(self) -> Sequence[Portrait]:
         """Return where each conversation of the chat stands: see `portray`."""

@@ -18,7 +18,16 @@ from ..conversations.codec import CODEC
 from ..conversations.data import declared_keys
 from ..conversations.doors.calls import Call, Signal
 from ..conversations.revival.stored import Stored, read_opening
-from ..emulator.chats import Change, Clicked, Edited, MembersChanged, MoneyMoved, PressAnswered, Shown
+from ..emulator.chats import (
+    Change,
+    Clicked,
+    Edited,
+    MembersChanged,
+    MoneyMoved,
+    PressAnswered,
+    Shown,
+    Submitted,
+)
 from ..emulator.script import expected_of, module_of, variable_of
 from ..emulator.world import World
 from ..engine import Record
@@ -364,10 +373,8 @@ class _Written:
                 yield f"await {self._names[entry.author]}.{act}({_said(entry.content)})", True
             case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:
                 yield f"await {self._watcher}.sees({expected_of(entry.content)})", False
-            case Edited(entry=entry, anew=False) if entry.filled and entry.submitted:
-                user_id, pairs = entry.filled[-1]
-                if self._is_submission(change):
-                    yield f"await {self._names[user_id]}.submits({dict(pairs)!r})", True
+            case Submitted(user_id=user_id, values=values):
+                yield f"await {self._names[user_id]}.submits({dict(values)!r})", True
             case Clicked(user_id=user_id, label=label):
                 yield f"await {self._names[user_id]}.presses({label!r})", True
             case PressAnswered(user_id=user_id, reply=reply) if reply.text:
@@ -392,16 +399,6 @@ class _Written:
             if isinstance(one.what, Shown) and one.what.entry.reply_keyboard is not None:
                 shown = one.what.entry.reply_keyboard
         return [] if shown is None else [key.label for row in shown.rows for key in row]
-
-    def _is_submission(self, change: Change) -> bool:
-        """Return whether an edit shows that a form was sent, and nothing else."""
-        edited = cast("Edited", change.what).entry
-        before = [
-            one.what.entry.submitted
-            for one in self._changes()
-            if one.seq < change.seq and isinstance(one.what, Edited) and one.what.entry.id == edited.id
-        ]
-        return edited.submitted > max(before, default=0)
 
     @property
     def _watcher(self) -> str:

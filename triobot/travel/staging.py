@@ -14,7 +14,7 @@ import attrs
 from ..conversations.codec import CODEC
 from ..emulator import acts
 from ..emulator.acts import NOT_ENOUGH
-from ..emulator.chats import Clicked, Edited, MoneyMoved, PlatformChat, Pressed, PressReply
+from ..emulator.chats import Clicked, Edited, MoneyMoved, PlatformChat, Pressed, PressReply, Submitted
 from ..emulator.performing import perform
 from ..emulator.world import User, World
 from ..engine import Record, encode_record
@@ -201,6 +201,8 @@ class ChatStage:
             entry = attrs.evolve(entry, submitted=entry.submitted + 1, filled=filled)
             self._chat.put(entry)
             self._world.record(at, Edited(self._chat.id, entry, anew=False))
+        id, values = submission.callback_id, submission.values
+        self._world.record(at, Submitted(self._chat.id, user.id, submission.message_id, id, values))
         if submission.callback_id is not None:
             self._wait_answer(submission.callback_id, submission.message_id, user, at)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from ..conversations.charges.charging import PaymentNews
+from ..conversations.charges.charging import PaymentNews, Seen
 from ..conversations.codec import CODEC
 from ..conversations.doors.calls import Call, PaymentArrived, Signal
 from ..conversations.revival.stored import StartedWith
@@ -79,6 +79,8 @@ def told_event(event: object) -> JsonObject:
             told |= {"what": "payment"}
         case PaymentArrived():
             told |= {"what": "payment", "text": _money(event.paid)}
+            if isinstance(event.paid, Captured):
+                told["money"] = _captured(event.paid)
         case Signal():
             told |= {"what": "signal", "text": shown(event.value)}
         case Call():
@@ -112,6 +114,20 @@ def _money(paid: object) -> str:
     return f"{paid.amount} {paid.currency}" if isinstance(paid, Captured) else shown(paid)
 
 
+def _captured(paid: Captured) -> JsonObject:
+    name = "" if paid.payer is None else cut(paid.payer.name)
+    return {"what": "captured", "name": name, "amount": paid.amount, "currency": paid.currency}
+
+
+def _moved(seen: object) -> JsonObject | None:
+    """Tell where money went, of what a charge saw in the ledger; None if it saw nothing of that."""
+    notices, paid = cast("Seen", seen) if isinstance(seen, tuple) else ((), None)
+    if paid is not None:
+        return _captured(paid)
+    codes = [notice.code for notice in notices if notice.code is not None]
+    return {"what": "failed", "name": "", "code": codes[-1]} if codes else None
+
+
 def told_start(opening: StartedWith | None) -> JsonObject | None:
     """Tell what began a conversation; None if that could not be recorded."""
     return None if opening is None else told_event(opening.event)
@@ -136,7 +152,10 @@ def told_record(record: Record) -> JsonObject | None:
         return {"what": "timeout", "text": ""}
     if kind in ("send", "answer"):
         return None
-    return {"what": "result", "text": _value(record[5])}
+    told: JsonObject = {"what": "result", "text": _value(record[5])}
+    if kind == "verify" and (moved := _moved(_value_of(record[5]))) is not None:
+        told["money"] = moved
+    return told
 
 
 def _taken(node: Node) -> JsonObject:
@@ -149,6 +168,13 @@ def _taken(node: Node) -> JsonObject:
     if len(taken) > 3 and taken[3] is None:
         told["taken"] = False
     return told
+
+
+def _value_of(node: Node) -> object:
+    try:
+        return CODEC.value_of(node)
+    except Exception:  # as above
+        return None
 
 
 def _value(node: Node) -> str:

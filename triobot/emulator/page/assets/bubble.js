@@ -27,6 +27,7 @@ export function bubble(message, view, follows) {
       h("span.avatar.small", { style: { "--own": colour(author) }, title: author }, initials(author)),
     );
   }
+  const where = t(message.from_bot ? "whereSent" : "whereTaken");
   const fullWidth = message.form?.length || message.buttons?.length;
   row.append(
     h(
@@ -45,10 +46,10 @@ export function bubble(message, view, follows) {
           "div.stamp",
           { title: `#${message.id} · ${exactClock(message.at)}` },
           message.edited_at && h("span", {}, t("edited")),
-          message.from_bot && world.bot && view.onSent
+          world.bot && view.onMade
             ? h(
                 "button.where-sent",
-                { type: "button", title: t("whereSent"), "aria-label": t("whereSent"), onclick: () => view.onSent(message.id) },
+                { type: "button", title: where, "aria-label": where, onclick: () => view.onMade(message) },
                 h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),
               )
             : h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),

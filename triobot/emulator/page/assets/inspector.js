@@ -18,8 +18,8 @@ const ROW = 37;
 
 const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
-/** The panel. `sent(chat, message)` leads to the line that sent a message. */
-export function inspectorPanel({ sent }) {
+/** The panel. `made(call)` leads to the line that sent a message, or took an event. */
+export function inspectorPanel({ made }) {
   const element = h("div.panel-body.inspector");
   // What is drawn, in pieces by number: a browser leaves out those out of sight, and one that is as it was is not visited.
   /** @type {Map<number, {numbers: Set<number>, version: number}>} */
@@ -163,7 +163,7 @@ export function inspectorPanel({ sent }) {
               version=${version}
               unfolded=${unfolded}
               turn=${turn}
-              sent=${sent}
+              made=${made}
             />`,
           )}
           ${!count && !isMore && html`<p class="hint">${t("noCalls")}</p>`}
@@ -231,12 +231,9 @@ export function inspectorPanel({ sent }) {
     show();
   });
 
-  /** Show the request that sent a message; false if it isn't known any more. */
-  function showRequest(chatId, message) {
-    const found = [...world.calls.values()].findLast((call) => {
-      const made = sentBy(call);
-      return made !== null && made.chat === chatId && made.message === message;
-    });
+  /** Show one of the requests; false if it isn't known any more. @param {(calls: any[]) => any} choose */
+  function showRequest(choose) {
+    const found = choose([...world.calls.values()]);
     if (!found) return false;
     [words, way, chat] = ["", "", ""];
     hidden = Math.min(hidden, found.number - 1);
@@ -269,7 +266,7 @@ class Chats extends Part {
 
 /** Requests whose numbers are near one another, the newest first. */
 class Piece extends Part {
-  render({ numbers, unfolded, turn, sent }) {
+  render({ numbers, unfolded, turn, made }) {
     const calls = [...numbers].sort((one, other) => other - one).flatMap((one) => world.calls.get(one) ?? []);
     return html`
       <div class="calls-piece" style=${{ containIntrinsicBlockSize: `auto ${calls.length * ROW}px` }}>
@@ -281,7 +278,7 @@ class Piece extends Part {
             isOpen=${unfolded.has(call.number)}
             who=${whoOf(call)}
             turn=${turn}
-            sent=${sent}
+            made=${made}
           />`,
         )}
       </div>
@@ -291,7 +288,7 @@ class Piece extends Part {
 
 /** One request: who, what, how long, and how it was answered. */
 class Call extends Part {
-  render({ call, posted, isOpen, who, turn, sent }) {
+  render({ call, posted, isOpen, who, turn, made }) {
     const isOver = call.took !== null;
     return html`
       <div
@@ -310,15 +307,15 @@ class Call extends Part {
             ${isOver ? (call.status ?? "—") : "…"}
           </span>
         </button>
-        ${isOpen && html`<${Details} call=${call} posted=${posted} sent=${sent} />`}
+        ${isOpen && html`<${Details} call=${call} posted=${posted} made=${made} />`}
       </div>
     `;
   }
 }
 
-function Details({ call, posted, sent }) {
+function Details({ call, posted, made }) {
   const asked = decoded(call);
-  const made = sentBy(call);
+  const isMade = call.way === "event" || sentBy(call) !== null;
   return html`
     <div class="call-details">
       <div class="faint digits">${exactClock(call.at)} · ${call.content_type || t("noBody")} · ${bytes(call.size)}</div>
@@ -344,9 +341,9 @@ function Details({ call, posted, sent }) {
       ${call.answer ? html`<pre>${pretty(call.answer)}</pre>` : html`<div class="faint">${t(silence(call))}</div>`}
       <div class="chips">
         <${Chip} picture="copy" words=${t("copyCurl")} onclick=${() => copy(asCurl(call))} />
-        ${made &&
-        world.bot &&
-        html`<${Chip} picture="travel" words=${t("whereSent")} onclick=${() => sent(made.chat, made.message)} />`}
+        ${world.bot &&
+        isMade &&
+        html`<${Chip} picture="travel" words=${t(call.way === "event" ? "whereTaken" : "whereSent")} onclick=${() => made(call)} />`}
         ${posted &&
         html`
           <${Chip} picture="replay" words=${t("postAgain")} onclick=${() => postAgain({ number: posted.number })} />

@@ -4,14 +4,15 @@
 //   link, world             the line to the emulator, and what is known of it
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody
-//   thread, bubble          one chat as one person sees it
+//   thread, bubble, lines   one chat as one person sees it, and what stands between its messages
 //   media, buttons, places, paying, form, composer, recorder, transcript, saving
 //                           what a message holds, and what a person does
 //   wallet, inspector (with calls), inside, mischief, machine
 //                           the panels beside the chats
 //   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
 //                           them; say puts them in words; timeline, chat, code, values and view show them; branches,
-//                           branch and notes let it go on in another way, kept keeps it as a test
+//                           branch and notes let it go on in another way, kept keeps it as a test; links leads from
+//                           a chat to a notch, and to requests
 //
 // There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
 // nothing is fetched but from this server (world.ownPath).
@@ -26,6 +27,7 @@ import { peopleList } from "./people.js";
 import { toast, tried } from "./sheet.js";
 import { openThread } from "./thread.js";
 import { chooseConversation } from "./travel/choose.js";
+import { ofCall, ofLine, ofMessage, telling } from "./travel/links.js";
 import { conversationsOf } from "./travel/passes.js";
 import { travelView } from "./travel/view.js";
 import { walletPanel } from "./wallet.js";
@@ -33,6 +35,8 @@ import { chooseLanguage, language, t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
 
 const MOST_PANES = 3;
+// What comes may begin a conversation only after a while, as when the bot was down.
+const STARTS_WITHIN = 600_000;
 
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
 /** @typedef {ReturnType<typeof openThread>} Pane */
@@ -84,7 +88,8 @@ function openChat(chatId, beside = false) {
     onPanel: (name) => openPanel(name),
     onTravel: (chat) => chooseConversation(chat, openTravel),
     onTravelTo: (chat, conversation) => openTravel(chat, conversation),
-    onSent: openSent,
+    onMade: (chat, message) => openMade(chat, ofMessage(message)),
+    onLine: (chat, line) => (world.bot ? openMade(chat, ofLine(line)) : openRequest(telling(chat, line))),
     onFocus: () => focusOn(pane, false),
   });
   const old = beside && panes.length < MOST_PANES ? null : (focused ?? panes[0]);
@@ -156,24 +161,24 @@ const travel = travelView({
 /** @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers */
 function openTravel(chat, conversation, notch = null, answers = false) {
   app.classList.add("travelling");
-  travel.open(chat, conversation, notch, null, answers);
+  travel.open(chat, conversation, notch, answers);
 }
 
-/** Show the notch and the line that sent a message. @param {number} chat @param {number} message */
-async function openSent(chat, message) {
+/** Show the notch and the line that made something, or took it. @param {number} chat @param {import("./travel/links.js").Wanted} wanted */
+async function openMade(chat, wanted) {
   await tried(async () => {
-    const [newest] = await conversationsOf(chat);
-    if (!newest) return toast(t("sentElsewhere"));
+    const all = (await conversationsOf(chat)).filter((one) => one.started_at <= wanted.at + STARTS_WITHIN);
+    if (!all.length) return toast(t("notInAny"));
     app.classList.add("travelling");
-    travel.open(chat, newest.conversation, null, message);
+    travel.seekIn(chat, all.map((one) => one.conversation), wanted);
   });
 }
 
-/** Show the request that sent a message. */
-function openRequest(chat, message) {
+/** Show a request. @param {import("./travel/links.js").Choose} choose */
+function openRequest(choose) {
   travel.close();
   openPanel("inspector");
-  if (!panels.inspector.showRequest(chat, message)) toast(t("requestGone"));
+  if (!panels.inspector.showRequest(choose)) toast(t("requestGone"));
 }
 
 /** An address that names a notch leads to it; one that names none leads back. */
@@ -188,7 +193,12 @@ addEventListener("hashchange", goToAddress);
 
 const panels = {
   wallet: walletPanel(user),
-  inspector: inspectorPanel({ sent: openSent }),
+  inspector: inspectorPanel({
+    made(call) {
+      const made = ofCall(call);
+      if (made) openMade(made.chat, made);
+    },
+  }),
   inside: insidePanel({ travel: (chat, conversation) => openTravel(chat, conversation) }),
   mischief: mischiefPanel(),
   machine: machinePanel(),

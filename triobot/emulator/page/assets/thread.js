@@ -4,7 +4,8 @@ import { bubble } from "./bubble.js";
 import { replyKeyboard } from "./buttons.js";
 import { composer } from "./composer.js";
 import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
-import { colour, day, initials, number } from "./format.js";
+import { colour, day, exactClock, initials, number } from "./format.js";
+import { inOrder, lineWords } from "./lines.js";
 import { act, look } from "./link.js";
 import { alertSheet, menu, toast, tried } from "./sheet.js";
 import { saveTest, saveTranscript } from "./transcript.js";
@@ -17,7 +18,7 @@ const MOST_DRAWN = 600;
 // Nearer to the end than this, a reader is at the end, and stays there.
 const AT_END = 80;
 
-/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onTravelTo, onSent, onFocus. */
+/** Open a chat. `hooks`: onBack, onClose, onBeside, onPanel, onTravel, onTravelTo, onMade, onLine, onFocus. */
 export function openThread(chatId, userId, hooks) {
   const view = {
     chatId,
@@ -29,7 +30,7 @@ export function openThread(chatId, userId, hooks) {
       return world.users.get(view.userId);
     },
     act: (name, given) => act(`users/${view.userId}/${name}`, given),
-    onSent: (message) => hooks.onSent(chatId, message),
+    onMade: (message) => hooks.onMade(chatId, message),
     element: h("section.thread", { onpointerdown: () => hooks.onFocus(view) }),
   };
   const header = h("header.thread-header");
@@ -178,7 +179,7 @@ export function openThread(chatId, userId, hooks) {
     if (view.chat.older) list.append(olderButton());
     newest = null;
     shownDay = "";
-    for (const message of view.chat.messages.values()) append(message);
+    for (const one of inOrder([...view.chat.messages.values()], view.chat.lines)) "kind" in one ? appendLine(one) : append(one);
     if (!view.chat.messages.size) {
       list.append(
         h(
@@ -209,6 +210,16 @@ export function openThread(chatId, userId, hooks) {
     const element = bubble(message, view, follows);
     drawn.set(message.id, { element, follows });
     list.append(element);
+  }
+
+  /** What was done, as no message shows it; it leads to where it was taken. */
+  function appendLine(line) {
+    beginDay(line.at);
+    newest = null;
+    const words = lineWords(line);
+    list.append(
+      h("div.day", {}, h("button.line", { type: "button", dir: "auto", title: exactClock(line.at), onclick: () => hooks.onLine(chatId, line) }, words)),
+    );
   }
 
   function redraw(id) {
@@ -306,11 +317,14 @@ export function openThread(chatId, userId, hooks) {
 
   function shorten() {
     for (const id of [...view.chat.messages.keys()].slice(0, -MOST_DRAWN / 2)) view.chat.messages.delete(id);
+    const [first] = view.chat.messages.keys();
+    view.chat.lines = view.chat.lines.filter((line) => line.after >= first);
     view.chat.older = true;
     drawMessages();
   }
 
   function takeChange(change) {
+    if (change.after !== undefined) appendLine(change);
     switch (change.kind) {
       case "message": {
         list.querySelector(".welcome")?.remove();
@@ -332,19 +346,6 @@ export function openThread(chatId, userId, hooks) {
         if (change.alert) alertSheet(change.text, view.element);
         else toast(change.text, { place: view.element, kind: "answer" });
         break;
-      case "join":
-      case "leave": {
-        const who = world.users.get(change.user)?.name ?? "";
-        beginDay(now());
-        list.append(
-          h(
-            "div.day",
-            {},
-            h("span", { dir: "auto" }, t(change.kind === "join" ? "hasJoined" : "hasLeft", { name: who })),
-          ),
-        );
-        break;
-      }
       case "money":
         if (change.user === view.userId && change.what === "refunded")
           toast(t("moneyBack"), { place: view.element });

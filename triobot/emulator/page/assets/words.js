@@ -65,8 +65,6 @@ const ENGLISH = {
   noMessages: "Nothing has been said yet.",
   older: "Older messages",
   olderCalls: "Older requests",
-  hasJoined: "{name} joined",
-  hasLeft: "{name} left",
   edited: "edited",
   messageDeleted: "Message deleted",
 
@@ -277,8 +275,6 @@ const PERSIAN = {
   noMessages: "هنوز چیزی گفته نشده.",
   older: "پیام‌های قدیمی‌تر",
   olderCalls: "درخواست‌های قدیمی‌تر",
-  hasJoined: "{name} پیوست",
-  hasLeft: "{name} رفت",
   edited: "ویرایش‌شده",
   messageDeleted: "پیام حذف شد",
 

@@ -112,15 +112,16 @@ function startAnew(news) {
 }
 
 function mergeChat(head) {
-  const { messages, older, waiting, ...rest } = head;
+  const { messages, lines, older, waiting, ...rest } = head;
   let chat = world.chats.get(head.id);
   if (!chat) {
-    chat = { messages: new Map(), newest: null, older: false, waiting: new Map(), unread: 0 };
+    chat = { messages: new Map(), lines: [], newest: null, older: false, waiting: new Map(), unread: 0 };
     world.chats.set(head.id, chat);
   }
   Object.assign(chat, rest);
   if (messages) {
     chat.messages = new Map(messages.map((message) => [message.id, message]));
+    chat.lines = lines;
     chat.older = older;
     chat.newest = messages.at(-1)?.id ?? null;
   }
@@ -131,6 +132,10 @@ function mergeChat(head) {
 function apply(change) {
   const chat = world.chats.get(change.chat_id);
   if (!chat) return;
+  if (change.after !== undefined) {
+    chat.lines.push(change);
+    if (chat.lines.length > MOST_LINES) chat.lines.shift();
+  }
   if (change.kind === "message" || change.kind === "edit") {
     chat.messages.set(change.message.id, change.message);
     if (change.kind === "message") chat.newest = change.message.id;
@@ -151,8 +156,9 @@ function apply(change) {
 /** The newest message of a chat, without a walk through all of them. */
 export const newestOf = (chat) => chat.messages.get(chat.newest) ?? null;
 
-/** Put older messages in front of those that a chat shows. */
-export function addOlder(chat, { messages, older }) {
+/** Put older messages, and the lines between them, in front of those that a chat shows. */
+export function addOlder(chat, { messages, lines, older }) {
+  chat.lines = [...lines, ...chat.lines];
   chat.messages = new Map([...messages.map((message) => [message.id, message]), ...chat.messages]);
   chat.older = older;
 }

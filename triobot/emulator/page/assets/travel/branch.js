@@ -5,7 +5,8 @@ import { bubble } from "../bubble.js";
 import { replyKeyboard } from "../buttons.js";
 import { composer } from "../composer.js";
 import { fill, h, keepFocus } from "../dom.js";
-import { exactClock, longwatch, money } from "../format.js";
+import { exactClock, longwatch } from "../format.js";
+import { lineWords } from "../lines.js";
 import { act } from "../link.js";
 import { payInvoice } from "../paying.js";
 import { tried } from "../sheet.js";
@@ -13,7 +14,6 @@ import { draw as put, html, Icon } from "../ui.js";
 import { t } from "../words.js";
 import { Notes } from "./notes.js";
 import { isGone } from "./passes.js";
-import { fieldsWords } from "./say.js";
 
 const TEN_MINUTES = 600;
 const UNITS = [1, 60, 3_600, 86_400];
@@ -207,23 +207,9 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
   }
 
   function wordsOf(line) {
-    const name = view.people.get(line.user)?.name ?? t("somebodyThere");
-    switch (line.kind) {
-      case "begins":
-        return t("branchBegins", { at: exactClock(line.at) });
-      case "press":
-        return t("camePress", { name, text: line.label });
-      case "form":
-        return t("cameFormWith", { name, text: fieldsWords(line.fields) });
-      case "money":
-        return t(`money${line.what[0].toUpperCase()}${line.what.slice(1)}`, { name, amount: money(line.amount, line.currency) });
-      case "answer":
-        return t("answeredPress", { text: line.text });
-      case "time":
-        return t("timeWentBy", { time: longwatch(line.seconds) });
-      default:
-        return t(line.kind === "join" ? "cameJoin" : "cameLeave", { name });
-    }
+    if (line.kind === "begins") return t("branchBegins", { at: exactClock(line.at) });
+    if (line.kind === "time") return t("timeWentBy", { time: longwatch(line.seconds) });
+    return lineWords(line, view.people);
   }
 
   const toEnd = () => requestAnimationFrame(() => (scroller.scrollTop = scroller.scrollHeight));

@@ -4,7 +4,7 @@ import { exactClock, money } from "../format.js";
 import { html, Icon, Part } from "../ui.js";
 import { t } from "../words.js";
 import { ownPath } from "../world.js";
-import { brief, cameWords } from "./say.js";
+import { brief, cameWords, moneyWords } from "./say.js";
 import { isOf, near, saidAt } from "./story.js";
 
 /** @typedef {import("./story.js").Item} Item */
@@ -84,6 +84,7 @@ function actWords(item) {
     if (item.sent.to) return t("wroteElsewhere", { text });
     return t(item.sent.kind === "answer" ? "answeredPress" : item.sent.kind === "invoice" ? "madeInvoice" : "didSend", { text });
   }
+  if (item.money) return moneyWords(item.money);
   return item.notch.in ? cameWords(item.notch.in, item.notch.k) : "";
 }
 

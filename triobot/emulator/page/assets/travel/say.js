@@ -1,6 +1,7 @@
 // A notch, an item, and what they hold, in the words of the page.
 
 import { exactClock, number } from "../format.js";
+import { fieldsWords, lineWords } from "../lines.js";
 import { t } from "../words.js";
 
 /**
@@ -42,10 +43,15 @@ export function waitWords(one) {
   return step ? t("waitsStep", { step }) : one.words || kindWords(one.kind);
 }
 
+/** Where money went, or why it didn't. @param {import("./state.js").Money} money */
+export const moneyWords = (money, name = "") =>
+  lineWords({ kind: money.what === "failed" ? "payment_failed" : "money", ...money, name: money.name || name });
+
 /** What came in. @param {Came} came @param {string} kind */
 export function cameWords(came, kind) {
   const name = came.name || t("somebodyThere");
   const text = brief(came.text);
+  if (came.money) return moneyWords(came.money, name);
   switch (came.what) {
     case "message":
       return came.content && came.content.type !== "text"
@@ -79,12 +85,6 @@ export function cameWords(came, kind) {
       return t("cameEvent", { text: text || came.what });
   }
 }
-
-/** A filled form's values, in its order. */
-export const fieldsWords = (fields) =>
-  Object.values(fields)
-    .map((value) => (value === "" || value === null ? t("emptyField") : String(value)))
-    .join(" · ");
 
 /** What a notch did, in a line. @param {Notch} notch @param {Pass} pass @param {(id: string) => Item | undefined} itemOf */
 export function notchWords(notch, pass, itemOf) {

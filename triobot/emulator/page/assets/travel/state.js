@@ -10,8 +10,9 @@ const EVERY = 64;
  * @typedef {{id: string, due: number | null, ended: boolean, line: [number, number] | null, words: string}} Block
  * @typedef {{
  *   what: string, from?: number | null, name?: string, text?: string, label?: string, message_id?: number,
- *   content?: any, fields?: Record<string, string>, event?: any, block?: string, taken?: boolean
+ *   content?: any, fields?: Record<string, string>, event?: any, block?: string, taken?: boolean, money?: Money
  * }} Came
+ * @typedef {{what: string, name: string, amount?: number, currency?: string, code?: number | null}} Money
  * @typedef {{
  *   id: string, kind: string, chat_id?: number, text?: string, content?: any, message_id?: number, to?: boolean,
  *   buttons?: {text: string, kind: string, amount?: number, currency?: string}[][],

@@ -6,6 +6,7 @@
  * @typedef {{
  *   key: string, kind: "bot" | "mine" | "act", at: number, t: number, notch: Notch, sent: Sent | null,
  *   done: number, failed: boolean, gone: number, used: number, bare: number, messageId: number | null,
+ *   money: import("./state.js").Money | null,
  *   edits: {at: number, sent: Sent}[]
  * }} Item
  */
@@ -16,29 +17,43 @@ const GREY = new Set(["press", "form", "payment", "signal", "timeout", "join", "
 
 /** @param {string} key @param {Item["kind"]} kind @param {Notch} notch @param {Sent | null} sent @returns {Item} */
 function made(key, kind, notch, sent = null) {
-  const nothing = { done: NEVER, failed: false, gone: NEVER, used: NEVER, bare: NEVER, messageId: null, edits: [] };
+  const nothing = { done: NEVER, failed: false, gone: NEVER, used: NEVER, bare: NEVER, messageId: null, money: null, edits: [] };
   return { key, kind, at: notch.n, t: notch.t, notch, sent, ...nothing };
 }
 
-// That there is news of a payment wakes more than one wait of a charge.
-const isRepeated = (last, came) => came.what === "payment" && !came.text && last?.notch.in?.what === "payment";
+const isNews = (came) => came.what === "payment" && !came.money;
 
 /**
  * All that the chat shows of these notches, in its order.
  * @param {Notch[]} notches
+ * @param {string} payer who pays here, as far as nothing tells
  * @returns {Item[]}
  */
-export function storyOf(notches) {
+export function storyOf(notches, payer = "") {
   /** @type {Item[]} */
   const items = [];
   /** @type {Map<string, Item>} */
   const byOperation = new Map();
   /** @type {Map<number, Item>} */
   const byMessage = new Map();
+  // That there is news of a payment wakes a charge; what it is, the ledger says then. With the money the charge is over.
+  /** @type {Item | null} */
+  let news = null;
+  let isPaid = false;
   for (const notch of notches) {
     const came = notch.in;
-    if (came?.what === "message") items.push(made(`in ${notch.n}`, "mine", notch));
-    else if (came && GREY.has(came.what) && !isRepeated(items.at(-1), came)) items.push(made(`in ${notch.n}`, "act", notch));
+    if (notch.k === "charge") isPaid = false;
+    if (came?.money) {
+      const money = { ...came.money, name: came.money.name || payer };
+      if (news) news.money = money.what === "captured" ? { ...money, what: "paid" } : money;
+      if (money.what === "captured") items.push({ ...made(`money ${notch.n}`, "act", notch), money });
+      else if (!news) items.push({ ...made(`money ${notch.n}`, "act", notch), money });
+      isPaid = money.what === "captured";
+      news = null;
+    } else if (came && isNews(came)) {
+      if (!isPaid && !news) items.push((news = made(`in ${notch.n}`, "act", notch)));
+    } else if (came?.what === "message") items.push(made(`in ${notch.n}`, "mine", notch));
+    else if (came && GREY.has(came.what)) items.push(made(`in ${notch.n}`, "act", notch));
     const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
     if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
     for (const sent of notch.out ?? []) {

@@ -56,7 +56,7 @@ const rawOf = (notch) =>
   JSON.stringify({ ...(notch.in?.event ? { in: notch.in.event } : {}), ...(notch.out?.length ? { out: notch.out.map((one) => one.raw ?? one) } : {}) }, null, 2);
 
 /** The record in words; as it is on demand. */
-function RecordCard({ notch, words, sent, request }) {
+function RecordCard({ notch, words, sent, request, posted }) {
   const raw = rawOf(notch);
   return html`
     <${Card} title=${t("record", { n: number(notch.r) })}>
@@ -67,6 +67,7 @@ function RecordCard({ notch, words, sent, request }) {
         ${Object.entries(notch.in.fields).map(([name, value]) => html`<div><dt>${name}</dt><dd>${String(value)}</dd></div>`)}
       </dl>`}
       ${(notch.out ?? []).map((sent) => html`<p class="faint" dir="ltr">→ ${sent.kind} #${sent.id}</p>`)}
+      ${posted && html`<button type="button" class="chip" onclick=${posted}>${t("eventsRequest")}</button>`}
       ${sent.map(
         (item) => html`
           <button type="button" class="chip" key=${item.key} onclick=${() => request(item.messageId)}>${t("itsRequest")} #${item.sent.id}</button>
@@ -79,7 +80,7 @@ function RecordCard({ notch, words, sent, request }) {
 }
 
 /** The column. @param {any} given */
-export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, request }) {
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, request, posted }) {
   const data = Object.entries(state.data);
   return html`
     <section class="column column-values" id="travel-values">
@@ -115,7 +116,7 @@ export function Values({ notch, words, state, variables, changes, name, began, o
         <//>`}
         ${money.length > 0 &&
         html`<${Card} title=${t("money")}>${money.map((one) => html`<p key=${one.key}>${one.words}</p>`)}<//>`}
-        <${RecordCard} notch=${notch} words=${words} sent=${sent} request=${request} />
+        <${RecordCard} notch=${notch} words=${words} sent=${sent} request=${request} posted=${posted} />
       </div>
     </section>
   `;

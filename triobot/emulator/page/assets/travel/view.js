@@ -5,15 +5,16 @@ import { Refused, writePlace } from "../link.js";
 import { sheet, toast, tried } from "../sheet.js";
 import { h } from "../dom.js";
 import { number } from "../format.js";
-import { draw as put, html, Icon } from "../ui.js";
+import { draw as put, html } from "../ui.js";
 import { t } from "../words.js";
-import { ownerOf, world } from "../world.js";
 import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
+import { Head, nameOf } from "./head.js";
+import { posting, sending } from "./links.js";
 import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
 import { coloured } from "./python.js";
-import { notchWords, spoken, waitWords } from "./say.js";
+import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, Journal, ranBranch } from "./state.js";
 import { outboxAt, storyOf } from "./story.js";
 import { TimeLine, windowOf } from "./timeline.js";
@@ -24,11 +25,11 @@ const AGAIN = 700;
 // A browser takes only so many addresses within a time.
 const WRITTEN_AFTER = 150;
 const TABS = ["chat", "branch", "code", "values"];
+/** @typedef {import("./links.js").Wanted} Wanted */
+
 const GOES_ON = new Set(["waits", "works"]);
 
-const shortRoute = (route) => route.split(".").at(-1) ?? route;
-
-/** @param {{onClose: () => void, onRequest: (chat: number, message: number) => void}} hooks */
+/** @param {{onClose: () => void, onRequest: (choose: import("./links.js").Choose) => void}} hooks */
 export function travelView({ onClose, onRequest }) {
   const element = h("section.travel", { "aria-label": t("travel"), hidden: true });
   // Wherever the focus is: what had it may be gone with its notch.
@@ -49,8 +50,10 @@ export function travelView({ onClose, onRequest }) {
   let chosen = { branch: null, depth: null, failure: null };
   /** @type {{from: number, to: number} | undefined} */
   let shown;
-  /** A message whose notch is looked for in what comes. @type {number | null} */
+  /** What is looked for in what comes, and in which conversations if it isn't here. @type {Wanted | null} */
   let wanted = null;
+  /** @type {number[]} */
+  let others = [];
   let again = 0;
   let written = 0;
   // Whatever an older opening still brings is nothing to this one.
@@ -84,10 +87,22 @@ export function travelView({ onClose, onRequest }) {
   }
 
   /**
-   * Show a conversation; at a notch, or where it stands. Or where it sent a message; or with its answers for new code.
-   * @param {number} chat @param {number} conversation @param {number | null} notch @param {number | null} message @param {boolean} answers
+   * Show a conversation; at a notch, or where it stands; or with its answers for new code.
+   * @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers
    */
-  async function open(chat, conversation, notch = null, message = null, answers = false) {
+  async function open(chat, conversation, notch = null, answers = false) {
+    wanted = null;
+    await show(chat, conversation, notch, answers);
+  }
+
+  /** Show the notch of what is wanted, in the first of these conversations that has it. @param {number} chat @param {number[]} conversations @param {Wanted} what */
+  async function seekIn(chat, [conversation, ...more], what) {
+    wanted = what;
+    others = more;
+    await show(chat, conversation);
+  }
+
+  async function show(chat, conversation, /** @type {number | null} */ notch = null, answers = false) {
     if (journal) closePass(journal.pass.id);
     branching?.closeAll();
     offered = [];
@@ -96,7 +111,6 @@ export function travelView({ onClose, onRequest }) {
     journal = null;
     problem = "";
     progress = { given: 0, of: 0 };
-    wanted = message;
     fresh = 0;
     told = { version: -1, ordered: [], items: [], byOperation: new Map() };
     sources = new Map();
@@ -173,10 +187,10 @@ export function travelView({ onClose, onRequest }) {
               shown = undefined;
               if (!old) go(at);
             }
-            const sent = wanted === null ? undefined : story().items.find((item) => item.messageId === wanted);
-            if (sent) {
+            const found = wanted?.find(story().items);
+            if (found) {
               wanted = null;
-              go(sent.at);
+              go(found.at);
             }
             draw();
           },
@@ -184,7 +198,8 @@ export function travelView({ onClose, onRequest }) {
         ),
       ]);
       if (!isWanted()) return;
-      if (wanted !== null) toast(t("sentElsewhere"));
+      if (wanted && others.length && place) return seekIn(place.chat, others, wanted);
+      if (wanted) toast(t("notInAny"));
       wanted = null;
       draw();
     } catch (error) {
@@ -296,7 +311,7 @@ export function travelView({ onClose, onRequest }) {
   function story() {
     if (journal && told.version !== journal.version) {
       const ordered = journal.inOrder();
-      const items = storyOf(ordered);
+      const items = storyOf(ordered, place ? nameOf(place.chat) : "");
       const byOperation = new Map(items.filter((item) => item.sent).map((item) => [item.sent?.id, item]));
       told = { version: journal.version, ordered, items, byOperation };
     }
@@ -329,7 +344,11 @@ export function travelView({ onClose, onRequest }) {
     return { notch, state, before, branch, frames, depth, variables, isParted, ...at };
   }
 
-  const say = (notch) => (journal ? notchWords(notch, journal.pass, (id) => story().byOperation.get(id)) : "");
+  function say(notch) {
+    const paid = story().items.find((item) => item.at === notch.n && item.money);
+    if (paid?.money) return moneyWords(paid.money);
+    return journal ? notchWords(notch, journal.pass, (id) => story().byOperation.get(id)) : "";
+  }
 
   async function whole(name) {
     const at = look();
@@ -343,7 +362,16 @@ export function travelView({ onClose, onRequest }) {
 
   function draw() {
     if (!place) return;
-    put(html`${head()}${journal ? body() : waiting()}`, element);
+    const head = html`<${Head}
+      chat=${place.chat}
+      pass=${journal?.pass}
+      field=${journal && find.field(journal, sources, cur, go)}
+      leave=${leave}
+      copyLink=${copyLink}
+      keep=${journal && mayKeep() && keepAsTest}
+      branch=${journal && mayBranch() && answerDifferently}
+    />`;
+    put(html`${head}${journal ? body() : waiting()}`, element);
     centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
     centre(".code", ".line.lit");
   }
@@ -357,50 +385,6 @@ export function travelView({ onClose, onRequest }) {
       box.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
     return true;
   }
-
-  function head() {
-    const chat = place && world.chats.get(place.chat);
-    const name = chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chat.id)) : String(place?.chat);
-    const pass = journal?.pass;
-    const kind = { waits: "good", ended: "good", works: "good", parked: "warn" }[pass?.state ?? ""] ?? "bad";
-    const route = pass ? shortRoute(pass.route) : "";
-    return html`
-      <header class="travel-head">
-        <button type="button" class="button" aria-label=${t("backToNow")} onclick=${leave}><${Icon} name="back" size=${16} /><span>${t("backToNow")}</span></button>
-        <h1>${t("travel")}${" "}
-          ${pass && html`<small>${t("travelOf", { route, number: number(pass.conversation), name })}</small>`}
-        </h1>
-        ${pass && html`<span class=${`tag ${kind}`}>${t(`state_${pass.state}`)}</span>`}
-        <span class="tag read-only">${t("nothingSent")}</span>
-        <span class="spring"></span>
-        ${journal && find.field(journal, sources, cur, go)}
-        <button type="button" class="button" aria-label=${t("copyLink")} onclick=${copyLink}>
-          <${Icon} name="link" size=${16} /><span>${t("copyLink")}</span>
-        </button>
-        ${journal &&
-        mayKeep() &&
-        html`
-          <button type="button" class="button" title=${t("keepTestHere")} aria-label=${t("keepTest")} onclick=${keepAsTest}>
-            <${Icon} name="save" size=${16} /><span>${t("keepTest")}</span>
-          </button>
-        `}
-        ${journal &&
-        mayBranch() &&
-        html`
-          <button type="button" class="button primary" title=${t("answerHere")} aria-label=${t("answerDifferently")} onclick=${answerDifferently}>
-            <${Icon} name="branch" size=${16} /><span>${t("answerDifferently")}</span>
-          </button>
-        `}
-      </header>
-      ${pass && bannerOf(pass) && html`<p class="travel-banner" role="note"><bdi>${bannerOf(pass)}</bdi></p>`}
-    `;
-  }
-
-  /** Why it goes no further, where nothing else in the view says so. */
-  const bannerOf = (pass) =>
-    !pass.hangs
-      ? pass.state === "parked" && pass.because
-      : [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
 
   function waiting() {
     if (problem) {
@@ -486,7 +470,8 @@ export function travelView({ onClose, onRequest }) {
           lineOf=${lineOf}
           whole=${whole}
           sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
-          request=${(message) => onRequest(pass.chat_id, message)}
+          request=${(message) => onRequest(sending(pass.chat_id, message))}
+          posted=${(notch.in?.event || notch.in?.what === "payment") && (() => onRequest(posting(pass.chat_id, notch)))}
         />
       </div>
       <${TimeLine}
@@ -546,5 +531,5 @@ export function travelView({ onClose, onRequest }) {
     `;
   }
 
-  return { element, open, close, take, isOpen: () => place !== null };
+  return { element, open, seekIn, close, take, isOpen: () => place !== null };
 }

@@ -1,0 +1,53 @@
+// What stands between a chat's messages: presses, forms, money, who came and went. The same words everywhere.
+
+import { money } from "./format.js";
+import { t } from "./words.js";
+import { world } from "./world.js";
+
+/**
+ * A line as the platform tells it: a change that has `after`, the message behind which it stands.
+ * @typedef {{kind: string, seq: number, at: number, after: number, user?: number, [more: string]: any}} Line
+ */
+
+/** What a line says. @param {any} line @param {Map<number, {name: string}>} people */
+export function lineWords(line, people = world.users) {
+  const name = line.name || people.get(line.user)?.name || t("somebodyThere");
+  switch (line.kind) {
+    case "press":
+      return t("camePress", { name, text: line.label });
+    case "form":
+      return t("cameFormWith", { name, text: fieldsWords(line.fields) });
+    case "money":
+      return t(`money${line.what[0].toUpperCase()}${line.what.slice(1)}`, { name, amount: money(line.amount, line.currency) });
+    case "payment_failed":
+      return t("couldNotPay", { name, why: [line.code, t(`code${line.code}`)].join(" ") });
+    case "answer":
+      return t("answeredPress", { text: line.text });
+    default:
+      return t(line.kind === "join" ? "cameJoin" : "cameLeave", { name });
+  }
+}
+
+/** A filled form's values, in its order. */
+export const fieldsWords = (fields) =>
+  Object.values(fields)
+    .map((value) => (value === "" || value === null ? t("emptyField") : String(value)))
+    .join(" · ");
+
+/**
+ * Messages and lines, as they stand.
+ * @template {{id: number}} Message
+ * @param {Message[]} messages
+ * @param {Line[]} lines
+ * @returns {(Message | Line)[]}
+ */
+export function inOrder(messages, lines) {
+  /** @type {(Message | Line)[]} */
+  const all = [];
+  let next = 0;
+  for (const message of messages) {
+    for (; next < lines.length && lines[next].after < message.id; next += 1) all.push(lines[next]);
+    all.push(message);
+  }
+  return [...all, ...lines.slice(next)];
+}

@@ -1,0 +1,50 @@
+// The head of the view: whose conversation it is and how it is, and what can be done with it.
+
+import { number } from "../format.js";
+import { html, Icon } from "../ui.js";
+import { t } from "../words.js";
+import { ownerOf, world } from "../world.js";
+
+const KINDS = { waits: "good", ended: "good", works: "good", parked: "warn" };
+
+const shortRoute = (route) => route.split(".").at(-1) ?? route;
+
+/** Whose chat it is. @param {number} chatId */
+export function nameOf(chatId) {
+  const chat = world.chats.get(chatId);
+  return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chat.id)) : String(chatId);
+}
+
+/** Why it goes no further, where nothing else in the view says so. */
+const bannerOf = (pass) =>
+  !pass.hangs
+    ? pass.state === "parked" && pass.because
+    : [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
+
+const Button = ({ picture, words, title = words, kind = "", onclick }) => html`
+  <button type="button" class=${`button ${kind}`} title=${title} aria-label=${words} onclick=${onclick}>
+    <${Icon} name=${picture} size=${16} /><span>${words}</span>
+  </button>
+`;
+
+/** @param {any} given */
+export function Head({ chat, pass, field, leave, copyLink, keep, branch }) {
+  const banner = pass && bannerOf(pass);
+  return html`
+    <header class="travel-head">
+      <${Button} picture="back" words=${t("backToNow")} onclick=${leave} />
+      <h1>${t("travel")}${" "}
+        ${pass && html`<small>${t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name: nameOf(chat) })}</small>`}
+      </h1>
+      ${pass && html`<span class=${`tag ${KINDS[pass.state] ?? "bad"}`}>${t(`state_${pass.state}`)}</span>`}
+      <span class="tag read-only">${t("nothingSent")}</span>
+      <span class="spring"></span>
+      ${field}
+      <${Button} picture="link" words=${t("copyLink")} onclick=${copyLink} />
+      ${keep && html`<${Button} picture="save" words=${t("keepTest")} title=${t("keepTestHere")} onclick=${keep} />`}
+      ${branch &&
+      html`<${Button} picture="branch" words=${t("answerDifferently")} title=${t("answerHere")} kind="primary" onclick=${branch} />`}
+    </header>
+    ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
+  `;
+}

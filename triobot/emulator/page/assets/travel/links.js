@@ -1,0 +1,117 @@
+// What leads from one to another: a message or a line of a chat, the request that told of it, and the item of a
+// conversation's story that it became. Pure.
+
+import { decoded, sentBy, structure } from "../calls.js";
+
+/**
+ * @typedef {import("./story.js").Item} Item
+ * @typedef {{at: number, find: (items: Item[]) => Item | undefined}} Wanted
+ */
+
+// The clocks of the platform and of the bot's process differ by so much.
+const MOMENT = 50;
+const PAID = ["payCallback", "invoiceCallback"];
+const KINDS = { triggerButton: "press", submitForm: "form", payCallback: "payment", invoiceCallback: "payment", join: "join", leave: "leave" };
+
+/** What the platform calls a press, a form or a payment; null for what has no name. */
+const nameIn = (value) => value?.callback_id ?? value?.ref_id ?? value?.invoiceId ?? null;
+const nameOf = (item) => nameIn(structure(item.notch.in?.event?.data ?? ""));
+const came = (item, what) => !item.sent && item.notch.in?.what === what;
+const isSince = (item, at) => item.t >= at - MOMENT;
+
+/** What came of an event: the item with its name, or the first of its kind since then that has none. */
+function ofEvent(items, what, name, at, /** @type {(item: Item) => boolean} */ isIt = () => true) {
+  const all = items.filter((item) => came(item, what));
+  const named = name === null ? undefined : all.find((item) => nameOf(item) === name);
+  return named ?? all.find((item) => nameOf(item) === null && isSince(item, at) && isIt(item));
+}
+
+/** What a message became, or was made by. @returns {Wanted} */
+export function ofMessage(message) {
+  const { at, author } = message;
+  if (message.from_bot) return { at, find: (items) => items.find((item) => item.messageId === message.id) };
+  const isTheirs = (item) => item.notch.in?.from === author;
+  const says = (item) => isTheirs(item) && item.notch.in?.text === message.content?.text;
+  return {
+    at,
+    // What a key sends is not always what it says.
+    find: (items) => ofEvent(items, "message", null, at, says) ?? ofEvent(items, "message", null, at, isTheirs),
+  };
+}
+
+const whatOf = (line) => (line.kind === "money" || line.kind === "payment_failed" ? "payment" : line.kind);
+// Of the bot's own doing: its answers, and where money went that had been paid.
+const isBots = (line) => line.kind === "answer" || (line.kind === "money" && line.what !== "paid");
+
+/** What a line of the chat became, or was made by. @param {import("../lines.js").Line} line @returns {Wanted} */
+export function ofLine(line) {
+  const { at } = line;
+  if (line.kind === "answer")
+    return { at, find: (items) => items.findLast((item) => item.sent?.kind === "answer" && item.sent.text === line.text && item.t <= at + MOMENT) };
+  if (isBots(line)) return { at, find: (items) => items.find((item) => item.money?.what === line.what && isSince(item, at)) };
+  return { at, find: (items) => ofEvent(items, whatOf(line), line.callback_id ?? line.bill ?? null, at) };
+}
+
+/** What a request became, or was made by; null for one that says nothing of a conversation. @returns {(Wanted & {chat: number}) | null} */
+export function ofCall(call) {
+  const made = sentBy(call);
+  if (made) return { at: call.at, chat: made.chat, find: (items) => items.find((item) => item.messageId === made.message) };
+  if (call.way !== "event") return null;
+  const fields = fieldsOf(call);
+  const what = KINDS[fields.type] ?? "message";
+  const text = fields.type === "text" ? fields.data : undefined;
+  const isIt = (item) => text === undefined || item.notch.in?.text === text;
+  return { at: call.at, chat: Number(fields.chat_id), find: (items) => ofEvent(items, what, nameIn(fields.data), call.at, isIt) };
+}
+
+// --- the other way: the request among all that are known, the oldest first
+
+/** @typedef {(calls: any[]) => any} Choose */
+
+const fieldsOf = (call) => Object.fromEntries(decoded(call));
+
+/** What an event of these types says that was posted for a chat; null for another request. */
+function posted(call, chat, types) {
+  const fields = call.way === "event" ? fieldsOf(call) : null;
+  return fields && Number(fields.chat_id) === chat && types.includes(fields.type) ? fields : null;
+}
+
+/** The request that sent a message. @returns {Choose} */
+export const sending = (chat, message) => (calls) =>
+  calls.findLast((call) => {
+    const made = sentBy(call);
+    return made !== null && made.chat === chat && made.message === message;
+  });
+
+/** The request that posted what a notch took. @param {number} chat @param {import("./state.js").Notch} notch @returns {Choose} */
+export function posting(chat, notch) {
+  const event = notch.in?.event;
+  const data = event && (structure(event.data) ?? event.data);
+  const name = nameIn(data);
+  return (calls) =>
+    calls.findLast((call) => {
+      const fields = posted(call, chat, event ? [event.type] : PAID);
+      if (!fields || call.at > notch.t + MOMENT) return false;
+      if (name !== null) return nameIn(fields.data) === name;
+      return !event || JSON.stringify(fields.data ?? "") === JSON.stringify(data);
+    });
+}
+
+/** The request that told of a line, or by which it was told. @param {number} chat @param {import("../lines.js").Line} line @returns {Choose} */
+export function telling(chat, line) {
+  const what = whatOf(line);
+  const name = line.callback_id ?? line.bill ?? null;
+  const types = Object.keys(KINDS).filter((type) => KINDS[type] === what);
+  if (isBots(line))
+    return (calls) =>
+      calls.find((call) => {
+        const { callback_id: press, ref_id: bill } = call.way === "operation" ? fieldsOf(call) : {};
+        return name !== null && String(press ?? bill) === name && call.at + (call.took ?? 0) >= line.at - MOMENT;
+      });
+  return (calls) =>
+    calls.find((call) => {
+      const fields = posted(call, chat, types);
+      if (!fields || call.at < line.at - MOMENT) return false;
+      return name === null ? (fields.from?.id ?? line.user) === line.user : String(nameIn(fields.data)) === name;
+    });
+}
