@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,6 +64,26 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run two workers for each core: a test that waits for a process or a page computes nothing."""
     return 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import this worker's share of the tests first, so that no two workers compile the same module.
+
+    All of them collect all tests in one order: beside one another, each would rewrite the assertions of each.
+    """
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != session.config.getini("testpaths"):
+        return
+    number, of = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(_TESTS.rglob("test_*.py"))[number::of]:
+        root = path.parent
+        while (root / "__init__.py").exists():
+            root = root.parent
+        if str(root) not in sys.path:
+            sys.path.insert(0, str(root))
+        with suppress(Exception, pytest.skip.Exception):  # collection tells of it
+            import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 @pytest.fixture(scope="session")
