@@ -24,7 +24,7 @@ from triobot.travel.passes import Passed, folded, run_pass
 SCHEMA: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "docs" / "travel.schema.json").read_text(encoding="utf-8")
 )
-EVERY: Final = 15
+EVERY: Final = 30
 """By default, a pass over one of so many journals, by their length."""
 
 passes: Final[list[int]] = []

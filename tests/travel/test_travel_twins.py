@@ -291,41 +291,40 @@ async def test_they_end_with_their_parent(tmp_path: Path) -> None:
     assert [pid for pid in pids if alive(pid)] == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ('"More?"', '"And?"', None),
-        ("    answers = []\n", "    # what is said\n    answers = []\n", None),
-        (
-            "    answers = []\n",
-            '    answers = []\n    await chat.send("Welcome!")\n',
-            (0, 'answers.append(await chat.ask("More?"))', 'await chat.send("Welcome!")', True),
-        ),
-        (
-            '        answers.append(await chat.ask("More?"))\n',
-            '        answers.append(await chat.ask("More?"))\n        await chat.sleep(1)\n',
-            (2, 'answers.append(await chat.ask("More?"))', "await chat.sleep(1)", False),
-        ),
-    ],
-)
-async def test_where_new_code_parts(
-    tmp_path: Path, old: str, new: str, expected: tuple[int, str, str, bool] | None
-) -> None:
+# The first two stay; those that part are undone.
+CHANGES: list[tuple[str, str, tuple[int, str, bool] | None]] = [
+    ("    answers = []\n", "    # what is said\n    answers = []\n", None),
+    ('"More?"', '"And?"', None),
+    ("    while True", '    await chat.send("Welcome!")\n    while True', (0, 'chat.send("Welcome!")', True)),
+    ('"And?"))\n', '"And?"))\n        await chat.sleep(1)\n', (2, "chat.sleep(1)", False)),
+]
+
+
+async def test_where_new_code_parts(tmp_path: Path) -> None:
     """It is found where the code begins to stand elsewhere; the journal parts later, or not at all."""
     async with twins_of(tmp_path, journal(1)) as rig:
+        code = BOT
         await rig.opened()
-        lines = await rig.twins.journals_now()
-        rig.write(BOT.replace(old, new))
-        rig.twins.changed()
+        for old, new, expected in CHANGES:
+            lines = await rig.twins.journals_now()
+            rig.write(changed := code.replace(old, new))
+            rig.twins.changed()
 
-        fits, texts, parts = await rig.twins.compare(lines)
+            fits, texts, parts = await rig.twins.compare(lines)
 
-        if expected is None:
-            assert (fits, parts) == (1, [])
-            assert texts == (2 if "And" in new else 0)
-            return
-        (told,) = parts
-        was, now = (cast("dict[str, Any]", told[name]) for name in ("was", "now"))
-        assert (told["chat_id"], told["notch"], was["code"], now["code"]) == (5, *expected[:3])
-        assert (told["what"] is not None) is expected[3]
-        assert f"notch {expected[0]}: was `{expected[1]}` in line" in worded(told)
+            if expected is None:
+                assert (fits, parts) == (1, [])
+                assert texts == (2 if "And" in new else 0)
+                code = changed
+                continue
+            notch, stands, journal_parts = expected
+            asks = 'answers.append(await chat.ask("And?"))'
+            (told,) = parts
+            was, now = (cast("dict[str, Any]", told[name]) for name in ("was", "now"))
+            assert (told["chat_id"], told["notch"], was["code"]) == (5, notch, asks)
+            assert now["code"] == f"await {stands}"
+            assert (told["what"] is not None) is journal_parts
+            assert f"notch {notch}: was `{asks}` in line" in worded(told)
+            rig.write(code)
+            rig.twins.changed()
+            await rig.opened()
