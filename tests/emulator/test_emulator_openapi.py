@@ -13,11 +13,15 @@ import attrs
 import pytest
 import trio
 from emulated import Emulated, emulated
+from quart_trio import QuartTrio
 
 import triobot.emulator
-from triobot.emulator.control import PersonControl, PlatformControl
+from triobot.emulator.control import control_blueprint
 from triobot.emulator.coverage import CoverageControl
+from triobot.emulator.exchange import Exchange
 from triobot.emulator.faults import EventFault, Fault, Switches
+from triobot.emulator.follower import stream_blueprint
+from triobot.emulator.past import past_blueprint
 from triobot.wire.content import Image
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, LinkButton, PayButton, ReplyKeyboard
@@ -88,15 +92,24 @@ def answer_of(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema
 
 
+def served(exchange: Exchange) -> Iterator[tuple[str, str]]:
+    """Each route that is there: its method, and its path as the description writes it."""
+    app = QuartTrio(__name__)
+    control = control_blueprint(exchange, CoverageControl(exchange))
+    for part in (control, past_blueprint(exchange), stream_blueprint(exchange)):
+        app.register_blueprint(part)
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<(int:)?(\w+)>", lambda found: "{" + found[2].removesuffix("_id") + "}", rule.rule)
+        several = re.fullmatch(r"(.*)<any\((.*)\):\w+>", path)
+        for one in [path] if several is None else [several[1] + name for name in several[2].split(", ")]:
+            for method in (rule.methods or set()) & {"GET", "POST", "DELETE"}:
+                if one.startswith("/control/") and not rule.websocket and "<path:" not in one:
+                    yield method.lower(), one.removeprefix("/control")
+
+
 async def test_every_route_is_described_and_no_other(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
-        people = PersonControl(platform.exchange)
-        there = {("post", f"/users/{{user}}/{name}") for name in people.routes()}
-        there |= {("get", "/users/{user}/chat"), ("get", "/stream")}
-        for part in (PlatformControl(platform.exchange), CoverageControl(platform.exchange)):
-            there |= {("post", f"/{name}") for name in part.changes()}
-            there |= {("get", f"/{name}") for name in part.looks()}
-        assert {(method, path) for method, path, _ in routes()} == there
+        assert {(method, path) for method, path, _ in routes()} == set(served(platform.exchange))
         names = [said["operationId"] for _, _, said in routes()]
         assert len(names) == len(set(names))
         assert (await platform.control.get("openapi")).json() == DESCRIBED
@@ -107,7 +120,9 @@ async def test_every_key_is_described(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
         ali = await platform.app.user("Ali")
         for method, path, said in routes():
-            place = path.strip("/").replace("{user}", str(ali.id))
+            place = re.sub(r"\{\w+\}", "1", path.strip("/").replace("{user}", str(ali.id)))
+            if method == "delete":
+                continue
             if method == "post":
                 schema = resolved(said["requestBody"]["content"]["application/json"]["schema"])
                 known = schema.get("properties", {})
@@ -139,7 +154,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
         ids = await live(platform)
         seen = 0
         for method, path, said in routes():
-            if method != "get" or path in NEED_A_BOT:
+            if method != "get" or path in NEED_A_BOT or path.startswith("/travel"):
                 continue
             wanted = {one["name"] for one in said.get("parameters", ()) if one.get("required")}
             place = path.strip("/").replace("{user}", str(ids["user"]))

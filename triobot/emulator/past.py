@@ -46,6 +46,13 @@ from .exchange import Exchange, TravelError, Travels
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
 _CAN: Final = ("branch", "test", "answers")
+# What is done in a branch, and with which keys.
+_TAKES: Final[Mapping[str, tuple[str, ...]]] = {
+    "act": ("name", "values", "user"),
+    "wait": ("seconds",),
+    "step": ("step", "returns", "raises", "text", "runs"),
+    "answers": ("way",),
+}
 
 
 def past_blueprint(exchange: Exchange) -> Blueprint:
@@ -66,6 +73,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def begin(chat: str, conversation: str) -> Response:
         async def opened() -> JsonValue:
+            await asked()
             return await there().open(as_number("chat", chat), as_number("conversation", conversation))
 
         return await _told(opened, 202)
@@ -79,6 +87,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def notches(id: str) -> Response:
         async def some() -> bytes:
+            Asked({**request.args}).only(("from", "to"))
             start = as_number("from", request.args.get("from", "0"))
             return await there().notches(id, start, as_number("to", request.args.get("to", start + _NEWEST)))
 
@@ -89,17 +98,20 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def value(id: str) -> Response:
         async def one() -> JsonValue:
-            asked = request.args
-            notch, frame = (as_number(name, asked.get(name, "0")) for name in ("notch", "frame"))
-            return await there().value(id, notch, asked.get("branch", ""), frame, asked.get("name", ""))
+            given = request.args
+            Asked({**given}).only(("notch", "branch", "frame", "name"))
+            notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
+            return await there().value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
 
         return await _told(one)
 
     async def close(id: str) -> Response:
         return await _told(lambda: there().close(id))
 
-    async def asked() -> Asked:
-        return Asked.read(await read_body())
+    async def asked(*names: str) -> Asked:
+        given = Asked.read(await read_body())
+        given.only(names)
+        return given
 
     def group_of(chat_id: int) -> bool | None:
         world = exchange.world
@@ -112,13 +124,14 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def branch(id: str) -> Response:
         async def opened() -> bytes:
-            notch = (await asked()).integer("notch", 0)
+            notch = (await asked("notch")).integer("notch", 0)
             return await there().branch(id, notch, group=group_of_pass(id))
 
         return await _told(opened, 201)
 
     async def same(chat: str, conversation: str) -> Response:
         async def opened() -> bytes:
+            await asked()
             chat_id, number = as_number("chat", chat), as_number("conversation", conversation)
             return await there().same_answers(chat_id, number, group=group_of(chat_id))
 
@@ -129,7 +142,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def do(id: str, what: str) -> Response:
         async def done() -> bytes:
-            given = cast("Mapping[str, JsonValue]", (await asked()).values())
+            given = cast("Mapping[str, JsonValue]", (await asked(*_TAKES[what])).values())
             return await there().in_branch(id, what, given)
 
         return await _told(done)
@@ -139,12 +152,17 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def keep(id: str) -> Response:
         async def kept() -> JsonValue:
-            return await there().keep(id, (await asked()).integer("notch", 0), group=group_of_pass(id))
+            notch = (await asked("notch")).integer("notch", 0)
+            return await there().keep(id, notch, group=group_of_pass(id))
 
         return await _told(kept)
 
     async def keep_branch(id: str) -> Response:
-        return await _told(lambda: there().keep(id, None, group=None))
+        async def kept() -> JsonValue:
+            await asked()
+            return await there().keep(id, None, group=None)
+
+        return await _told(kept)
 
     for rule, method, view in (
         ("/<chat>", "GET", conversations),

@@ -15,8 +15,11 @@ const GONE = 410;
 /** A chat's conversations, the newest first. */
 export const conversationsOf = async (chatId) => (await look(`travel/${chatId}`)).conversations;
 
-/** What may be done there besides looking: "branch", "test", "answers". @returns {Promise<string[]>} */
-export const offeredIn = async (chatId) => (await look(`travel/${chatId}`)).can ?? [];
+/**
+ * The same, and what may be done there besides looking: "branch", "test", "answers".
+ * @returns {Promise<{conversations: any[], can?: string[]}>}
+ */
+export const offeredIn = (chatId) => look(`travel/${chatId}`);
 
 /**
  * Open a pass and wait until it is ready.
@@ -27,7 +30,7 @@ export const offeredIn = async (chatId) => (await look(`travel/${chatId}`)).can 
  * @returns {Promise<Pass | null>} null if nobody wants it any more
  */
 export async function openPass(chatId, conversation, onProgress, isWanted) {
-  const { id } = await act(`travel/${chatId}/${conversation}/open`, { code: "now" });
+  const { id } = await act(`travel/${chatId}/${conversation}/open`);
   while (isWanted()) {
     const told = await look(`travel/pass/${id}`);
     if (told.sources) return { ...told, id };
