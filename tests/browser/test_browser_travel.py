@@ -142,6 +142,27 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
         await page.push("button", "Back to now")
         await page.has(".compose:focus")
 
+        # Of several, the one that alone has not ended; the others are a choice in the head.
+        told.beside = [{**told.listed(), "conversation": n, "state": "ended"} for n in (2, 3)]
+        told.head["state"] = "waits"
+        await page.push("button", "Go through what happened in this chat")
+        await page.finds("slider", "Time line")
+        labels = await page.run("[...document.querySelectorAll('.switcher option')].map((one) => one.text)")
+        assert [label.split(" · ")[:2] for label in labels] == [
+            ["pizza 1", "waits"],
+            ["pizza 2", "ended well"],
+            ["pizza 3", "ended well"],
+        ]
+        await page.choose("Which conversation?", labels[1])
+        await page.wait(f"location.hash.startsWith('#c/{shown.sara.chat_id}/2')")
+        await page.push("button", "Back to now")
+        # Where two go on, or none does, a person says which.
+        told.beside[0]["state"] = "parked"
+        await page.push("button", "Go through what happened in this chat")
+        await page.finds("dialog", "Which conversation?")
+        await page.click(".conversation-choice", "parked")
+        await page.wait(f"location.hash.startsWith('#c/{shown.sara.chat_id}/2')")
+
 
 async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
     """The keys, too; code stays as it is."""

@@ -24,6 +24,8 @@ class Told:
     given: int | None = None
     failed: str = ""
     asked: list[str] = attrs.Factory(list)
+    beside: list[dict[str, Any]] = attrs.Factory(list)
+    """Other conversations of the chat."""
 
     def whole_at(self, n: int) -> dict[str, Any]:
         """Return a notch with everything that stands in it, as the first of a window has."""
@@ -67,7 +69,7 @@ class Told:
             case "DELETE", ["pass", _]:
                 return 200, "application/json", "{}"
             case "GET", [_]:
-                return 200, "application/json", json.dumps({"conversations": [self.listed()]})
+                return 200, "application/json", json.dumps({"conversations": [self.listed(), *self.beside]})
             case _:
                 return 404, "application/json", json.dumps({"error": "there is no such pass"})
 

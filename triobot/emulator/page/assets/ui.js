@@ -15,6 +15,13 @@ export const html = htm.bind((type, props, ...children) =>
 /** Draw into an element; what was drawn there before is changed into this. */
 export const draw = (/** @type {Drawn | null} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
 
+/** What is drawn once, as elements for a place where others are put. @param {Drawn} once */
+export function drawn(once) {
+  const holder = document.createDocumentFragment();
+  render(once, /** @type {any} */ (holder));
+  return holder;
+}
+
 /** A part that is drawn again only if it is given something else. */
 export class Part extends Component {
   /** @param {any} given @returns {any} */
@@ -28,6 +35,9 @@ export class Part extends Component {
     return names.length !== Object.keys(before).length || names.some((name) => !Object.is(next[name], before[name]));
   }
 }
+
+/** A control with its label. */
+export const Field = ({ label, children }) => html`<label class="field"><span>${label}</span>${children}</label>`;
 
 /** An icon. It says nothing to a screen reader: what holds it has a title. */
 export const Icon = ({ name, size = 20 }) => html`

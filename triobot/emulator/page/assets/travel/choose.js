@@ -1,36 +1,49 @@
 // Which of a chat's conversations to go through.
 
-import { h } from "../dom.js";
 import { exactClock, number } from "../format.js";
 import { sheet, toast, tried } from "../sheet.js";
+import { drawn, html } from "../ui.js";
 import { t } from "../words.js";
 import { conversationsOf } from "./passes.js";
 
-/** Open the one that there is, or ask which. */
+const OVER = new Set(["ended", "crashed"]);
+
+export const shortRoute = (route) => route.split(".").at(-1) ?? route;
+
+/** Open the one that there is, or that alone goes on; else ask which. */
 export async function chooseConversation(chatId, open) {
   await tried(async () => {
     const all = await conversationsOf(chatId);
     if (!all.length) return toast(t("travelNone"));
-    const chosen = all.length === 1 ? all[0].conversation : await ask(all);
+    const going = all.filter((one) => !OVER.has(one.state));
+    const [only] = going.length ? going : all;
+    const isOnly = going.length === 1 || all.length === 1;
+    const chosen = isOnly ? only.conversation : await ask(all);
     if (chosen !== undefined) open(chatId, chosen);
   });
 }
 
 const ask = (all) =>
   sheet(t("travelChoose"), (done) =>
-    h(
-      "div.sheet-body.conversations",
-      {},
-      all.map((one, place) =>
-        h(
-          "button.conversation-choice",
-          { type: "button", autofocus: place === 0, onclick: () => done(one.conversation) },
-          h("b", { dir: "ltr" }, one.route.split(".").pop()),
-          h("span.faint", {}, `${t(`kind_${one.kind}`)}\u00a0${number(one.conversation)}`),
-          h("span.spring"),
-          h("span.faint.digits", {}, exactClock(one.started_at)),
-          h("span.tag", { class: one.state }, t(`state_${one.state}`)),
-        ),
-      ),
-    ),
+    drawn(html`
+      <div class="sheet-body conversations">
+        ${all.map(
+          (one, place) => html`
+            <button
+              type="button"
+              key=${one.conversation}
+              class="conversation-choice"
+              autofocus=${place === 0}
+              onclick=${() => done(one.conversation)}
+            >
+              <b dir="ltr">${shortRoute(one.route)}</b>
+              <span class="faint">${`${t(`kind_${one.kind}`)}\u00a0${number(one.conversation)}`}</span>
+              <span class="spring"></span>
+              <span class="faint digits">${exactClock(one.started_at)}</span>
+              <span class=${`tag ${one.state}`}>${t(`state_${one.state}`)}</span>
+            </button>
+          `,
+        )}
+      </div>
+    `),
   );

@@ -1,13 +1,12 @@
 // The head of the view: whose conversation it is and how it is, and what can be done with it.
 
-import { number } from "../format.js";
+import { exactClock, number } from "../format.js";
 import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 import { ownerOf, world } from "../world.js";
+import { shortRoute } from "./choose.js";
 
 const KINDS = { waits: "good", ended: "good", works: "good", parked: "warn" };
-
-const shortRoute = (route) => route.split(".").at(-1) ?? route;
 
 /** Whose chat it is. @param {number} chatId */
 export function nameOf(chatId) {
@@ -27,8 +26,21 @@ const Button = ({ picture, words, title = words, kind = "", onclick }) => html`
   </button>
 `;
 
+/** Which of the chat's conversations is shown, and a way to the others. */
+const Switcher = ({ all, conversation, choose }) => html`
+  <select class="switcher" aria-label=${t("travelChoose")} value=${String(conversation)} onchange=${(event) => choose(Number(event.target.value))}>
+    ${all.map(
+      (one) => html`
+        <option key=${one.conversation} value=${String(one.conversation)} selected=${one.conversation === conversation}>
+          ${`${shortRoute(one.route)} ${number(one.conversation)} · ${t(`state_${one.state}`)} · ${exactClock(one.started_at)}`}
+        </option>
+      `,
+    )}
+  </select>
+`;
+
 /** @param {any} given */
-export function Head({ chat, pass, field, leave, copyLink, keep, branch }) {
+export function Head({ chat, pass, conversation, all, choose, field, leave, copyLink, keep, branch }) {
   const banner = pass && bannerOf(pass);
   return html`
     <header class="travel-head">
@@ -36,6 +48,7 @@ export function Head({ chat, pass, field, leave, copyLink, keep, branch }) {
       <h1>${t("travel")}${" "}
         ${pass && html`<small>${t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name: nameOf(chat) })}</small>`}
       </h1>
+      ${all.length > 1 && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
       ${pass && html`<span class=${`tag ${KINDS[pass.state] ?? "bad"}`}>${t(`state_${pass.state}`)}</span>`}
       <span class="tag read-only">${t("nothingSent")}</span>
       <span class="spring"></span>

@@ -64,6 +64,8 @@ export function travelView({ onClose, onRequest }) {
   const find = finder();
   /** What may be done besides looking; where that is nothing, its scripts are not even loaded. @type {string[]} */
   let offered = [];
+  /** The chat's conversations. @type {any[]} */
+  let listed = [];
   /** @type {ReturnType<typeof import("./branches.js").branchesBeside> | null} */
   let branching = null;
 
@@ -106,6 +108,7 @@ export function travelView({ onClose, onRequest }) {
     if (journal) closePass(journal.pass.id);
     branching?.closeAll();
     offered = [];
+    if (place?.chat !== chat) listed = [];
     tab = "chat";
     place = { chat, conversation };
     journal = null;
@@ -127,20 +130,26 @@ export function travelView({ onClose, onRequest }) {
   async function offer(answers) {
     const mine = place;
     if (!mine) return;
-    /** @type {string[]} */
-    const can = await offeredIn(mine.chat).catch(() => []);
+    const { conversations, can = [] } = await offeredIn(mine.chat).catch(() => ({ conversations: [], can: [] }));
     const { branchesBeside } = can.length ? await import("./branches.js") : { branchesBeside: null };
     if (mine !== place) return;
     const shows = () => (tab = "branch");
     const taken = () => (close(), toast(t("tookPlace")));
     branching ??= branchesBeside && branchesBeside({ draw, shows, taken });
     offered = can;
+    listed = conversations;
     if (answers && can.includes("answers")) branching?.answers(mine.chat, mine.conversation);
     draw();
   }
 
   const mayBranch = () => branching !== null && offered.includes("branch");
   const mayKeep = () => branching !== null && offered.includes("test");
+
+  /** Show another conversation of the chat, if nothing is lost by that, or all the same. @param {number} conversation */
+  async function choose(conversation) {
+    if (place && (!branching || (await branching.mayClose()))) open(place.chat, conversation);
+    else draw();
+  }
 
   function answerDifferently() {
     const notch = journal?.notch(cur);
@@ -365,6 +374,9 @@ export function travelView({ onClose, onRequest }) {
     const head = html`<${Head}
       chat=${place.chat}
       pass=${journal?.pass}
+      conversation=${place.conversation}
+      all=${listed}
+      choose=${choose}
       field=${journal && find.field(journal, sources, cur, go)}
       leave=${leave}
       copyLink=${copyLink}
