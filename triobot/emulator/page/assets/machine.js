@@ -1,86 +1,75 @@
 // The bot's process: how it is, why it failed, and what it writes.
 
-import { fill, h, icon } from "./dom.js";
 import { clock, number } from "./format.js";
 import { act } from "./link.js";
 import { tried } from "./sheet.js";
+import { draw as put, html, Icon } from "./ui.js";
 import { t } from "./words.js";
 import { isUnheard, listen, world } from "./world.js";
 
+// Whoever reads nearer to the end than this stays at the end.
+const AT_END = 40;
+
+const restart = () => tried(() => act("bot/restart"));
+
+function Process() {
+  const { bot, waiting } = world;
+  if (!bot) return html`<p class="hint">${t("noProcess")}</p>`;
+  const facts = [
+    bot.target,
+    bot.pid && `pid ${bot.pid}`,
+    t("startedTimes", { count: number(bot.starts) }),
+    t("since", { at: clock(bot.since) }),
+  ];
+  return html`
+    <div class="phase-line">
+      <span class=${`light ${bot.phase}`}></span>
+      <b>${t(`phase_${bot.phase}`)}</b>
+      <span class="spring"></span>
+      <button type="button" class="chip" onclick=${restart}><${Icon} name="replay" size=${15} />${t("restart")}</button>
+    </div>
+    <div class="faint digits parted">
+      ${
+        // Words and names of two directions, each for itself.
+        facts.filter(Boolean).map((fact, place) => [place > 0 && html`<span>·</span>`, html`<bdi>${fact}</bdi>`])
+      }
+    </div>
+    ${waiting > 0 && html`<div class="faint">${t("eventsWait", { count: number(waiting) })}</div>`}
+    ${bot.problem && html`<pre class="problem-words" dir="ltr">${bot.problem}</pre>`}
+  `;
+}
+
+const Runtime = ({ told }) => html`
+  ${figures(told).map(([name, value]) => html`<div class="figure" key=${name}><b class="digits">${value}</b><span>${name}</span></div>`)}
+  ${(told.alarms ?? []).slice(-5).map((alarm) => html`<div class="alarm" dir="auto">${alarmWords(alarm)}</div>`)}
+`;
+
 /** The panel with the process's own words. */
 export function machinePanel() {
-  const head = h("div.process");
-  const runtime = h("div.runtime");
-  const log = h("pre.log", { dir: "ltr", tabindex: 0 });
-  const element = h("div.panel-body.machine", {}, head, runtime, log);
+  const element = document.createElement("div");
+  element.className = "panel-body machine";
+  const log = () => element.querySelector(".log");
 
-  function drawHead() {
-    const bot = world.bot;
-    if (!bot) return fill(head, h("p.hint", {}, t("noProcess")));
-    const facts = [
-      bot.target,
-      bot.pid && `pid ${bot.pid}`,
-      t("startedTimes", { count: number(bot.starts) }),
-      t("since", { at: clock(bot.since) }),
-    ];
-    const waits = world.waiting;
-    fill(
-      head,
-      h(
-        "div.phase-line",
-        {},
-        h("span.light", { class: bot.phase }),
-        h("b", {}, t(`phase_${bot.phase}`)),
-        h("span.spring"),
-        h(
-          "button.chip",
-          { type: "button", onclick: () => tried(() => act("bot/restart")) },
-          icon("replay", 15),
-          t("restart"),
-        ),
-      ),
-      // Words and names of two directions, each for itself.
-      h(
-        "div.faint.digits.parted",
-        {},
-        facts.filter(Boolean).map((fact, place) => [place > 0 && h("span", {}, "·"), h("bdi", {}, fact)]),
-      ),
-      waits > 0 && h("div.faint", {}, t("eventsWait", { count: number(waits) })),
-      bot.problem && h("pre.problem-words", { dir: "ltr" }, bot.problem),
+  function draw() {
+    const before = log();
+    const isAtEnd = !before || before.scrollHeight - before.scrollTop - before.clientHeight < AT_END;
+    put(
+      html`
+        <div class="process"><${Process} /></div>
+        <div class="runtime"><${Runtime} told=${world.runtime} /></div>
+        <pre class="log" dir="ltr" tabindex="0">${world.lines.join("\n")}</pre>
+      `,
+      element,
     );
-  }
-
-  function drawRuntime() {
-    const facts = figures(world.runtime);
-    const alarms = world.runtime.alarms ?? [];
-    fill(
-      runtime,
-      facts.map(([name, value]) => h("div.figure", {}, h("b.digits", {}, value), h("span", {}, name))),
-      alarms.slice(-5).map((alarm) => h("div.alarm", { dir: "auto" }, alarmWords(alarm))),
-    );
-  }
-
-  function drawLog() {
-    const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-    fill(log, world.lines.join("\n"));
-    if (atEnd) log.scrollTop = log.scrollHeight;
+    const after = log();
+    if (after && isAtEnd) after.scrollTop = after.scrollHeight;
   }
 
   listen((fresh) => {
-    if (!element.isConnected) return;
-    if (fresh.all || fresh.bot || fresh.waiting) drawHead();
-    if (fresh.all || fresh.runtime) drawRuntime();
-    if (fresh.all || fresh.lines.length) drawLog();
+    const isNews = fresh.all || fresh.bot || fresh.waiting || fresh.runtime || fresh.lines.length;
+    if (element.isConnected && isNews) draw();
   });
-  return {
-    element,
-    draw() {
-      drawHead();
-      drawRuntime();
-      drawLog();
-      log.scrollTop = log.scrollHeight;
-    },
-  };
+  return { element, draw };
 }
 
 // What a developer looks for; whatever else the bot tells of itself is for its operator.
@@ -100,54 +89,33 @@ const alarmWords = ({ text, times }) =>
 
 /** What has to be seen wherever one looks: that the line is cut, or that the bot doesn't run, and why. */
 export function banner(openPanel) {
-  const element = h("div.banner", { role: "status", hidden: true });
+  const element = document.createElement("div");
+  element.setAttribute("role", "status");
   let line = "connecting";
 
   function draw() {
-    const bot = world.bot;
-    element.className = "banner";
-    element.hidden = false;
-    if (line === "lost" || line === "connecting") {
-      element.classList.add("lost");
-      fill(element, h("span.spinner"), t(line === "lost" ? "lineLost" : "connecting"));
-    } else if (bot && bot.phase === "failed") {
-      element.classList.add("failed");
-      const last = bot.problem.split("\n").filter(Boolean).pop() ?? "";
-      fill(
-        element,
-        h(
-          "div.banner-words",
-          {},
-          h("b", {}, t("botFailed")),
-          h("pre", { dir: "ltr" }, bot.problem.split("\n").slice(-8).join("\n") || last),
-        ),
-        h("button.button", { type: "button", onclick: openPanel }, t("details")),
-      );
-    } else if (bot && ["killed", "stopped"].includes(bot.phase)) {
-      element.classList.add("down");
-      fill(
-        element,
-        icon("bolt", 18),
-        h("span", {}, t(bot.phase === "killed" ? "botKilled" : "botStopped")),
-        h("button.button", { type: "button", onclick: () => tried(() => act("bot/restart")) }, t("restart")),
-      );
-    } else if (isUnheard()) {
-      const { address, reached_at: at } = world.address ?? {};
-      element.classList.add("down");
-      fill(
-        element,
-        icon("bolt", 18),
-        h(
-          "span.parted",
-          {},
-          t("noBotListens", { address }),
-          at !== null && h("span", {}, t("lastReached", { at: clock(at) })),
-          world.waiting > 0 && h("span", {}, t("eventsWait", { count: number(world.waiting) })),
-        ),
-      );
-    } else {
-      element.hidden = true;
-    }
+    const [kind, words] = said();
+    element.hidden = !kind;
+    element.className = `banner ${kind}`;
+    put(words, element);
+  }
+
+  /** What there is to say, and how bad it is. @returns {[string, any]} */
+  function said() {
+    const { bot } = world;
+    if (line === "lost" || line === "connecting")
+      return ["lost", html`<span class="spinner"></span>${t(line === "lost" ? "lineLost" : "connecting")}`];
+    if (bot?.phase === "failed") return ["failed", html`<${Failed} problem=${bot.problem} openPanel=${openPanel} />`];
+    if (bot && ["killed", "stopped"].includes(bot.phase))
+      return [
+        "down",
+        html`
+          <${Icon} name="bolt" size=${18} />
+          <span>${t(bot.phase === "killed" ? "botKilled" : "botStopped")}</span>
+          <button type="button" class="button" onclick=${restart}>${t("restart")}</button>
+        `,
+      ];
+    return isUnheard() ? ["down", html`<${Unheard} />`] : ["", null];
   }
 
   listen((fresh) => (fresh.all || fresh.bot || fresh.address || fresh.waiting) && draw());
@@ -160,4 +128,24 @@ export function banner(openPanel) {
       draw();
     },
   };
+}
+
+const Failed = ({ problem, openPanel }) => html`
+  <div class="banner-words">
+    <b>${t("botFailed")}</b>
+    <pre dir="ltr">${problem.split("\n").slice(-8).join("\n") || problem.split("\n").findLast(Boolean)}</pre>
+  </div>
+  <button type="button" class="button" onclick=${openPanel}>${t("details")}</button>
+`;
+
+function Unheard() {
+  const { address, reached_at: at } = world.address ?? {};
+  return html`
+    <${Icon} name="bolt" size=${18} />
+    <span class="parted">
+      ${t("noBotListens", { address })}
+      ${typeof at === "number" && html`<span>${t("lastReached", { at: clock(at) })}</span>`}
+      ${world.waiting > 0 && html`<span>${t("eventsWait", { count: number(world.waiting) })}</span>`}
+    </span>
+  `;
 }

@@ -1,9 +1,9 @@
 // What can go wrong, on demand: to the bot's process, to time, to operations, and to events on their way.
 
-import { fill, h, icon, keepFocus } from "./dom.js";
 import { number } from "./format.js";
 import { act } from "./link.js";
-import { field, toast, tried } from "./sheet.js";
+import { toast, tried } from "./sheet.js";
+import { draw as put, Field, html, Icon } from "./ui.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
 
@@ -51,151 +51,121 @@ const ACCIDENTS = {
 };
 const SPANS = [60, 600, 3_600, 86_400];
 
+const does = (path, given, said) => () => tried(async () => (await act(path, given), said && toast(said)));
+
+const Section = ({ title, children }) => html`<section class="trick"><h3>${title}</h3>${children}</section>`;
+
+const Chip = ({ words, picture = "", kind = "", onclick }) => html`
+  <button type="button" class=${`chip ${kind}`} onclick=${onclick}>${picture && html`<${Icon} name=${picture} size=${15} />`}${words}</button>
+`;
+
+function Process() {
+  if (!world.bot) return html`<${Section} title=${t("process")}><p class="hint">${t("noProcess")}</p><//>`;
+  return html`
+    <${Section} title=${t("process")}>
+      <div class="chips">
+        <${Chip} words=${t("killNow")} picture="bolt" kind="danger kill" onclick=${does("bot/kill", {}, t("killed"))} />
+        <${Chip} words=${t("restart")} picture="replay" kind="restart" onclick=${does("bot/restart", {}, "")} />
+      </div>
+      <p class="hint">${t("killHint")}</p>
+    <//>
+  `;
+}
+
+const Time = () => html`
+  <${Section} title=${t("time")}>
+    <div class="chips">
+      ${SPANS.map((seconds) => html`<${Chip} words=${`+${t(`span_${seconds}`)}`} onclick=${does("clock", { seconds }, t("timePassed"))} />`)}
+    </div>
+    ${world.machine.ahead > 0 && html`<p class="hint">${t("ahead", { minutes: number(Math.round(world.machine.ahead / 60_000)) })}</p>`}
+  <//>
+`;
+
+const Outage = () => html`
+  <${Section} title=${t("outage")}>
+    <div class="chips">
+      ${[5, 30].map(
+        (seconds) => html`<${Chip} words=${t("refuseFor", { seconds: number(seconds) })} onclick=${does("outage", { seconds }, t("refusing"))} />`,
+      )}
+    </div>
+    <div class="chips"><${Chip} words=${t("forgetUploads")} onclick=${does("forget-uploads", {}, t("forgotten"))} /></div>
+  <//>
+`;
+
+/** What goes wrong next, and how often; `chosen` outlives the drawing. */
+function Faults({ title, by, names, effects, chosen }) {
+  const plan = (effect) => () =>
+    tried(() => act("faults", { [by]: chosen.name, ...effect, ...(chosen.times && { times: Number(chosen.times) }) }));
+  return html`
+    <${Section} title=${title}>
+      <div class="pair">
+        <${Field} label=${t("next")}>
+          <select onchange=${(event) => (chosen.name = event.target.value)}>
+            ${names.map((one) => html`<option value=${one} selected=${one === chosen.name}>${one === "*" ? t("any") : one}</option>`)}
+          </select>
+        <//>
+        <${Field} label=${t("howOften")}>
+          <select onchange=${(event) => (chosen.times = event.target.value)}>
+            ${["1", "3", ""].map(
+              (one) => html`<option value=${one} selected=${one === chosen.times}>${one ? t("times", { count: number(Number(one)) }) : t("always")}</option>`,
+            )}
+          </select>
+        <//>
+      </div>
+      <div class="chips">
+        ${Object.entries(effects).map(([words, effect]) => html`<${Chip} key=${words} words=${t(words)} kind=${`fault-${words}`} onclick=${plan(effect)} />`)}
+      </div>
+    <//>
+  `;
+}
+
+const Planned = ({ faults }) => html`
+  <${Section} title=${t("planned")}>
+    <ul class="planned">${faults.map((fault) => html`<li>${inWords(fault)}</li>`)}</ul>
+    <div class="chips"><${Chip} words=${t("allWell")} kind="all-well" onclick=${does("faults/clear", {}, "")} /></div>
+  <//>
+`;
+
+function inWords(fault) {
+  const name = fault.operation ?? fault.type;
+  const effects = Object.entries({ ...FAILURES, ...ACCIDENTS }).filter(([, effect]) =>
+    Object.entries(effect).every(([key, value]) => fault[key] === value),
+  );
+  const times = fault.times === null ? t("always") : t("times", { count: number(fault.times) });
+  return `${name === "*" ? t("any") : name}: ${effects.map(([words]) => t(words)).join(", ")} (${times})`;
+}
+
+const Switches = ({ flags }) => html`
+  <details class="trick">
+    <summary><h3>${t("switches")}</h3></summary>
+    <p class="hint">${t("switchesHint")}</p>
+    ${flags.map(
+      ([name, value]) => html`
+        <label class="check" key=${name}>
+          <input type="checkbox" checked=${value} onchange=${(event) => tried(() => act("switches", { [name]: event.target.checked }))} />
+          <code>${name}</code>
+        </label>
+      `,
+    )}
+  </details>
+`;
+
 export function mischiefPanel() {
-  const element = h("div.panel-body.mischief");
+  const element = document.createElement("div");
+  element.className = "panel-body mischief";
+  const [operations, events] = [{ name: "*", times: "1" }, { name: "*", times: "1" }];
 
-  const draw = () => keepFocus(element, fillAll);
-
-  function fillAll() {
-    fill(
+  function draw() {
+    const { faults, switches } = world.machine;
+    put(
+      html`
+        <${Process} /><${Time} /><${Outage} />
+        <${Faults} title=${t("operationFaults")} by="operation" names=${OPERATIONS} effects=${FAILURES} chosen=${operations} />
+        <${Faults} title=${t("eventFaults")} by="type" names=${EVENTS} effects=${ACCIDENTS} chosen=${events} />
+        ${faults.length > 0 && html`<${Planned} faults=${faults} />`}
+        <${Switches} flags=${Object.entries(switches).filter(([, value]) => typeof value === "boolean")} />
+      `,
       element,
-      processSection(),
-      timeSection(),
-      outageSection(),
-      faultSection("operation", OPERATIONS, FAILURES),
-      faultSection("type", EVENTS, ACCIDENTS),
-      pendingSection(),
-      switchSection(),
-    );
-  }
-
-  const section = (title, ...content) => h("section.trick", {}, h("h3", {}, title), content);
-  const does = (path, given, said) => () => tried(async () => (await act(path, given), said && toast(said)));
-  const chip = (words, onclick, kind = "") =>
-    h("button.chip", { type: "button", class: kind, onclick }, words);
-
-  function processSection() {
-    if (!world.bot) return section(t("process"), h("p.hint", {}, t("noProcess")));
-    return section(
-      t("process"),
-      h(
-        "div.chips",
-        {},
-        chip([icon("bolt", 15), t("killNow")], does("bot/kill", {}, t("killed")), "danger kill"),
-        chip([icon("replay", 15), t("restart")], does("bot/restart", {}, ""), "restart"),
-      ),
-      h("p.hint", {}, t("killHint")),
-    );
-  }
-
-  function timeSection() {
-    return section(
-      t("time"),
-      h(
-        "div.chips",
-        {},
-        SPANS.map((seconds) => chip(`+${t(`span_${seconds}`)}`, does("clock", { seconds }, t("timePassed")))),
-      ),
-      world.machine.ahead > 0 &&
-        h("p.hint", {}, t("ahead", { minutes: number(Math.round(world.machine.ahead / 60_000)) })),
-    );
-  }
-
-  function outageSection() {
-    return section(
-      t("outage"),
-      h(
-        "div.chips",
-        {},
-        [5, 30].map((seconds) =>
-          chip(t("refuseFor", { seconds: number(seconds) }), does("outage", { seconds }, t("refusing"))),
-        ),
-      ),
-      h("div.chips", {}, chip(t("forgetUploads"), does("forget-uploads", {}, t("forgotten")))),
-    );
-  }
-
-  // Kept between drawings: a fault that is used up redraws the panel, and must not undo a choice.
-  const choices = {};
-
-  function faultSection(key, names, effects) {
-    const chosen = (choices[key] ??= { name: "*", times: "1" });
-    const name = h(
-      "select",
-      { onchange: () => (chosen.name = name.value) },
-      names.map((one) =>
-        h("option", { value: one, selected: one === chosen.name }, one === "*" ? t("any") : one),
-      ),
-    );
-    const times = h(
-      "select",
-      { onchange: () => (chosen.times = times.value) },
-      ["1", "3", ""].map((one) =>
-        h(
-          "option",
-          { value: one, selected: one === chosen.times },
-          one ? t("times", { count: number(Number(one)) }) : t("always"),
-        ),
-      ),
-    );
-    const plan = (effect) => () => {
-      const given = { [key]: name.value, ...effect };
-      if (times.value) given.times = Number(times.value);
-      tried(() => act("faults", given));
-    };
-    return section(
-      t(key === "operation" ? "operationFaults" : "eventFaults"),
-      h("div.pair", {}, field(t("next"), name), field(t("howOften"), times)),
-      h(
-        "div.chips",
-        {},
-        Object.entries(effects).map(([words, effect]) => chip(t(words), plan(effect), `fault-${words}`)),
-      ),
-    );
-  }
-
-  function pendingSection() {
-    const faults = world.machine.faults;
-    if (!faults.length) return null;
-    return section(
-      t("planned"),
-      h(
-        "ul.planned",
-        {},
-        faults.map((fault) => h("li", {}, inWords(fault))),
-      ),
-      h("div.chips", {}, chip(t("allWell"), does("faults/clear", {}, ""), "all-well")),
-    );
-  }
-
-  function inWords(fault) {
-    const name = fault.operation ?? fault.type;
-    const effects = Object.entries({ ...FAILURES, ...ACCIDENTS }).filter(([, effect]) =>
-      Object.entries(effect).every(([key, value]) => fault[key] === value),
-    );
-    const times = fault.times === null ? t("always") : t("times", { count: number(fault.times) });
-    return `${name === "*" ? t("any") : name}: ${effects.map(([words]) => t(words)).join(", ")} (${times})`;
-  }
-
-  function switchSection() {
-    const flags = Object.entries(world.machine.switches).filter(([, value]) => typeof value === "boolean");
-    return h(
-      "details.trick",
-      { ontoggle: (event) => (choices.switches = event.target.open), open: Boolean(choices.switches) },
-      h("summary", {}, h("h3", {}, t("switches"))),
-      h("p.hint", {}, t("switchesHint")),
-      flags.map(([name, value]) =>
-        h(
-          "label.check",
-          {},
-          h("input", {
-            type: "checkbox",
-            checked: value,
-            onchange: (event) => tried(() => act("switches", { [name]: event.target.checked })),
-          }),
-          h("code", {}, name),
-        ),
-      ),
     );
   }
 
