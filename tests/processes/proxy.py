@@ -1,4 +1,4 @@
-"""nginx as `deploy` has it: in front of a bot's socket, as another user, by https."""
+"""nginx and Caddy as `deploy` has them: in front of a bot's socket, by https; nginx as another user."""
 
 from __future__ import annotations
 
@@ -98,5 +98,52 @@ async def proxied(folder: Path, behind: Path, *secrets: str) -> AsyncGenerator[h
         async with trio.open_nursery() as nursery:
             await nursery.start(run)
             async with httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context) as client:
+                yield client
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def behind_caddy(folder: Path, behind: Path, secret: str) -> AsyncGenerator[httpx.AsyncClient]:
+    """Caddy with the file that is there to be copied; yields a client that trusts its certificate.
+
+    What it says is in the file ``caddy.log``. It listens on a path, so that no port has to be guessed.
+    """
+    authority = trustme.CA()
+    authority.issue_cert("bot.example.org").private_key_and_cert_chain_pem.write_to_path(folder / "both.pem")
+    text = (DEPLOY / "caddy/Caddyfile").read_text()
+    for old, new in (
+        ("THE-WEBHOOK-SECRET", secret),
+        ("unix//run/pizza.sock", f"unix/{behind}"),
+        ("\n{\n", "\n{\nadmin off\nauto_https disable_redirects\n"),
+        (
+            "bot.example.org {\n",
+            f"bot.example.org {{\nbind unix/{folder}/caddy.sock\ntls {folder}/both.pem {folder}/both.pem\n",
+        ),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (folder / "Caddyfile").write_text(text)
+    context = httpx.create_ssl_context()
+    authority.configure_trust(context)
+    transport = httpx.AsyncHTTPTransport(uds=str(folder / "caddy.sock"), verify=context)
+    with (folder / "caddy.log").open("wb") as log:
+        run = partial(
+            trio.run_process,
+            ["caddy", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"],
+            env={
+                **os.environ,
+                "HOME": str(folder),
+                "XDG_DATA_HOME": str(folder),
+                "XDG_CONFIG_HOME": str(folder),
+            },
+            stdout=log,
+            stderr=log,
+            check=False,
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run)
+            while not (folder / "caddy.sock").exists():
+                await trio.sleep(0.02)
+            async with httpx.AsyncClient(base_url="https://bot.example.org", transport=transport) as client:
                 yield client
             nursery.cancel_scope.cancel()

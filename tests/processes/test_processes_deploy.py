@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +18,9 @@ import httpx
 import pytest
 import trio
 
-from tests.loopback import PATIENCE, open_platform, text_event
+from tests.loopback import PATIENCE, Platform, open_platform, text_event
 from tests.processes.process import BOTS, ROOT, SECRET, TOKEN, BotProcess, environment
-from tests.processes.proxy import DEPLOY, needs, needs_nginx_as_another_user, proxied
+from tests.processes.proxy import DEPLOY, behind_caddy, needs, needs_nginx_as_another_user, proxied
 from triobot.cli import main
 from triobot.webhook.limits import Limits
 
@@ -43,40 +44,47 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
+@asynccontextmanager
+async def running(folder: Path, platform: Platform) -> AsyncGenerator[BotProcess]:
+    """A bot at the socket where the proxies look for it."""
+    path = folder / "pizza.sock"
+    own = {"TRIOBOT_UNIX": str(path), "TRIOBOT_UNIX_MODE": "660", "TRIOBOT_UNIX_GROUP": "www-data"}
+    own |= {"TRIOBOT_BASE_URL": platform.url, "TRIOBOT_STORE": f"sqlite:{folder}/bot.db"}
+    popen = subprocess.Popen([*TRIOBOT, "run", f"{BOTS}:bot"], cwd=ROOT, env=environment(**own))
+    try:
+        while not path.exists():
+            assert popen.poll() is None
+            await trio.sleep(0.02)
+        yield BotProcess(popen)
+    finally:
+        popen.kill()
+        popen.wait()
+
+
+async def use(client: httpx.AsyncClient, platform: Platform, process: BotProcess) -> None:
+    """Three events come through, three strangers hear nothing, and one event comes when the bot is gone."""
+    for number in range(3):
+        answer = await client.post(f"/{SECRET}", content=text_event(7, str(number)), headers=FORM)
+        assert answer.status_code == 200
+    await platform.wait_until(lambda: platform.total == 3)
+    for stranger in ("/healthz", f"/{SECRET}x", f"/x?{SECRET}"):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await client.get(stranger)
+    await process.stop()
+    answer = await client.post(f"/{SECRET}", content=text_event(7, "late"), headers=FORM)
+    assert answer.status_code == 502
+
+
 @needs_nginx_as_another_user
 async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
     """Events come through, strangers hear nothing, and no log holds the secret, with and without the bot."""
-    path = folder / "pizza.sock"
     with trio.fail_after(PATIENCE):
-        async with open_platform() as platform:
-            own = {"TRIOBOT_UNIX": str(path), "TRIOBOT_UNIX_MODE": "660", "TRIOBOT_UNIX_GROUP": "www-data"}
-            popen = subprocess.Popen(
-                [*TRIOBOT, "run", f"{BOTS}:bot"],
-                cwd=ROOT,
-                env=environment(
-                    TRIOBOT_BASE_URL=platform.url, TRIOBOT_STORE=f"sqlite:{folder}/bot.db", **own
-                ),
-            )
-            process = BotProcess(popen)
-            try:
-                while not path.exists():
-                    await trio.sleep(0.02)
-                async with proxied(folder, path, SECRET) as client:
-                    for number in range(3):
-                        answer = await client.post(
-                            f"/{SECRET}", content=text_event(7, str(number)), headers=FORM
-                        )
-                        assert answer.status_code == 200
-                    await platform.wait_until(lambda: platform.total == 3)
-                    for stranger in ("/healthz", f"/{SECRET}x", f"/x?{SECRET}"):
-                        with pytest.raises(httpx.RemoteProtocolError):
-                            await client.get(stranger)
-                    await process.stop()
-                    answer = await client.post(f"/{SECRET}", content=text_event(7, "late"), headers=FORM)
-                    assert answer.status_code == 502
-            finally:
-                popen.kill()
-                popen.wait()
+        async with (
+            open_platform() as platform,
+            running(folder, platform) as process,
+            proxied(folder, folder / "pizza.sock", SECRET) as client,
+        ):
+            await use(client, platform, process)
 
     logs = {file.name: file.read_text() for file in (folder / "log").iterdir()}
     assert [line.split()[2:4] for line in logs["pizza.log"].splitlines()] == [
@@ -85,6 +93,27 @@ async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
         ["POST", "502"],
     ]
     assert not [name for name, log in logs.items() if SECRET in log]
+
+
+@needs("caddy")
+async def test_caddy_and_its_log(folder: Path) -> None:
+    """The same, but that Caddy says of the bot that is gone what failed, and not at which path."""
+    with trio.fail_after(PATIENCE):
+        async with (
+            open_platform() as platform,
+            running(folder, platform) as process,
+            behind_caddy(folder, folder / "pizza.sock", SECRET) as client,
+        ):
+            await use(client, platform, process)
+
+    log = (folder / "caddy.log").read_text()
+    told = [line for line in map(json.loads, log.splitlines()) if "request" in line]
+    handled = [line for line in told if line["logger"].startswith("http.log.access")]
+    assert [line["status"] for line in handled] == [200, 200, 200, 0, 0, 0, 502]
+    failed = [line["logger"] for line in told if line["level"] == "error" and line not in handled]
+    assert failed == ["http.log.error.log0"]
+    assert {line["request"]["uri"] for line in told} == {"/***"}
+    assert SECRET not in log
 
 
 @pytest.mark.parametrize(
