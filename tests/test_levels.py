@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "extras": {"errors"},
     "secrets": set(),
     "clock": set(),
+    "lines": set(),
     "wire": {"errors"},
     "fields": set(),
     "values": {"errors", "fields"},
@@ -46,6 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(L3, SEAMS),
     "client": HTTP,
     "webhook": HTTP,
+    "operator": HTTP,
     # A durable coroutine knows no chats, stores or platforms.
     "engine": {"errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
@@ -66,11 +68,12 @@ ALLOWED: dict[str, set[str]] = {
     # Written as bots are, on what a bot may import.
     "widgets": {"__init__", "errors"},
     "cli": BOT
-    | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__", "extras"},
+    | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__", "extras"}
+    | {"lines"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__", "extras"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.
-    "travel": BOT | {"bot", "broadcast", "emulator", "testing", "__init__"},
+    "travel": BOT | {"bot", "broadcast", "emulator", "testing", "__init__", "lines"},
 }
 
 # A codec that knew of a network, a clock or a file would no longer be one.

@@ -33,6 +33,8 @@
         LeaseLostError           another process has this chat now
         JournalConflictError     a conversation isn't where its writer believes
       ConfigError                a setting or a declaration is wrong
+        NotFoundError              what an operator named isn't there
+        ConflictError              what an operator asked for can't be done as things stand
 
 Each says whose fault it is and whether repeating helps. All are picklable; none carries the token, a
 phone number or a message's text in its arguments, and raw bytes stay out of `str` and `repr`.
@@ -347,6 +349,15 @@ class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
 
 
-@final
 class ConfigError(TriobotError):
     """A setting or a declaration is wrong. Your program's or the operator's fault; nothing was started."""
+
+
+@final
+class NotFoundError(ConfigError):
+    """What an operator named isn't there: a conversation, a payment, a job. Nothing was done."""
+
+
+@final
+class ConflictError(ConfigError):
+    """What an operator asked for can't be done as things stand; nothing was done, unless it says so."""

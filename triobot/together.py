@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import attrs
 import trio
 
-from .errors import ConfigError, StoreError, TriobotError
+from .errors import ConfigError, TriobotError
 from .extras import needing
 from .http.binding import (
     Bind,
@@ -31,8 +31,8 @@ from .http.binding import (
 from .http.limits import ServingLimits
 from .http.listener import allow_descriptors, serve_listeners
 from .http.server_connection import Talk
-from .operator import OperatorApi, Told
-from .operator.metrics import CONTENT_TYPE, METRICS_PATH, exposition
+from .operator import OperatorApi, answer_metrics
+from .operator.metrics import METRICS_PATH
 from .outbox import OutboxRules
 from .resources import Provided
 from .runtime import Intake, open_intake
@@ -51,7 +51,6 @@ log: Final = logging.getLogger("triobot")
 _THRESHOLDS: Final = (10_000, 20, 20)
 _SCRAPERS: Final = 16
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
-_METRICS: Final = ((b"content-type", CONTENT_TYPE.encode()),)
 
 
 class Servable(Protocol):
@@ -204,17 +203,10 @@ async def _serve_metrics(
     """Serve the metrics of all bots on a port of this machine's own, until `shutdown` is set."""
 
     async def handle(talk: Talk) -> None:
-        if path_of(talk.request) != METRICS_PATH or talk.request.method not in ("GET", "HEAD"):
+        if path_of(talk.request) == METRICS_PATH:
+            await answer_metrics(apis, talk)
+        else:
             await talk.answer(404, _TEXT, b"there is GET /metrics\n", close=True)
-            return
-        told: dict[str, Told] = {}
-        try:
-            for number, api in enumerate(apis, start=1):
-                told[api.name if api.name not in told else f"{api.name}-{number}"] = await api.metrics()
-        except StoreError as error:
-            await talk.answer(503, _TEXT, f"{error}\n".encode(), close=True)
-            return
-        await talk.answer(200, _METRICS, exposition(told).encode())
 
     listeners = await open_listeners([TcpBind("127.0.0.1", port)], backlog=_SCRAPERS)
     address = address_of(listeners[0], secured=False)

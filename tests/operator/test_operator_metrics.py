@@ -90,7 +90,7 @@ async def test_a_scraper_is_told_what_a_bot_has_done(tmp_path: Path) -> None:
         assert (answer.status_code, answer.headers["content-type"]) == (200, CONTENT_TYPE)
         head = await client.head("/metrics")
         assert (head.status_code, head.content) == (200, b"")
-        assert (await client.get("/")).status_code == 404
+        assert (await client.get("/metric")).status_code == 404
     found = samples(answer.text)
     assert found["triobot_working", 'bot="shop"'] == 1
     assert found["triobot_events_total", 'bot="shop",outcome="accepted"'] == 3
@@ -160,8 +160,8 @@ async def test_a_port_tells_of_all_bots_of_the_process(
         assert found["triobot_requests_refused_total", 'bot="bot 0",reason="unknown_path"'] == 0
         # Of each name once, whatever the number of bots.
         assert answer.text.count("# TYPE triobot_working gauge") == 1
-        for wrong in (client.get(address.replace("metrics", "")), client.post(address)):
-            assert (await wrong).status_code == 404
+        assert (await client.get(address.replace("metrics", ""))).status_code == 404
+        assert (await client.post(address)).status_code == 405
 
         async def fail(self: OperatorApi) -> None:
             raise StoreCorruptError("the store is damaged")

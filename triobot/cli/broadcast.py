@@ -11,7 +11,6 @@ from typing import Final, TypeAlias, cast
 import attrs
 import trio
 
-from ..errors import ConfigError
 from ..operator.requests import AboutBroadcasts, Told
 from ..seams import BroadcastStatus
 from ..settings import Settings
@@ -83,27 +82,24 @@ async def converse(
 
     Args:
         as_json: print it as it came, and don't watch.
-
-    Raises:
-        ConfigError: the question was refused.
     """
     at_terminal = sys.stdout.isatty()
     if action == "list":
-        answered = _checked(await ask({"ask": "broadcast.list"}))
+        answered = await ask({"ask": "broadcast.list"})
         for one in cast("list[dict[str, JsonValue]]", answered["broadcasts"]):
             line = progress_line(str(one["key"]), status_of(one), bar=at_terminal)
             print(json.dumps(one) if as_json else line)
         return
     assert key is not None
     if action == "stop":
-        stopped = _checked(await ask({"ask": "broadcast.stop", "key": key}))["stopped"]
+        stopped = (await ask({"ask": "broadcast.stop", "key": key}))["stopped"]
         if as_json:
             print(json.dumps({"key": key, "stopped": stopped}))
             return
         print("It tells nobody more." if stopped else "There was nothing to stop.")
         return
     while True:
-        answered = _checked(await ask({"ask": "broadcast.status", "key": key}))
+        answered = await ask({"ask": "broadcast.status", "key": key})
         if as_json:
             print(json.dumps(answered["broadcast"]))
             return
@@ -121,9 +117,3 @@ def status_of(view: Mapping[str, JsonValue]) -> BroadcastStatus:
     """Read the status in an answer."""
     fields = {field.name: view[field.name] for field in attrs.fields(BroadcastStatus) if field.name in view}
     return BroadcastStatus(**fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-
-
-def _checked(answered: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    if "error" in answered:
-        raise ConfigError(str(answered["error"]))
-    return answered

@@ -27,7 +27,7 @@ import trio
 from ..bot import Bot
 from ..clock import steady_time
 from ..errors import ConfigError, TriobotError
-from ..operator.calling import lines_of
+from ..lines import lines_of
 from ..settings import Settings, read_environment
 from . import set_up_streams
 from .loading import load_bot

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, cast
 
+import attrs
 import trio
 
 from ..errors import ConfigError, LocalProtocolError
@@ -140,10 +141,12 @@ def _settle(arguments: argparse.Namespace) -> None:
             arguments.reason,
             end=end,
             say=arguments.say if end else "",
-            dry=number is None and not arguments.yes,
+            dry=False,
         )
     except LocalProtocolError as error:
         raise ConfigError(f"--{error.field} {error.rule}".replace("because", "reason")) from None
+    if number is None and not arguments.yes:
+        request = attrs.evolve(request, end=False, say="", dry=True)
     *groups, total = consult(settings_of(arguments), request)
     if arguments.json:
         for told in (*groups, total):

@@ -32,7 +32,7 @@ from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..journals import ConversationId
-from ..operator.calling import lines_of
+from ..lines import lines_of
 from ..operator.requests import ReadJournals, ReadKept, ShowJournal, Status, Told
 from ..rooms import told as named
 from ..settings import Settings

@@ -25,8 +25,8 @@ from ..emulator.exchange import Exchange
 from ..emulator.world import ImpossibleActError
 from ..errors import TriobotError
 from ..journals import ConversationId
+from ..lines import lines_of
 from ..operator import AboutPayments, ListChats, Request, ShowJournal, Status, ask, socket_path
-from ..operator.calling import lines_of
 from ..operator.views import worded
 from ..wire.rules import JsonValue
 from .consulting import gather

@@ -18,7 +18,7 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
-from ..errors import ConfigError, StoreFullError
+from ..errors import ConflictError, NotFoundError, StoreFullError
 from ..rooms import SHARED
 from ..seams import Alarm, OverQuota, PutSetting, Quota, RaiseAlarm, Store
 from .doors.calls import SIGNALS, Call, Place, call_arrival, stored_call
@@ -210,13 +210,14 @@ class JobClock:
         """Begin a run by hand, whenever it is due; durable when it returns.
 
         Raises:
-            ConfigError: there is no such job, or a run of it lives.
+            NotFoundError: there is no such job.
+            ConflictError: a run of it lives, or the bot declares it no more.
         """
         await self._reckoned.wait()
         async with self._beginning:
             found, known = _named(self._known, name)
             if known.gone:
-                raise ConfigError(f"the bot declares no job {name} any more")
+                raise ConflictError(f"the bot declares no job {name} any more")
             await self._wait_written()
             route, job = self._jobs[found]
             await _refuse_second(self._store, name, (*route.names, route.function))
@@ -230,13 +231,14 @@ class JobClock:
         """Forget what is known of a job that is gone.
 
         Raises:
-            ConfigError: there is no such job, or the bot declares it.
+            NotFoundError: there is no such job.
+            ConflictError: the bot declares it.
         """
         await self._reckoned.wait()
         async with self._beginning:
             found, known = _named(self._known, name)
             if not known.gone:
-                raise ConfigError(f"the bot declares job {name}: take it away there first")
+                raise ConflictError(f"the bot declares job {name}: take it away there first")
             del self._known[found]
             await self._store.commit(put_known(self._known))
 
@@ -253,13 +255,14 @@ async def run_later(store: Store, now: int, name: str) -> None:
     """Have a run of a job begin with the next start of the bot; durable when it returns.
 
     Raises:
-        ConfigError: there is no such job, or a run of it lives.
+        NotFoundError: there is no such job.
+        ConflictError: a run of it lives, or the bot declares it no more.
         StoreFullError: nothing was stored.
     """
     known = read_known(await store.setting(SETTING))
     found, one = _named(known, name)
     if one.gone:
-        raise ConfigError(f"the bot declares no job {name} any more")
+        raise ConflictError(f"the bot declares no job {name} any more")
     await _refuse_second(store, name, (found, one.route))
     call = Call(SHARED, one.route, (), Tick(datetime.fromtimestamp(now / 1000, UTC)), place=Place.BESIDE)
     known[found] = attrs.evolve(one, due=now, begun=now)
@@ -275,7 +278,7 @@ async def forget_stored(store: Store, name: str) -> None:
     """Forget what a store knows of a job; if the bot declares it, it is a new one at the next start.
 
     Raises:
-        ConfigError: there is no such job.
+        NotFoundError: there is no such job.
     """
     known = read_known(await store.setting(SETTING))
     del known[_named(known, name)[0]]
@@ -291,10 +294,12 @@ def _named(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
     found = next((key for key, one in known.items() if name in (key, one.route)), None)
     if found is None:
         there = ", ".join(sorted(one.route or key for key, one in known.items())) or "none at all"
-        raise ConfigError(f"there is no job {name}; known are {there}")
+        raise NotFoundError(f"there is no job {name}; known are {there}")
     return found, known[found]
 
 
 async def _refuse_second(store: Store, name: str, names: Sequence[str]) -> None:
     if await lives(store, names):
-        raise ConfigError(f"a run of job {name} has not ended; `triobot journal list` shows where it stands")
+        raise ConflictError(
+            f"a run of job {name} has not ended; `triobot journal list` shows where it stands"
+        )

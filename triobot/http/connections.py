@@ -196,11 +196,14 @@ def default_context() -> ssl.SSLContext:
     return context
 
 
-async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Report | None) -> ByteLink:
+async def dial(
+    origin: Origin, context: Callable[[], ssl.SSLContext], report: Report | None, uds: str | None = None
+) -> ByteLink:
     """Connect to an origin.
 
     Args:
         context: called for the TLS context when it is needed, since reading certificates takes a while.
+        uds: the path of a Unix socket that leads there.
 
     Raises:
         httpx.ConnectError: nothing listens there, or TLS was not agreed on. No request byte has been sent.
@@ -210,7 +213,10 @@ async def dial(origin: Origin, context: Callable[[], ssl.SSLContext], report: Re
     if report is not None:
         await report("connection.connect_tcp.started")
     try:
-        stream = await trio.open_tcp_stream(origin.host, origin.port)
+        if uds is None:
+            stream = await trio.open_tcp_stream(origin.host, origin.port)
+        else:
+            stream = await trio.open_unix_socket(uds)
     except (OSError, ValueError) as error:
         raise httpx.ConnectError(_reason(error)) from error
     try:
@@ -268,6 +274,7 @@ class Connections:
         most_idle: how many of them may be idle; beyond it the oldest is closed.
         keep_seconds: after so long an idle one is not used again.
         context: for TLS; None: `default_context`.
+        uds: the path of a Unix socket that all of them go to; None: each goes to its origin.
     """
 
     def __init__(
@@ -277,7 +284,9 @@ class Connections:
         most_idle: int,
         keep_seconds: float,
         context: ssl.SSLContext | None = None,
+        uds: str | None = None,
     ) -> None:
+        self._uds: Final = uds
         self._known: KnownAnswers = {}
         self._given_context = context
         self._closed = False
@@ -334,7 +343,7 @@ class Connections:
                 raise trio.ClosedResourceError(_CLOSED)
         try:
             with within(timeouts.get("connect"), httpx.ConnectTimeout):
-                link = await dial(origin, self._context, report)
+                link = await dial(origin, self._context, report, self._uds)
         except BaseException:
             self.free()
             raise

@@ -128,6 +128,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         idle: how many of them may wait for the next request; None: all.
         idle_seconds: after so long an idle one is not used again. Common servers wait for 5 s at least, and a
             request that meets the closing has an unknown outcome: so ours goes first.
+        uds: the path of a Unix socket that all requests go to, whatever host they name.
 
     Raises:
         httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.LocalProtocolError,
@@ -150,6 +151,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
         connections: int = 100,
         idle: int | None = None,
         idle_seconds: float = 4.0,
+        uds: str | None = None,
     ) -> None:
         if connections < 1:
             raise ValueError("a transport needs at least one connection")
@@ -158,6 +160,7 @@ class TrioTransport(httpx.AsyncBaseTransport):
             most_idle=connections if idle is None else idle,
             keep_seconds=idle_seconds,
             context=ssl_context,
+            uds=uds,
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

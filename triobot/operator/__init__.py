@@ -1,9 +1,9 @@
-"""The operator API: requests to a running bot, over a Unix socket beside its store.
+"""The operator API: requests to a running bot, by HTTP over a Unix socket beside its store.
 
-`requests` has the requests, `api` answers them out of a store, `serving` serves it on the socket, and
-`calling` is the client; `views` shows records to people. A command that finds no bot behind the socket opens
-the store itself, under its lock, and asks an API of its own: the answers are the same, without what only a
-running bot knows. There is no way in from the network.
+`requests` has the requests, `routes` says where each is asked for, `api` answers them out of a store,
+`serving` serves that on the socket, and `calling` is the client; `views` shows records to people. A command
+that finds no bot behind the socket opens the store itself, under its lock, and asks an API of its own: the
+answers are the same, without what only a running bot knows. There is no way in from the network.
 """
 
 from __future__ import annotations
@@ -27,4 +27,5 @@ from .requests import SettleParked as SettleParked
 from .requests import ShowJournal as ShowJournal
 from .requests import Status as Status
 from .requests import Told as Told
+from .serving import answer_metrics as answer_metrics
 from .serving import serve_api as serve_api

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, assert_never, final
 import attrs
 
 from ..alarm_kinds import ABOUT
-from ..errors import ConfigError
+from ..errors import ConfigError, ConflictError, NotFoundError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
 from ..money import AcknowledgeAlarms
 from ..rooms import is_chat
@@ -94,7 +94,9 @@ class OperatorApi:
         """Answer one request, line by line.
 
         Raises:
-            ConfigError: what the request names does not exist.
+            NotFoundError: what the request names does not exist.
+            ConflictError: it can't be done as things stand.
+            ConfigError, ProtocolError: the request says too little, or nonsense.
             StoreError: the store could not do it.
         """
         match request:
@@ -105,7 +107,7 @@ class OperatorApi:
             case ShowJournal(conversation):
                 journal = await self._filing.journal(conversation)
                 if journal is None:
-                    raise ConfigError(
+                    raise NotFoundError(
                         f"there is no conversation {conversation}; it has ended, or never began"
                     )
                 await _show(journal, tell)
@@ -122,13 +124,14 @@ class OperatorApi:
                 await self._settle_parked(request, tell)
             case ListChats(limit):
                 if self._chats is None:
-                    raise ConfigError("no bot runs, and only a running bot knows what goes on in it")
+                    raise ConflictError("no bot runs, and only a running bot knows what goes on in it")
                 for chat in self._chats(limit):
                     await tell(chat)
             case Forget(chat_id):
                 await tell(await self._forget(chat_id))
             case Backup(path):
                 await self._store.backup(path)
+                await tell({"path": str(path)})
             case AboutJobs():
                 if self._jobs is None:
                     raise ConfigError("nobody here knows of jobs")
@@ -241,7 +244,7 @@ class OperatorApi:
             if request.conversation is not None:
                 break
         if not found and request.conversation is not None:
-            raise ConfigError(f"conversation {request.conversation} isn't parked")
+            raise ConflictError(f"conversation {request.conversation} isn't parked")
         for (route, because), count in found.most_common():
             await tell({"route": route, "because": because, "count": count})
         await tell({"parked": found.total(), "done": done})

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
-import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-import trio
+import httpx
 
 from ..errors import ConfigError, StoreError
-from .requests import Request, Told, decode_line, encode_request, failed
+from ..http.transport import TrioTransport
+from .requests import Request, Told
+from .routes import encode_request, error_of
 
 _LONGEST: Final = 100
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _LONGEST_NAME: Final = _LONGEST - len(f"{_DESCRIPTORS}/12345/")
-_LONGEST_LINE: Final = 64 * 1024 * 1024
-_NO_ANSWER: Final = "the bot ended before it had answered, or runs as another user; ask again"
+_NO_ANSWER: Final = (
+    "the bot ended before it had answered, or it runs as another user, or is of another version than this "
+    "command; ask again"
+)
+_OTHER_VERSION: Final = (
+    "the bot that runs is of another version than this command; restart it, or ask it with its own"
+)
+_FAILED: Final = "the bot failed to answer; its log names the mistake"
+# A socket's server has no name.
+_ANY_HOST: Final = "http://bot"
 
 
 def file_of(store: str) -> Path | None:
@@ -62,71 +73,53 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
 
     Raises:
         ConfigError, StoreError: what the bot answered, or that it ended in the middle of it, or that this
-            user may not ask it.
-        RemoteProtocolError: the answer is none of a bot.
+            user may not ask it, or that it is of another version.
+        LocalProtocolError: this is nothing that a bot can be asked.
 
     Cancellation: *ambiguous*: the request may be carried out.
     """
-    stream = await _connect(path)
-    if stream is None:
-        return False
-    async with stream:
-        try:
-            return await _converse(stream, request, tell)
-        except trio.BrokenResourceError:
-            # It was killed; or it runs as another user, and has closed the connection unread.
-            raise StoreError(_NO_ANSWER) from None
-
-
-async def _converse(
-    stream: trio.SocketStream, request: Request, tell: Callable[[Told], Awaitable[None]]
-) -> bool:
-    await stream.send_all(encode_request(request))
-    async with aclosing(lines_of(stream, _LONGEST_LINE)) as lines:
-        async for line in lines:
-            if not line.endswith(b"\n"):
-                break
-            fields = decode_line(line)
-            if "end" in fields:
-                return True
-            if "failed" in fields:
-                raise failed(fields)
-            await tell(fields)
-    raise StoreError(_NO_ANSWER)
-
-
-async def lines_of(stream: trio.abc.ReceiveStream, longest: int) -> AsyncGenerator[bytes]:
-    """Yield each line of a stream, with its end; what is longer, or breaks off, comes without one."""
-    rest = bytearray()
-    async for chunk in stream:
-        rest += chunk
-        while (end := rest.find(b"\n") + 1) or len(rest) > longest:
-            end = end or len(rest)
-            yield bytes(rest[:end])
-            del rest[:end]
-    if rest:
-        yield bytes(rest)
-
-
-async def _connect(path: Path) -> trio.SocketStream | None:
-    connection = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    method, target, body = encode_request(request)
     try:
         with short_name(path) as name:
-            await connection.connect(name)
-    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-        connection.close()
-        return None
-    except PermissionError:
-        connection.close()
-        raise ConfigError(
-            f"this user may not ask the bot at {path}; run the command as the bot's user, or as root"
-        ) from None
+            transport = TrioTransport(connections=1, uds=name)
+            async with (
+                httpx.AsyncClient(transport=transport, base_url=_ANY_HOST, timeout=None) as client,
+                client.stream(method, target, content=body) as response,
+            ):
+                await _hear(response, tell)
+    except httpx.ConnectError as error:
+        return _nobody(path, error.__cause__)
     except OSError as error:
-        connection.close()
-        if error.errno == errno.ENAMETOOLONG:
-            return None  # where the bot could make none, either
-        raise
-    except BaseException:
-        connection.close()
-        raise
-    return trio.SocketStream(connection)
+        return _nobody(path, error)
+    except httpx.TransportError:
+        # It was killed; or it runs as another user, and has closed the connection unread; or knows no HTTP.
+        raise StoreError(_NO_ANSWER) from None
+    return True
+
+
+async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]]) -> None:
+    try:
+        if response.status_code == HTTPStatus.OK:
+            async for line in response.aiter_lines():
+                await tell(json.loads(line))
+            return
+        await response.aread()
+        raise error_of(response.status_code, str(response.json()["error"]))
+    except (ValueError, TypeError, KeyError):
+        failed = response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+        raise StoreError(_FAILED if failed else _OTHER_VERSION) from None
+
+
+def _nobody(path: Path, why: BaseException | None) -> bool:
+    """Return False where a failed connection means that no bot runs."""
+    match why:
+        case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
+            return False
+        case OSError(errno=errno.ENAMETOOLONG):
+            return False  # where the bot could make none, either
+        case PermissionError():
+            raise ConfigError(
+                f"this user may not ask the bot at {path}; run the command as the bot's user, or as root"
+            )
+        case _:
+            raise StoreError(f"the bot at {path} can't be asked: {why}")

@@ -1,39 +1,24 @@
-"""An operator's requests, and the lines that carry them: one JSON object each. Pure.
-
-A request is one line. The answer is any number of lines, and then one that ends it: ``{"end": true}``, or
-``{"failed": KIND, "text": ...}``.
-"""
+"""An operator's requests. Pure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 
 from ..alarm_kinds import ABOUT, AlarmKind
-from ..errors import (
-    ConfigError,
-    LocalProtocolError,
-    RemoteProtocolError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    TriobotError,
-)
+from ..errors import LocalProtocolError
 from ..journals import ConversationId
 from ..rooms import LARGEST_PLACE
 from ..wire.ids import ChatId
 from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 
 Told: TypeAlias = Mapping[str, object]
-"""One line of an answer: values that JSON can hold."""
+"""An answer, or a line of it: values that JSON can hold."""
 
-LONGEST_REQUEST: Final = 64 * 1024
 LONGEST_WORDS: Final = 4_000
-END: Final[Told] = {"end": True}
 
 
 def _from(least: int) -> Validator:
@@ -244,95 +229,3 @@ Request: TypeAlias = (
     | AboutBroadcasts
     | AboutPayments
 )
-
-
-_NAMES: Final[Mapping[str, type[Request]]] = {
-    "status": Status,
-    "journals": ListJournals,
-    "journal": ShowJournal,
-    "journals.read": ReadJournals,
-    "kept": ReadKept,
-    "parked": SettleParked,
-    "chats": ListChats,
-    "forget": Forget,
-    "backup": Backup,
-    "jobs": AboutJobs,
-    "alarms": ListAlarms,
-    "alarms.end": EndAlarms,
-}
-"""What a request is called in its line; those about broadcasts and payments have names of their own."""
-_CALLED: Final = {kind: name for name, kind in _NAMES.items()}
-
-
-def encode_request(request: Request) -> bytes:
-    """Return the line of a request."""
-    match request:
-        case AboutBroadcasts(fields) | AboutPayments(fields):
-            return encode_line(fields)
-        case _:
-            fields = attrs.asdict(request, value_serializer=_plain)
-            return encode_line({"ask": _CALLED[type(request)], **fields})
-
-
-def _plain(request: object, field: object, value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
-
-
-def decode_request(line: bytes) -> Request:
-    """Return the request of a line.
-
-    Raises:
-        RemoteProtocolError: it holds none.
-    """
-    fields = decode_line(line)
-    match fields.get("ask"):
-        case str() as name if (kind := _NAMES.get(name)) is not None:
-            known = {field.name for field in attrs.fields(kind)}
-            given: dict[str, Any] = {name: value for name, value in fields.items() if name in known}
-            try:
-                return kind(**given)
-            except LocalProtocolError as error:
-                raise RemoteProtocolError(error.field, error.rule) from None
-            except TypeError:
-                raise RemoteProtocolError("ask", "must come with what it is about") from None
-        case str() as name if name.startswith("broadcast."):
-            return AboutBroadcasts(fields)
-        case str() as name if name.startswith("payments."):
-            return AboutPayments(fields)
-        case _:
-            raise RemoteProtocolError("ask", "must be something that this version can answer")
-
-
-def encode_line(fields: Told) -> bytes:
-    """Return one object as a line."""
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-
-
-def decode_line(line: bytes) -> Told:
-    """Return the object of a line.
-
-    Raises:
-        RemoteProtocolError: it holds none.
-    """
-    try:
-        fields: object = json.loads(line)
-    except (ValueError, RecursionError):
-        raise RemoteProtocolError("line", "must be JSON") from None
-    if not isinstance(fields, dict):
-        raise RemoteProtocolError("line", "must be a JSON object")
-    return cast("dict[str, object]", fields)
-
-
-_FAILURES: Final = {kind.__name__: kind for kind in (ConfigError, StoreFullError, StoreCorruptError)}
-
-
-def failure(error: TriobotError) -> Told:
-    """Return the line that ends an answer with an error."""
-    name = next((name for name, kind in _FAILURES.items() if isinstance(error, kind)), "StoreError")
-    return {"failed": name, "text": str(error)}
-
-
-def failed(fields: Told) -> TriobotError:
-    """Return the error of such a line."""
-    kind = _FAILURES.get(str(fields.get("failed")), StoreError)
-    return kind(str(fields.get("text", "the bot doesn't say why")))

@@ -1,41 +1,46 @@
-"""Serves the operator API on a Unix socket.
+"""Serves the operator API: HTTP/1.1 on a Unix socket.
 
 The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
-user and root are answered. A line of JSON is a request of a command; ``GET /metrics`` is one of a scraper.
-Eight connections are served at once; further ones wait. A connection that sends no request for ten seconds,
-or takes no answer for thirty, is closed.
+user and root are answered. Eight connections are served at once. One that says nothing for ten seconds, or
+takes no answer for thirty, is closed; so is the one that has been silent for longest when a ninth comes.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import logging
-import math
 import os
 import socket
 import stat
 import struct
-import traceback
-from contextlib import aclosing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from ..errors import RemoteProtocolError, StoreError, TriobotError
+from ..errors import StoreError, TriobotError
+from ..http.limits import ServingLimits
+from ..http.listener import serve_listeners
+from ..http.server_connection import Talk
 from .api import OperatorApi
-from .calling import lines_of, short_name
+from .calling import short_name
 from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
-from .requests import END, LONGEST_REQUEST, Told, decode_request, encode_line, failure
+from .requests import Told
+from .routes import ROUTES, decode_request, routes_at, status_of
 
 log: Final = logging.getLogger("triobot.operator")
 
 AT_ONCE: Final = 8
-_TO_ASK: Final = 10.0
-_TO_TAKE: Final = 30.0
-_LOGGED_EVERY: Final = 60.0
-_HTTP: Final = (b"GET ", b"HEAD ")
-_TEXT: Final = "text/plain; charset=utf-8"
+_LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
+_LONGEST_BODY: Final = 64 * 1024
+_ONE: Final = ((b"content-type", b"application/json"),)
+_LINES: Final = ((b"content-type", b"application/x-ndjson"),)
+_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
+_METRICS: Final = ((b"content-type", CONTENT_TYPE.encode()),)
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -54,17 +59,18 @@ async def serve_api(
         task_status.started()
         return
     own = _identity(path)
-    with listener:
-        try:
-            task_status.started()
-            async with trio.open_nursery() as nursery:
-                room = trio.Semaphore(AT_ONCE)
-                while True:
-                    await room.acquire()
-                    nursery.start_soon(_serve, api, await _accept(listener), room)
-        finally:
-            if _identity(path) == own:
-                _unlink(path)
+    try:
+        await serve_listeners(
+            partial(answer_operator, api),
+            [trio.SocketListener(listener)],
+            shutdown=trio.Event(),
+            limits=_LIMITS,
+            admits=_admits,
+            task_status=task_status,
+        )
+    finally:
+        if _identity(path) == own:
+            _unlink(path)
 
 
 def _unlink(path: Path) -> None:
@@ -103,39 +109,14 @@ def _bind(path: Path) -> trio.socket.SocketType:
     return trio.socket.from_stdlib_socket(listener)
 
 
-async def _accept(listener: trio.socket.SocketType) -> trio.socket.SocketType:
-    logged = -math.inf
-    while True:
-        try:
-            connection, _ = await listener.accept()
-        except OSError as error:
-            # No descriptor to be had: that passes, and is no reason for a bot to end, or to fill its log.
-            if trio.current_time() - logged >= _LOGGED_EVERY:
-                logged = trio.current_time()
-                log.warning("the operator's socket can't be answered now: %s", error.strerror)
-            await trio.sleep(1)
-        else:
-            return connection
+def _admits(connection: socket.socket) -> bool:
+    if is_ours(connection):
+        return True
+    log.warning("somebody else's process asked at the operator's socket, and was sent away")
+    return False
 
 
-async def _serve(api: OperatorApi, connection: trio.socket.SocketType, room: trio.Semaphore) -> None:
-    try:
-        async with trio.SocketStream(connection) as stream:
-            if not is_ours(connection):
-                log.warning("somebody else's process asked at the operator's socket, and was sent away")
-                return
-            await _converse(api, stream)
-    except (trio.BrokenResourceError, trio.TooSlowError):
-        pass
-    except Exception as error:
-        # A mistake of ours in an answer must not end the bot. Its text may hold anything, and is left out.
-        log.error("a question at the operator's socket failed: %s", type(error).__name__)  # noqa: TRY400
-        log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
-    finally:
-        room.release()
-
-
-def is_ours(connection: trio.socket.SocketType) -> bool:
+def is_ours(connection: socket.socket) -> bool:
     """Return whether the process at the other end is of this process's user, or of root."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the socket's mode is all there is
@@ -145,40 +126,83 @@ def is_ours(connection: trio.socket.SocketType) -> bool:
     return uid in {os.geteuid(), 0}
 
 
-async def _answer_http(api: OperatorApi, line: bytes) -> bytes:
-    """Answer an HTTP request by its first line, for scrapers and curl; its headers change nothing."""
-    method, _, rest = line.decode("latin-1").partition(" ")
-    path = rest.partition(" ")[0].partition("?")[0]
-    status, kind, body = "200 OK", CONTENT_TYPE, b""
-    if path != METRICS_PATH:
-        status, kind, body = "404 Not Found", _TEXT, b"there is /metrics\n"
-    else:
-        try:
-            body = exposition({api.name: await api.metrics()}).encode()
-        except StoreError as error:
-            status, kind, body = "503 Service Unavailable", _TEXT, f"{error}\n".encode()
-    fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
-    return f"HTTP/1.1 {status}\r\n{fields}\r\n".encode() + (b"" if method == "HEAD" else body)
-
-
-async def _converse(api: OperatorApi, stream: trio.SocketStream) -> None:
-    async def tell(fields: Told) -> None:
-        with trio.fail_after(_TO_TAKE):
-            await stream.send_all(encode_line(fields))
-
-    with trio.fail_after(_TO_ASK):
-        async with aclosing(lines_of(stream, LONGEST_REQUEST)) as lines:
-            line = await anext(lines, b"")
-    if not line.endswith(b"\n"):
-        return
-    if line.startswith(_HTTP):
-        with trio.fail_after(_TO_TAKE):
-            await stream.send_all(await _answer_http(api, line))
-        return
+async def answer_operator(api: OperatorApi, talk: Talk) -> None:
+    """Answer one request; an answer that fails in its middle is cut off, which its reader notices."""
     try:
-        await api.answer(decode_request(line), tell)
-        await tell(END)
+        await _answer(api, talk)
     except TriobotError as error:
-        if isinstance(error, RemoteProtocolError):
-            log.warning("the operator's socket was asked for what nobody understands: %s", error)
-        await tell(failure(error))
+        if talk.status:
+            log.warning("an answer at the operator's socket broke off: %s", error)
+        else:
+            await _refuse(talk, status_of(error), str(error))
+    except trio.Cancelled:
+        if not talk.status:
+            # So short an answer is the kernel's at once: nothing waits here in a task that is cancelled.
+            await _refuse(talk, 503, "the bot is stopping; ask again when it runs")
+        raise
+
+
+async def answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
+    """Answer a scraper for these bots, each under its name."""
+    if talk.request.method not in ("GET", "HEAD"):
+        await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
+        return
+    told: dict[str, Told] = {}
+    try:
+        for number, api in enumerate(apis, start=1):
+            told[api.name if api.name not in told else f"{api.name}-{number}"] = await api.metrics()
+    except StoreError as error:
+        await talk.answer(503, _TEXT, f"{error}\n".encode(), close=True)
+        return
+    await talk.answer(200, _METRICS, exposition(told).encode())
+
+
+async def _answer(api: OperatorApi, talk: Talk) -> None:
+    asked = talk.request
+    path, _, query = asked.target.decode("latin-1").partition("?")
+    if path == METRICS_PATH:
+        await answer_metrics([api], talk)
+        return
+    if path == "/":
+        listed: list[Told] = [
+            {"method": route.method, "path": route.path, "fields": route.fields} for route in ROUTES
+        ]
+        await talk.answer(200, _LINES, b"".join(map(_line, listed)))
+        return
+    there = routes_at(path)
+    found = there.get("GET" if asked.method == "HEAD" else asked.method)
+    if not there:
+        await _refuse(talk, 404, "there is no such path; GET / tells which there are")
+        return
+    if found is None:
+        allowed = ", ".join(sorted(there))
+        await _refuse(talk, 405, f"this path takes {allowed}", (b"allow", allowed.encode()))
+        return
+    body = bytearray()
+    while piece := await talk.read():
+        body += piece
+        if len(body) > _LONGEST_BODY:
+            await _refuse(talk, 413, f"a request's body has {_LONGEST_BODY} bytes at most")
+            return
+    route, fields = found
+    headers = _LINES if route.is_of_many else _ONE
+
+    async def tell(told: Told) -> None:
+        if talk.status:
+            await talk.write(_line(told))
+        else:
+            await talk.begin(200, headers, _line(told))
+
+    await api.answer(decode_request(route, fields, query, bytes(body)), tell)
+    if talk.status:
+        await talk.end()
+    else:
+        await talk.answer(200, headers, b"")
+
+
+async def _refuse(talk: Talk, status: int, text: str, *more: tuple[bytes, bytes]) -> None:
+    await talk.answer(status, (*_ONE, *more), _line({"error": text}))
+
+
+def _line(told: Mapping[str, object]) -> bytes:
+    return json.dumps(told, separators=(",", ":")).encode() + b"\n"

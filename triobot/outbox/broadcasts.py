@@ -18,7 +18,7 @@ What an operator may ask is plain JSON values: one question in, one answer out.
 ``"key": ...}``
 ====================================  ================================================================
 
-What can't be answered is ``{"error": words}``. No answer holds a message or a chat's id. How they travel
+No answer holds a message or a chat's id. How they travel
 is not decided here: over a running bot's own socket, or inside a command that has taken the store's lock.
 """
 
@@ -571,21 +571,22 @@ class StoredBroadcasts:
 
 
 async def answer(desk: BroadcastDesk, question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Answer an operator's question about broadcasts."""
+    """Answer an operator's question about broadcasts.
+
+    Raises:
+        LocalProtocolError: it is none, or names no key.
+    """
     asked, key = question.get("ask"), question.get("key")
     if asked == "broadcast.list":
         return {"broadcasts": [view_of(job) for job in await desk.jobs()]}
     if not isinstance(key, str):
-        return {"error": "name a broadcast by its key"}
-    try:
-        if asked == "broadcast.status":
-            found = [view_of(job) for job in await desk.jobs() if job.key == key]
-            return {"broadcast": found[0] if found else {"key": key, "state": "none"}}
-        if asked == "broadcast.stop":
-            return {"stopped": await desk.stop(key)}
-    except LocalProtocolError as error:
-        return {"error": str(error)}
-    return {"error": "this is no question about broadcasts"}
+        raise LocalProtocolError("key", "must name a broadcast")
+    if asked == "broadcast.status":
+        found = [view_of(job) for job in await desk.jobs() if job.key == key]
+        return {"broadcast": found[0] if found else {"key": key, "state": "none"}}
+    if asked == "broadcast.stop":
+        return {"stopped": await desk.stop(key)}
+    raise LocalProtocolError("ask", "must be a question about broadcasts")
 
 
 def view_of(job: BroadcastJob) -> dict[str, JsonValue]:

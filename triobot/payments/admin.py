@@ -31,7 +31,7 @@ from typing import Final, TypeAlias, cast, final, get_args
 import attrs
 
 from ..alarm_kinds import PAYMENTS, AlarmKind
-from ..errors import ConfigError
+from ..errors import ConfigError, ConflictError, NotFoundError
 from ..money import AcknowledgeAlarms
 from ..seams import StaleRowError, Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
@@ -53,6 +53,7 @@ _ACTS: Final[Mapping[str, PlainName]] = {
 }
 _MOST: Final = 1_000
 _PAGE: Final = 200
+_USUAL: Final = 100
 _HIDDEN: Final = frozenset({"item", "text", "payer", "said"})
 
 
@@ -76,7 +77,9 @@ class PaymentsAdmin:
         """Answer one question.
 
         Raises:
-            ConfigError: there is no such payment, or it can't be done in the state that it is in.
+            NotFoundError: there is no such payment.
+            ConflictError: it can't be done in the state that it is in.
+            ConfigError: this is no question, or names what there is not.
             LocalProtocolError: a value of the question is none.
         """
         ask = question.get("ask")
@@ -131,7 +134,7 @@ class PaymentsAdmin:
             chat_id=None if chat is None else as_chat_id(cast("int", chat)),
             before=None if question.get("before") is None else _integer(question, "before"),
             after=None if after is None else as_ref_id(str(after)),
-            limit=min(_integer(question, "limit"), _MOST),
+            limit=min(_integer({"limit": _USUAL, **question}, "limit"), _MOST),
         )
         return {"payments": [_summary(entry_of(row)) for row in rows]}
 
@@ -144,9 +147,9 @@ class PaymentsAdmin:
     async def _inquired(self, question: Question) -> dict[str, object]:
         entry = await self._entry(question)
         if self._inquire is None:
-            raise ConfigError("no bot runs, and only a running bot can ask the platform")
+            raise ConflictError("no bot runs, and only a running bot can ask the platform")
         if not entry.verifiable:
-            raise ConfigError(f"payment {entry.id} has no number that the platform knows")
+            raise ConflictError(f"payment {entry.id} has no number that the platform knows")
         answer = await self._inquire(entry)
         return {"said": answer.word, "amount": answer.amount}
 
@@ -154,7 +157,9 @@ class PaymentsAdmin:
         entry = await self._entry(question)
         planned = await self._books.move(entry.id, Plain(name), may_fail=True)
         if planned is None or not planned.moved:
-            raise ConfigError(f"payment {entry.id} is {entry.state}: {STATES[entry.state]}; nothing was done")
+            raise ConflictError(
+                f"payment {entry.id} is {entry.state}: {STATES[entry.state]}; nothing was done"
+            )
         return {"payment": _summary(planned.entry)}
 
     async def _adopt(self, question: Question) -> dict[str, object]:
@@ -164,7 +169,7 @@ class PaymentsAdmin:
         kind: Kind = "button" if question.get("kind") == "button" else "invoice"
         known = await self._store.payments.get(RefId(number))
         if known is not None or await self._store.payments.of_invoice(as_invoice_id(number)) is not None:
-            raise ConfigError(f"{number} is in the books already: `triobot payments show {number}`")
+            raise ConflictError(f"{number} is in the books already: `triobot payments show {number}`")
         states = ("unsure", "check", "closing", "lapsed")
         rows = await self._store.payments.find(states=states, chat_id=chat_id, limit=_MOST)
         lost = [entry for entry in map(entry_of, rows) if entry.kind == kind and not entry.verifiable]
@@ -195,12 +200,12 @@ class PaymentsAdmin:
         try:
             added = await self._books.add(entry, Plain("send_begun"), named, Plain("taker_gone"))
         except StaleRowError as error:
-            raise ConfigError(f"{number} has come into the books meanwhile") from error
+            raise ConflictError(f"{number} has come into the books meanwhile") from error
         return {"payment": _summary(added)}
 
     async def _forget(self, chat_id: ChatId, question: Question) -> dict[str, object]:
         for entry in await self._in(("verified", "delivered", "mismatch"), chat_id):
-            raise ConfigError(
+            raise ConflictError(
                 f"chat {chat_id} has paid for what it may not have got: payment {entry.id} is {entry.state}: "
                 f"{STATES[entry.state]}. Nothing was deleted; look after `triobot payments show {entry.id}`"
             )
@@ -215,7 +220,7 @@ class PaymentsAdmin:
             over = watched_until(entry)
             ended = " What ran in the chat was ended." if running else ""
             after = f"after {_clock_time(over)} UTC" if over else "75 minutes after its button is gone"
-            raise ConfigError(
+            raise ConflictError(
                 f"chat {chat_id} may still pay: payment {entry.id} is {entry.state}: {STATES[entry.state]}. "
                 f"Nothing was deleted.{ended} Forget it {after}; `triobot payments list --chat {chat_id}`"
             )
@@ -254,7 +259,7 @@ class PaymentsAdmin:
         row = await self._store.payments.get(RefId(ref))
         row = row or await self._store.payments.of_invoice(as_invoice_id(ref))
         if row is None:
-            raise ConfigError(f"there is no payment {ref}")
+            raise NotFoundError(f"there is no payment {ref}")
         return entry_of(row)
 
 

@@ -18,7 +18,7 @@ import trio
 
 from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
-from ..operator.calling import lines_of
+from ..lines import lines_of
 from ..wire.rules import JsonValue
 
 SILENCE: Final = 30.0

@@ -27,7 +27,7 @@ from ..conversations.routes.declarations import Table
 from ..conversations.services import Services
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
-from ..operator.calling import lines_of
+from ..lines import lines_of
 from ..wire.rules import JsonValue
 from .branching import BranchedFrom, Branching
 from .keeping import Kill

@@ -1,0 +1,20 @@
+"""Lines of a stream, such as a pipe from another process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import trio
+
+
+async def lines_of(stream: trio.abc.ReceiveStream, longest: int) -> AsyncGenerator[bytes]:
+    """Yield each line of a stream, with its end; what is longer, or breaks off, comes without one."""
+    rest = bytearray()
+    async for chunk in stream:
+        rest += chunk
+        while (end := rest.find(b"\n") + 1) or len(rest) > longest:
+            end = end or len(rest)
+            yield bytes(rest[:end])
+            del rest[:end]
+    if rest:
+        yield bytes(rest)

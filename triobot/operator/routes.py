@@ -1,0 +1,299 @@
+"""Where each of an operator's requests is asked for, and with what status it is answered. Pure.
+
+`ROUTES` is the one table: the server reads requests by it, the client writes them, and GET / tells it. What a
+request is about stands in the path, in the query, or in a JSON object that is its body.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, cast, final
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+import attrs
+
+from ..errors import (
+    ConfigError,
+    ConflictError,
+    LocalProtocolError,
+    NotFoundError,
+    ProtocolError,
+    RemoteProtocolError,
+    StoreError,
+    StoreFullError,
+    TriobotError,
+)
+from .requests import (
+    AboutBroadcasts,
+    AboutJobs,
+    AboutPayments,
+    Backup,
+    EndAlarms,
+    Forget,
+    ListAlarms,
+    ListChats,
+    ListJournals,
+    ReadJournals,
+    ReadKept,
+    Request,
+    SettleParked,
+    ShowJournal,
+    Status,
+    Told,
+)
+
+Sort: TypeAlias = Literal["number", "flag", "text", "words"]
+"""How a field is written in a path or a query: ``5``, ``true``, as it is, or ``one,two``."""
+
+_PLACE: Final = re.compile(r"\{([a-z_]+)\}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_FLAGS: Final = {"true": True, "false": False}
+# What can't stand between two slashes, or leads elsewhere there.
+_NO_PLACE: Final = (None, "", ".", "..")
+_IN_QUERY: Final = ("GET", "DELETE")
+
+
+@final
+@attrs.frozen
+class HttpRoute:
+    """Where one thing is asked for.
+
+    Attributes:
+        method, path: ``{name}`` stands for a field.
+        kind: of the request.
+        fields: what it may be about.
+        fixed: the fields that this route says itself.
+    """
+
+    method: str
+    path: str
+    kind: type[Request]
+    fields: Mapping[str, Sort]
+    fixed: Told
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Return the fields that stand in the path."""
+        return _PLACE.findall(self.path)
+
+    @property
+    def is_of_many(self) -> bool:
+        """Return whether the answer is JSON lines, as many as there are; otherwise it is one JSON object."""
+        return self.kind not in _OF_ONE
+
+    def found_in(self, segments: Sequence[str]) -> Mapping[str, str] | None:
+        """Return the fields that stand in this path; None if it is another one's."""
+        own = self.path.split("/")
+        if len(own) != len(segments):
+            return None
+        found: dict[str, str] = {}
+        for mine, theirs in zip(own, segments, strict=True):
+            if (place := _PLACE.fullmatch(mine)) and theirs:
+                found[place[1]] = unquote(theirs)
+            elif mine != theirs:
+                return None
+        return found
+
+    def can_say(self, fields: Told) -> bool:
+        """Return whether these fields, and nothing else, can be asked for here."""
+        left = {name: value for name, value in fields.items() if name not in self.fixed}
+        return (
+            all(name in fields and fields[name] == value for name, value in self.fixed.items())
+            and left.keys() <= self.fields.keys()
+            and all(left.get(name) not in _NO_PLACE for name in self.places)
+        )
+
+
+def _at(line: str, kind: type[Request], fields: str = "", **fixed: object) -> HttpRoute:
+    """Write a route down: ``GET /path``, ``name:sort name:sort``."""
+    method, _, path = line.partition(" ")
+    pairs = (field.split(":") for field in fields.split())
+    sorts: dict[str, Sort] = {name: cast("Sort", sort) for name, sort in pairs}
+    return HttpRoute(method, path, kind, sorts, fixed)
+
+
+_OF_ONE: Final = (Status, Forget, Backup, AboutBroadcasts, AboutPayments)
+_PARKED: Final = "conversation:number chat_id:number route:text because:text"
+_LIST: Final = "states:words chat:number before:number after:text limit:number"
+_ADOPT: Final = "number:text chat:number amount:number currency:text kind:text"
+
+# Of two that fit, the first counts.
+ROUTES: Final = (
+    _at("GET /status", Status),
+    _at("GET /journals", ListJournals, "chat_id:number after:number limit:number crashed:flag"),
+    _at("GET /journals/open", ReadJournals, "after:number whole:flag"),
+    _at("GET /journals/{conversation}", ShowJournal, "conversation:number"),
+    _at("GET /kept/{key}", ReadKept, "key:text after:number"),
+    _at("GET /chats", ListChats, "limit:number"),
+    _at("DELETE /chats/{chat_id}", Forget, "chat_id:number"),
+    _at("GET /parked", SettleParked, _PARKED),
+    _at("POST /parked/end", SettleParked, f"{_PARKED} say:text", dry=False, end=True),
+    _at("POST /parked/retry", SettleParked, _PARKED, dry=False),
+    _at("GET /jobs", AboutJobs),
+    _at("POST /jobs/{run}/run", AboutJobs, "run:text"),
+    _at("DELETE /jobs/{forget}", AboutJobs, "forget:text"),
+    _at("POST /backup", Backup, "path:text"),
+    _at("GET /alarms", ListAlarms),
+    _at("POST /alarms/acknowledge", EndAlarms, "kind:text key:text all:flag"),
+    _at("GET /broadcasts", AboutBroadcasts, ask="broadcast.list"),
+    _at("GET /broadcasts/{key}", AboutBroadcasts, "key:text", ask="broadcast.status"),
+    _at("POST /broadcasts/{key}/stop", AboutBroadcasts, "key:text", ask="broadcast.stop"),
+    _at("GET /payments", AboutPayments, _LIST, ask="payments.list"),
+    _at("POST /payments", AboutPayments, _ADOPT, ask="payments.adopt"),
+    _at("GET /payments/counts", AboutPayments, ask="payments.counts"),
+    _at("GET /payments/ages", AboutPayments, ask="payments.ages"),
+    _at("GET /payments/totals", AboutPayments, "since:number until:number", ask="payments.totals"),
+    _at("GET /payments/alarms", AboutPayments, ask="payments.alarms"),
+    _at("POST /payments/alarms/acknowledge", AboutPayments, "kind:text key:text", ask="payments.acknowledge"),
+    _at("GET /payments/{ref}", AboutPayments, "ref:text", ask="payments.show"),
+    _at("POST /payments/{ref}/inquire", AboutPayments, "ref:text", ask="payments.inquire"),
+    _at("POST /payments/{ref}/verify", AboutPayments, "ref:text", ask="payments.verify"),
+    _at("POST /payments/{ref}/redeliver", AboutPayments, "ref:text", ask="payments.redeliver"),
+    _at("POST /payments/{ref}/settle", AboutPayments, "ref:text", ask="payments.settle"),
+    _at("POST /payments/{ref}/resolve", AboutPayments, "ref:text", ask="payments.resolve"),
+)
+
+
+def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
+    """Return the routes of this path by their methods, each with what stands in the path."""
+    segments = path.split("/")
+    found: dict[str, tuple[HttpRoute, Mapping[str, str]]] = {}
+    for route in ROUTES:
+        if (there := route.found_in(segments)) is not None:
+            # What is named wins over what is only a field.
+            found.setdefault(route.method, (route, there))
+    return found
+
+
+def decode_request(route: HttpRoute, there: Mapping[str, str], query: str, body: bytes) -> Request:
+    """Return the request that is asked for at a route.
+
+    Args:
+        there: the fields in the path.
+
+    Raises:
+        ProtocolError: a field is none of this route's, or its value is none.
+    """
+    given: dict[str, Any] = {}
+    for name, text in (*there.items(), *_pairs(query)):
+        given[name] = _read(name, text, _sort_of(route, name))
+    for name, value in _object(body).items():
+        _sort_of(route, name)
+        given[name] = value
+    given |= route.fixed
+    if route.kind is AboutBroadcasts:
+        return AboutBroadcasts(given)
+    if route.kind is AboutPayments:
+        return AboutPayments(given)
+    try:
+        return route.kind(**given)
+    except TypeError:
+        raise RemoteProtocolError("request", "must say what it is about") from None
+
+
+def _pairs(query: str) -> Sequence[tuple[str, str]]:
+    try:
+        return parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    except ValueError:
+        raise RemoteProtocolError("query", "must be NAME=VALUE, joined by &") from None
+
+
+def _sort_of(route: HttpRoute, name: str) -> Sort:
+    if name not in route.fields:
+        known = ", ".join(route.fields) or "none at all"
+        raise RemoteProtocolError("request", f"has a field that isn't known here; known are {known}")
+    return route.fields[name]
+
+
+def _read(name: str, text: str, sort: Sort) -> object:
+    match sort:
+        case "text":
+            return text
+        case "words":
+            return [word for word in text.split(",") if word]
+        case "number" if _NUMBER.fullmatch(text):
+            return int(text)
+        case "flag" if text in _FLAGS:
+            return _FLAGS[text]
+        case "number":
+            raise RemoteProtocolError(name, "must be a whole number")
+        case "flag":
+            raise RemoteProtocolError(name, "must be true or false")
+
+
+def _object(body: bytes) -> Mapping[str, object]:
+    try:
+        found: object = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RemoteProtocolError("body", "must be a JSON object, or nothing")
+    return cast("dict[str, object]", found)
+
+
+def encode_request(request: Request) -> tuple[str, str, bytes]:
+    """Return the method, the target and the body of a request.
+
+    Raises:
+        LocalProtocolError: no route can say all of it.
+    """
+    fields = _said(request)
+    for route in ROUTES:
+        if route.kind is not type(request) or not route.can_say(fields):
+            continue
+        left = {name: value for name, value in fields.items() if name not in route.fixed}
+        path = route.path
+        for name in route.places:
+            path = path.replace(f"{{{name}}}", quote(_written(left.pop(name)), safe=""))
+        if route.method in _IN_QUERY:
+            query = urlencode({name: _written(value) for name, value in left.items()}, quote_via=quote)
+            return route.method, f"{path}?{query}" if query else path, b""
+        return route.method, path, json.dumps(left).encode() if left else b""
+    raise LocalProtocolError("request", "must be something that a bot can be asked")
+
+
+def _said(request: Request) -> dict[str, Any]:
+    """Return the fields of a request that are not as they are if nothing is said."""
+    match request:
+        case AboutBroadcasts(fields) | AboutPayments(fields):
+            return {name: value for name, value in fields.items() if value is not None}
+        case _:
+            usual = {field.name: field.default for field in attrs.fields(type(request))}
+            said = attrs.asdict(request, filter=lambda field, value: value != usual[field.name])
+            return {name: str(value) if isinstance(value, Path) else value for name, value in said.items()}
+
+
+def _written(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(map(str, cast("list[object]", value)))
+        case _:
+            return str(value)
+
+
+# --- statuses
+
+_STATUSES: Final[Sequence[tuple[type[TriobotError], int]]] = (
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (ConfigError, 400),
+    (ProtocolError, 400),
+    (StoreFullError, 507),
+    (StoreError, 503),
+)
+
+
+def status_of(error: TriobotError) -> int:
+    """Return the status of an answer that says this."""
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def error_of(status: int, text: str) -> TriobotError:
+    """Return the error that a bot has answered."""
+    kind = next((kind for kind, one in _STATUSES if one == status and kind is not ProtocolError), StoreError)
+    return kind(text)
