@@ -15,7 +15,7 @@ import trio
 
 from .conversations.doors.refs import RoomRef
 from .conversations.running.failures import OnFailure
-from .conversations.running.lines import failing_line
+from .conversations.running.lines import failing_line, leave_ours_out
 from .wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
@@ -30,8 +30,9 @@ class Failure:
     """An exception that a conversation or a filter of the bot raised and nothing handled. *Sensitive.*
 
     Attributes:
-        error: the exception, with its traceback; its text and its frames' variables may hold what people
-            wrote. An exception group when several tasks of a conversation failed at once.
+        error: the exception, with its traceback, in which the runtime's own frames are left out; its text and
+            its frames' variables may hold what people wrote. An exception group when several tasks of a
+            conversation failed at once.
         route: the name of the route, or of the filter.
         place: where it happened; a `ChatRef` for a chat.
         reference: names the conversation in the log, the alarm and `triobot journal`; empty for a filter.
@@ -101,6 +102,7 @@ class Failures:
 
     async def _call(self, failure: Failure) -> None:
         assert self._hook is not None
+        leave_ours_out(failure.error)
         try:
             with trio.move_on_after(HOOK_SECONDS) as limit:
                 await self._hook(failure)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from typing import Any
 
 import attrs
 import pytest
 import trio
+from sentry_sdk.utils import event_from_exception
 from trio.testing import MockClock
 
 from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
-from triobot import Bot, Chat, Event, Failure, Key, Message, Settings
+from triobot import Bot, Chat, Event, Failure, Key, Message, Room, Settings
+from triobot.conversations.routes.filters import Command
+from triobot.conversations.running.lines import is_authors
 from triobot.errors import ConfigError, StepError
 from triobot.failures import HOOK_SECONDS
-from triobot.filters import Filter, command, kept, text, when
+from triobot.filters import Filter, command, kept, signal, text, when
 from triobot.testing import drive
 
 PIN = "my PIN is 4321"
@@ -57,6 +62,101 @@ async def test_the_hook_gets_the_error_itself_and_where_it_happened(caplog: pyte
     assert failure.place.id == 7
     assert f"(reference {failure.reference})" in caplog.text
     assert PIN not in caplog.text + repr(failure)
+
+
+@attrs.frozen
+class Order:
+    """What somebody orders, and where to."""
+
+    where: str
+
+
+async def refuse(said: str) -> None:
+    raise ValueError("no")
+
+
+def failing_in_every_way(chats: Chats) -> Bot:
+    """A bot that fails with what a person said in the hands of the runtime, by a command for each way."""
+    bot = make_bot(chats)
+
+    @bot.room(signal(Order))
+    async def kitchen(room: Room[Order]) -> None:
+        raise ValueError("closed")
+
+    async def deliver(chat: Chat[Command], order: Order | None = None) -> None:
+        await refuse("that")
+
+    @bot.conversation(command("plain"))
+    async def plain(chat: Chat[Command]) -> None:
+        raise ValueError("no")
+
+    @bot.conversation(command("asked"))
+    async def asked(chat: Chat[Command]) -> None:
+        with chat.move_on_after(60):
+            await chat.ask(chat.event.rest)
+            raise ValueError("no")
+
+    @bot.conversation(command("step"))
+    async def step(chat: Chat[Command]) -> None:
+        await chat.step(refuse, chat.event.rest)
+
+    @bot.conversation(command("task"))
+    async def task(chat: Chat[Command]) -> None:
+        async with chat.open_nursery() as nursery:
+            nursery.start_soon(refuse, chat.event.rest)
+            nursery.start_soon(chat.step, refuse, chat.event.rest)
+
+    @bot.conversation(command("continued"))
+    async def continued(chat: Chat[Command]) -> None:
+        await chat.continue_as(deliver, Order(chat.event.rest))
+
+    @bot.conversation(command("told"))
+    async def told(chat: Chat[Command]) -> None:
+        await chat.to(kitchen, 1).signal(Order(chat.event.rest))
+
+    @bot.conversation(command("refused"))
+    async def refused(chat: Chat[Command]) -> None:
+        await chat.choose(chat.event.rest, {})
+
+    @bot.aside(command("aside"))
+    async def aside(chat: Chat[Command]) -> None:
+        raise ValueError("no")
+
+    @bot.interrupt(command("interrupt"))
+    async def interrupt(chat: Chat[Command]) -> None:
+        raise ValueError("no")
+
+    return bot
+
+
+WAYS = ("plain", "asked", "step", "task", "continued", "told", "refused", "aside", "interrupt")
+
+
+async def test_an_error_tracker_gets_no_variables_of_the_runtime() -> None:
+    """Sentry's SDK sends those of each frame: the author's are there, and no frame of ours."""
+    chats, told = Chats(), dict[str, list[dict[str, Any]]]()
+    bot = failing_in_every_way(chats)
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        event, _ = event_from_exception(failure.error)
+        raised = event["exception"]["values"]
+        frames = [frame for one in raised for frame in one.get("stacktrace", {"frames": []})["frames"]]
+        told[failure.route.rpartition(".")[2]] = frames
+
+    async with bot.running() as intake:
+        for chat, way in enumerate(WAYS):
+            await say(intake, chat, f"/{way} {PIN}")
+        await say(intake, WAYS.index("asked"), PIN)
+        with trio.fail_after(PATIENCE):
+            while len(told) < len(WAYS):
+                await trio.sleep(0.01)
+
+    assert set(told) == {*WAYS, "kitchen"} - {"told"}
+    for way, frames in told.items():
+        assert [frame["abs_path"] for frame in frames if not is_authors(frame["abs_path"])] == [], way
+        assert frames, way
+    assert PIN in json.dumps(told["step"])
 
 
 async def test_a_filter_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,8 @@ from typing import Any, Final, TypeVar, cast, final
 import attrs
 import trio
 
+from ...errors import TriobotError
+
 
 def _places(*names: str) -> tuple[str, ...]:
     return tuple(sysconfig.get_path(name) + os.sep for name in names)
@@ -132,25 +134,50 @@ def _in_task(frame: FrameType | None) -> Iterator[FrameType]:
 
 def failing_line(found: TracebackType | None) -> str:
     """Return ``file:line`` of the innermost frame in an author's code, or ``?``."""
-    frames: list[tuple[str, int]] = []
-    while found is not None:
-        frames.append((found.tb_frame.f_code.co_filename, found.tb_lineno))
-        found = found.tb_next
-    return _authors_line(list(reversed(frames)))
+    frames = [(one.tb_frame.f_code.co_filename, one.tb_lineno) for one in _entries(found)]
+    return _authors_line(frames[::-1])
 
 
 def authors_traceback(found: TracebackType | None) -> TracebackType | None:
     """Return a traceback with an author's frames alone; all of it where none is an author's."""
-    own: list[TracebackType] = []
-    inner = found
-    while inner is not None:
-        if is_authors(inner.tb_frame.f_code.co_filename):
-            own.append(inner)
-        inner = inner.tb_next
+    return _traceback_of(found, is_authors) or found
+
+
+def leave_ours_out(error: BaseException) -> None:
+    """Take the runtime's frames out of an exception's traceback, and of those of its causes and its parts.
+
+    What people wrote is in their variables, which an error tracker may send; an author's own frames are the
+    author's to look after. Where an unexpected exception began in the runtime, a note says so in their place.
+    """
+    seen, left = set[int](), [error]
+    while left:
+        one = left.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        entries = list(_entries(one.__traceback__))
+        if entries and is_ours(entries[-1].tb_frame.f_code.co_filename) and not isinstance(one, TriobotError):
+            code, line = entries[-1].tb_frame.f_code, entries[-1].tb_lineno
+            one.add_note(f"raised in triobot, at {code.co_filename.removeprefix(_OURS)}:{line}")
+        one.__traceback__ = _traceback_of(one.__traceback__, lambda file: not is_ours(file))
+        left += [other for other in (one.__cause__, one.__context__) if other is not None]
+        if isinstance(one, BaseExceptionGroup):
+            left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+
+
+def _entries(found: TracebackType | None) -> Iterator[TracebackType]:
+    while found is not None:
+        yield found
+        found = found.tb_next
+
+
+def _traceback_of(found: TracebackType | None, keep: Callable[[str], bool]) -> TracebackType | None:
+    """Return a traceback of the frames alone whose file is to be kept."""
+    kept = [one for one in _entries(found) if keep(one.tb_frame.f_code.co_filename)]
     shown: TracebackType | None = None
-    for one in reversed(own):
+    for one in reversed(kept):
         shown = TracebackType(shown, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return shown or found
+    return shown
 
 
 def authors_words(error: BaseException, *, variables: bool = False) -> str:
