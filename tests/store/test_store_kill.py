@@ -16,6 +16,7 @@ from sqlite_rig import opened
 from tests.store.contract.contract import ROOMY, SettableClock, accepted, arrival
 from triobot.errors import StoreLockedError
 from triobot.seams import Redelivered
+from triobot.store.lock import lock_path
 from triobot.wire.ids import ChatId
 
 CHILD = Path(__file__).with_name("accepting_child.py")
@@ -35,9 +36,12 @@ async def run_until_killed(path: Path, lines: int) -> set[int]:
                 chunk = await stdout.receive_some()
                 assert chunk, "the child ended by itself"
                 said += chunk
-            with pytest.raises(StoreLockedError, match="another process"):
+            noted = lock_path(path).read_bytes()
+            with pytest.raises(StoreLockedError, match=f"another process, number {process.pid};"):
                 async with opened(path):
                     pytest.fail("two processes at once")
+            # What it noted is for the process that comes after it: whoever is refused leaves it alone.
+            assert len(lock_path(path).read_bytes()) == len(noted) > 0
             process.send_signal(signal.SIGKILL)
             async for chunk in stdout:
                 said += chunk

@@ -48,7 +48,7 @@ def take_lock(database: Path) -> FileLock:
     """Lock the store at this real path, or refuse at once.
 
     Raises:
-        StoreLockedError: another process has it open; names the file.
+        StoreLockedError: another process has it open; names the file, and that process by its number.
         ConfigError: the lock file can't be made, or the system has no such locks.
     """
     try:
@@ -68,9 +68,10 @@ def take_lock(database: Path) -> FileLock:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.fchmod(fd, OWNER_ONLY)
     except BlockingIOError:
+        holder = _holder(fd)
         os.close(fd)
         raise StoreLockedError(
-            f"the store {database} is open in another process; one process at a time can use it"
+            f"the store {database} is open in another process{holder}; one process at a time can use it"
         ) from None
     except OSError as error:
         os.close(fd)
@@ -78,6 +79,12 @@ def take_lock(database: Path) -> FileLock:
     with suppress(OSError):  # a full disk is no reason not to hold the lock
         os.pwrite(fd, f"{os.getpid()}".ljust(SLOT - 1).encode() + b"\n", 0)
     return FileLock(fd)
+
+
+def _holder(fd: int) -> str:
+    """Return the number of the process that took the lock last, in words; empty if it isn't there."""
+    number = os.pread(fd, SLOT, 0).partition(b"\n")[0].strip()
+    return f", number {int(number)}" if number.isdigit() else ""
 
 
 def give_to_owner(fd: int, database: Path) -> None:
