@@ -13,7 +13,8 @@ import trio
 from triobot import Bot, Buttons, Chat, Room, Router
 from triobot.filters import command, pressed, signal, text
 from triobot.testing import Plan, SimulationResult, run, simulate
-from triobot.testing.simulating import PROMISES, words_of
+from triobot.testing.promises import PROMISES
+from triobot.testing.simulating import FirstBroken, simulate_until_broken, words_of
 
 
 def simulated(bot: Bot, plan: Plan) -> SimulationResult:
@@ -142,6 +143,29 @@ def test_a_conversation_that_fails_is_found() -> None:
     assert "ZeroDivisionError" in found
 
 
+def test_a_crowd_stops_soon_after_the_first_broken_promise() -> None:
+    """Where it broke is known by its journal; and the whole run breaks it, too."""
+    bot, plan = Bot(), Plan(seed=5, chats=4, hours=12, crashes=4)
+
+    @bot.conversation
+    async def fragile(chat: Chat) -> None:
+        if await chat.ask("How many?") == "2":
+            raise ZeroDivisionError
+
+    found = FirstBroken()
+    stopped = run(partial(simulate_until_broken, bot, plan, found))
+    whole = simulated(bot, plan)
+    assert found.promise is not None
+    assert found.promise.text in stopped.broken
+    assert set(stopped.broken) <= set(whole.broken)
+    assert stopped.acts < whole.acts
+    row, *records = found.journals[0]
+    assert str(row["route"]).endswith(".fragile")
+    assert row["error"] is not None
+    assert records
+    assert found.person.startswith("Person ")
+
+
 def test_events_that_nobody_handles_are_found() -> None:
     bot = Bot()
 
@@ -149,8 +173,10 @@ def test_events_that_nobody_handles_are_found() -> None:
     async def deaf(chat: Chat) -> None:
         await trio.sleep_forever()
 
-    [found] = simulated(bot, Plan(chats=3, hours=6, crashes=0)).broken
-    assert "events were accepted and never handled" in found
+    found = FirstBroken()
+    [words] = run(partial(simulate_until_broken, bot, Plan(chats=3, hours=6, crashes=0), found)).broken
+    assert "events were accepted and never handled" in words
+    assert found.journals[0][0]["ended_at"] is None
 
 
 def test_a_press_that_nobody_answers_is_found() -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 from test_travel_twins import ENVIRON, journal
 
 from triobot.cli.loading import load_bot
@@ -65,7 +66,7 @@ if __name__ == "__main__":
 def states(told: Mapping[str, Any]) -> list[tuple[str, int]]:
     """The first line of each statement, and its state."""
     written = told["text"].splitlines()
-    return [(written[first - 1].strip(), state) for first, _, state in told["lines"]]
+    return [(written[first - 1].strip(), state) for first, _, state, *_ in told["lines"]]
 
 
 def test_each_statement_that_runs_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +117,10 @@ class ThisRun:
         return self.journals
 
 
+def _nothing() -> None:
+    """Hear nothing."""
+
+
 ASKS = """\
 from triobot import Bot, Chat
 
@@ -144,13 +149,15 @@ async def test_a_probe_tells_what_journals_reach(tmp_path: Path) -> None:
     (tmp_path / "bot.py").write_text(ASKS)
     baked: Record = ["D", 1700000001000, 3, "step", "bake", 5]
     lines = [*journal(1), {"n": 3, "record": encode_record(baked)}]
-    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun(lines))
+    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun(lines), _nothing)
     assert probes.files() == {"conversations": None, "files": []}
     await probes.look()
     path = str(tmp_path / "bot.py")
     assert probes.files() == {
         "conversations": 1,
-        "files": [{"file": 0, "name": "bot.py", "path": path, "run": {"reached": 7, "of": 10}}],
+        "files": [
+            {"file": 0, "name": "bot.py", "path": path, "run": {"reached": 7, "of": 10}, "crowd": None}
+        ],
     }
     found = dict(states(cast("dict[str, Any]", probes.file(0))))
     assert [line for line, state in found.items() if state == 0] == [
@@ -170,7 +177,7 @@ async def test_a_probe_that_comes_to_nothing_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bot = tmp_path / "bot.py"
-    probes = Probes(COMMAND, ENVIRON, f"{bot}:bot", ThisRun())
+    probes = Probes(COMMAND, ENVIRON, f"{bot}:bot", ThisRun(), _nothing)
     bot.write_text("bot = 5\n")
     with pytest.raises(TravelError, match="is a int, not a triobot"):
         await probes.look()
@@ -181,3 +188,71 @@ async def test_a_probe_that_comes_to_nothing_says_why(
     monkeypatch.setattr(module, "SILENCE", 2.0)
     with pytest.raises(TravelError, match="ended, or didn't come to its end"):
         await probes.look()
+
+
+FRAGILE = """\
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+@bot.conversation
+async def fragile(chat: Chat) -> None:
+    if await chat.ask("Yes or no?") == "yes":
+        raise ZeroDivisionError
+    if await chat.ask("Really?") == "no":
+        never = 1
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.virtual_time(False)
+async def test_a_crowd_ends_where_a_promise_breaks(tmp_path: Path) -> None:
+    (tmp_path / "bot.py").write_text(FRAGILE)
+    told, news = list[JsonObject](), trio.Event()
+
+    def tell() -> None:
+        told.append(probes.crowd())
+        if told[-1]["state"] != "runs":
+            news.set()
+
+    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun(), tell)
+    with pytest.raises(TravelError, match="nothing is kept"):
+        probes.failing()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(probes.run)
+        await trio.testing.wait_all_tasks_blocked()
+        plan: JsonObject = {"seed": 1, "chats": 3, "hours": 24, "crashes": 2, "faults": 2}
+        probes.let_in(plan)
+        with pytest.raises(TravelError, match="send it home"):
+            probes.let_in(plan)
+        await news.wait()
+        crowd = cast("dict[str, Any]", probes.crowd())
+        assert crowd["state"] == "broke"
+        assert crowd["first"]["text"] in crowd["broken"]
+        assert crowd["again"].endswith("bot.py:bot --seed 1 --chats 3 --hours 24 --crashes 2 --faults 2")
+        parts = [cast("float", one["part"]) for one in told if one["state"] == "runs"]
+        assert parts == sorted(parts)
+        assert parts[-1] < 0.99  # it didn't run to its end
+        [journal, *_], marks = probes.failing()
+        assert (journal[0]["route"], journal[0]["ended_at"] is None) == ("bot.fragile", False)
+        assert len(marks) == 2 * len(crowd["first"]["kills"])
+        await probes.look()
+        [much] = cast("list[dict[str, Any]]", probes.files()["files"])
+        assert (much["run"]["reached"], much["crowd"]["reached"] > much["run"]["reached"]) == (3, True)
+        lines = cast("dict[str, Any]", probes.file(0))["lines"]
+        assert [9, 9, 0, 1] in lines
+
+        # Of other code, what the crowd has reached says nothing.
+        (tmp_path / "bot.py").write_text(f"{FRAGILE}\n")
+        await probes.look()
+        newer = cast("dict[str, Any]", probes.file(0))
+        assert newer["older_crowd"]
+        assert [9, 9, 0, None] in newer["lines"]
+
+        news = trio.Event()
+        probes.let_in({**plan, "hours": 10_000})
+        probes.send_home()
+        await news.wait()
+        assert probes.crowd()["state"] == "stopped"
+        nursery.cancel_scope.cancel()

@@ -146,13 +146,15 @@ async def _dev(arguments: argparse.Namespace) -> None:
             journals = StoredJournals(Settings(store=store), supervisor.marks, platform.exchange.clock.now())
             twins = make_twins(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.travels = twins
-            platform.exchange.coverage = make_probes(arguments.bot, environ, journals)
+            probes = make_probes(arguments.bot, environ, journals, platform.exchange.tell)
+            platform.exchange.coverage = probes
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
                 bots.start_soon(twins.run, supervisor.wait_up)
+                bots.start_soon(probes.run)
                 if not arguments.no_reload:
                     bots.start_soon(_reload, arguments.bot, supervisor, twins)
                 async for _ in signals:

@@ -127,6 +127,11 @@ def make_twins(
     return Twins([sys.executable, "-m", "triobot.cli.dev_twin"], environ, bot, journals, tell)
 
 
-def make_probes(bot: str, environ: Mapping[str, str], journals: StoredJournals) -> Probes:
-    """Make what finds out which of a bot's lines were reached; it runs processes with these variables."""
-    return Probes([sys.executable, "-m", "triobot.cli.dev_probe"], environ, bot, journals)
+def make_probes(
+    bot: str, environ: Mapping[str, str], journals: StoredJournals, tell: Callable[[], None]
+) -> Probes:
+    """Make what finds out which of a bot's lines were reached, and lets crowds use it.
+
+    Args: as those of `make_twins`.
+    """
+    return Probes([sys.executable, "-m", "triobot.cli.dev_probe"], environ, bot, journals, tell)

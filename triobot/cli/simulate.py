@@ -78,12 +78,17 @@ def run(arguments: argparse.Namespace) -> None:
             for line in _lines(outcome):
                 print(harmless(line), flush=True)
         if outcome.broken:
-            size = f"--chats {plan.chats} --hours {plan.hours:g}"
-            size += f" --groups {plan.groups}" if plan.groups else ""
-            trouble = f"--crashes {plan.crashes} --faults {plan.faults:g}"
             if not arguments.json:
-                print(f"  again: triobot simulate {arguments.bot} --seed {seed} {size} {trouble}")
+                print(f"  again: {again(arguments.bot, plan)}")
             sys.exit(1)
+
+
+def again(target: str, plan: Plan) -> str:
+    """Return the command that simulates the same once more."""
+    size = f"--chats {plan.chats} --hours {plan.hours:g}"
+    size += f" --groups {plan.groups}" if plan.groups else ""
+    trouble = f"--crashes {plan.crashes} --faults {plan.faults:g}"
+    return f"triobot simulate {target} --seed {plan.seed} {size} {trouble}"
 
 
 def _lines(outcome: SimulationResult) -> Iterator[str]:

@@ -49,6 +49,10 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``POST bot/kill``, ``bot/restart``    what may be done to it
 ``GET  lines``, ``POST lines``        how much of each of the bot's files was reached; a POST looks anew
 ``GET  lines/file``                   ``?file=``: one of them, and which of its lines
+``GET  crowd``                        how the crowd is
+``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``: let
+                                      random people use the bot, beside the real one, until a promise breaks
+``POST crowd/stop``, ``crowd/open``   send it home; begin a pass over the conversation that broke a promise
 ``GET  openapi``                      all of this, as OpenAPI 3.1 describes it
 ``GET  stream``                       everything, and then whatever is new, as server-sent events: see
                                       `follower`; or as a WebSocket's texts, an empty one each second
@@ -164,6 +168,16 @@ class Asked:
     def optional_integer(self, name: str) -> int | None:
         """Read an integer, or None if it isn't given."""
         return cast("int | None", self._read(name, None, "an integer", _is_integer))
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        """Read a number of a range, or return the default; whole, if the least one and the default are."""
+        is_whole = isinstance(least, int) and isinstance(default, int)
+        what = f"{'an integer' if is_whole else 'a number'} from {least:g} to {most:g}"
+
+        def fits(value: object) -> bool:
+            return (not is_whole or _is_integer(value)) and _is_number(value, most) and value >= least  # type: ignore[operator]
+
+        return cast("float", self._read(name, default, what, fits))
 
     def seconds(self, name: str) -> float:
         """Read a number of seconds from 0 to a year, which must be given."""

@@ -162,6 +162,12 @@ class Travels(Protocol):
         """Begin a pass over a conversation; returns its id."""
         ...
 
+    def open_told(
+        self, journals: Sequence[Sequence[dict[str, JsonValue]]], marks: Sequence[dict[str, JsonValue]]
+    ) -> JsonValue:
+        """Begin a pass over the first of these journals, of a chat elsewhere; returns its id."""
+        ...
+
     def passed(self, id: str) -> JsonValue:
         """Return a pass's head, or how far it is."""
         ...
@@ -204,7 +210,7 @@ class Travels(Protocol):
 
 
 class Coverage(Protocol):
-    """What people may see of which lines of the bot were reached; see `docs/travel.md`.
+    """Which lines of the bot were reached, and a crowd that uses it; see `docs/travel.md`.
 
     What can't be told raises a `TravelError`.
     """
@@ -219,6 +225,22 @@ class Coverage(Protocol):
 
     def file(self, number: int) -> JsonValue:
         """Tell of one file which lines were reached."""
+        ...
+
+    def crowd(self) -> JsonValue:
+        """Tell how the crowd is."""
+        ...
+
+    def let_in(self, plan: Mapping[str, JsonValue]) -> None:
+        """Let a crowd use the bot, beside the real one."""
+        ...
+
+    def send_home(self) -> None:
+        """End the crowd."""
+        ...
+
+    def failing(self) -> tuple[Sequence[Sequence[dict[str, JsonValue]]], Sequence[dict[str, JsonValue]]]:
+        """Return the journals of the chat where the crowd broke a promise, and when there was a kill."""
         ...
 
 

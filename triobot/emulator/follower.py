@@ -18,6 +18,7 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``runtime``     what the bot says of itself; only when that is new
 ``inside``      its chats in memory and its ledger; only when that is new
 ``lines``       what the bot's process wrote
+``crowd``       how the crowd is, under ``triobot dev``; else null; only when that is new
 ``travel``      the passes over conversations' journals, and how far they are; only when that is new
 ==============  ====================================================================================
 
@@ -162,6 +163,7 @@ class Follower:
             "bot": bot.view() if bot is not None else None,
             "runtime": bot.runtime() if bot is not None else {},
             "inside": _inside(bot),
+            "crowd": None if exchange.coverage is None else exchange.coverage.crowd(),
             "travel": [] if exchange.travels is None else list(exchange.travels.view()),
         }
 

@@ -271,7 +271,7 @@ class OperatorApi:
             if not request.whole:
                 await tell({"conversation": row.id, "route": row.route})
             elif (journal := await self._filing.journal(row.id)) is not None:
-                await tell({"journal": list(_lines(journal))})
+                await tell({"journal": list(journal_lines(journal))})
         await tell({"after": end})
 
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
@@ -293,11 +293,12 @@ def _fits(row: ConversationRow, request: SettleParked) -> bool:
 
 
 async def _show(journal: Journal, tell: Tell) -> None:
-    for line in _lines(journal):
+    for line in journal_lines(journal):
         await tell(line)
 
 
-def _lines(journal: Journal) -> Iterator[Told]:
+def journal_lines(journal: Journal) -> Iterator[Told]:
+    """Yield what is told of a journal: its row, its records, its effects."""
     yield row_fields(journal.row)
     for n, record in enumerate(journal.records, start=journal.first):
         yield {"n": n, "record": record}

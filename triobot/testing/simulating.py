@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
-from typing import Final, TypeAlias, TypeVar, cast, final
+from typing import Final, TypeAlias, TypeVar, final
 from unittest.mock import patch
 
 import attrs
@@ -32,27 +32,30 @@ from typing_extensions import TypeVarTuple, Unpack
 from ..bot import Bot
 from ..conversations.routes.router import Hook, table_of
 from ..conversations.running.hooks import counting
-from ..emulator.chats import ChatMessage, PlatformChat, Pressed
+from ..emulator.chats import ChatMessage, PlatformChat
 from ..emulator.exchange import Exchange
 from ..emulator.faults import EventFault, Fault
 from ..emulator.person import AppError, Person
 from ..emulator.telling import told_chat
 from ..emulator.world import ImpossibleActError
-from ..errors import PaymentDeclinedError
 from ..resources import Provided
-from ..rooms import is_chat
-from ..seams import Alarm, AlarmKind
 from ..wire.content import Contact, Content, Image, Location
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit
 from ..wire.ids import ChatId
 from ..wire.markup import CallbackButton, PayButton
 from .driving import DrivenWorld, drive
+from .promises import (
+    BrokenPromise,
+    Circumstances,
+    broken_in_the_end,
+    broken_so_far,
+    in_words,
+    journals_of,
+    kept_by,
+)
 
 # An hour in which all goes well: retries, backoff and what people are told come to their end.
 _QUIET_HOURS: Final = 1.5
-_LIVES: Final = 1_000_000
-# The platform's longest delays and our retries, in milliseconds.
-_LATE: Final = 60_000
 _WALLET: Final = 1_000_000
 # The platform's own losses would look like the bot's: it tries until the process is there again.
 _ATTEMPTS: Final = 10_000
@@ -69,25 +72,6 @@ _FAILING: Final = (
     "payment/verify",
     "payment/inquiry",
 )
-# What goes wrong on the platform's side may ring these; they are not the bot's fault. Those about money are
-# the promise kept: an operator is told in time of what the bot could not find out, or was not to take.
-_OF_FAULTS: Final[frozenset[AlarmKind]] = frozenset(
-    {
-        "outbox_held",
-        "inbox_half_full",
-        "sweep_blind",
-        "paid_maybe_unverified",
-        "lapsed_after_hint",
-        "callback_after_end",
-        "maybe_paid_again",
-    }
-)
-# And these what people do: they pay for what is over, the platform declines a payment, they leave with a
-# button on their screen.
-_OF_PEOPLE: Final[frozenset[AlarmKind]] = frozenset(
-    {"inbox_half_full", "paid_will_lapse", "declined_by_code", "button_still_live"}
-)
-
 _WORDS: Final = (
     "hi",
     "yes",
@@ -115,14 +99,6 @@ _PIXEL: Final = bytes.fromhex(
 # Most people get through; the rest meet one of the interface's codes (section 2.4).
 _CODES: Final = (None, None, None, None, 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
-
-PROMISES: Final = {
-    "handled": "each accepted event was handled",
-    "answered": "each press was answered",
-    "captured": "no money was captured twice",
-    "alarms": "no alarm was rung without reason",
-}
-"""What is looked at in the end, in words."""
 
 Impulse: TypeAlias = Callable[[Person], Awaitable[None]]
 """What a random person does next."""
@@ -195,9 +171,38 @@ async def simulate(
     Args:
         progress: told what part of the time is over, from 0 to 1.
     """
-    chance = random.Random(plan.seed)
-    with seeded(plan.seed), without_threads():
-        return await _simulate(bot, plan, provided, app, chance, progress)
+    return await _simulate(bot, plan, provided, app, progress, None)
+
+
+@final
+@attrs.define(kw_only=True)
+class FirstBroken:
+    """The first promise that a crowd found broken; see `simulate_until_broken`.
+
+    Attributes:
+        promise: None as long as there is none.
+        journals: of the chat where it broke, as an operator is told them; that of the conversation first.
+        person: whose chat that is; "" for nobody's.
+        kills: when the process was killed before that, in wall milliseconds.
+    """
+
+    promise: BrokenPromise | None = None
+    journals: Sequence[Sequence[Mapping[str, object]]] = ()
+    person: str = ""
+    kills: Sequence[int] = ()
+
+
+async def simulate_until_broken(
+    bot: Bot, plan: Plan, found: FirstBroken, *, progress: Callable[[float], None] = lambda part: None
+) -> SimulationResult:
+    """Simulate as `simulate` does, and end soon after a promise is broken that nothing can mend.
+
+    What happens up to there is the same: nothing is done that would change a later draw.
+
+    Args:
+        found: is told which one it was, or which one was broken in the end.
+    """
+    return await _simulate(bot, plan, (), None, progress, found)
 
 
 async def _simulate(
@@ -205,12 +210,12 @@ async def _simulate(
     plan: Plan,
     provided: Sequence[Provided],
     app: QuartTrio | None,
-    chance: random.Random,
     progress: Callable[[float], None],
+    found: FirstBroken | None,
 ) -> SimulationResult:
     begun: Counter[str] = Counter()
-    with _hooked(bot, counting(begun)):
-        return await _lived(bot, plan, provided, app, chance, progress, begun)
+    with seeded(plan.seed), without_threads(), _hooked(bot, counting(begun)):
+        return await _lived(bot, plan, provided, app, progress, begun, found)
 
 
 async def _lived(
@@ -218,22 +223,32 @@ async def _lived(
     plan: Plan,
     provided: Sequence[Provided],
     app: QuartTrio | None,
-    chance: random.Random,
     progress: Callable[[float], None],
     begun: Counter[str],
+    found: FirstBroken | None,
 ) -> SimulationResult:
+    chance = random.Random(plan.seed)
     async with drive(bot, *provided, app=app, seed=plan.seed, attempts=_ATTEMPTS) as world:
         groups = [await world.group(name=f"Group {number}") for number in range(plan.groups)]
         crowd = _Crowd(world, plan, groups, words_of(bot))
+
+        def goes_on() -> bool:
+            return found is None or not any(broken_so_far(world, crowd.circumstances()))
+
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_tell, plan, progress)
+            nursery.start_soon(_tell, plan, progress, goes_on, nursery.cancel_scope)
             for number in range(plan.chats):
                 nursery.start_soon(crowd.live, number, f"{plan.seed}:{number}")
             nursery.start_soon(crowd.break_things, random.Random(chance.random()))
             nursery.start_soon(crowd.kill, random.Random(chance.random()))
         world.faults.clear()
-        await world.waits(hours=_QUIET_HOURS)
-        broken = _broken(bot, world, crowd.outages, crowd.left, faults=crowd.faults > 0)
+        if goes_on():
+            await world.waits(hours=_QUIET_HOURS)
+            broken = broken_in_the_end(bot, world, crowd.circumstances())
+        else:
+            broken = list(broken_so_far(world, crowd.circumstances()))
+        if found is not None and broken:
+            await _look_at(bot, world, crowd, broken[0], found)
         faults = Counter({"outage": len(crowd.outages)}) + world.faults.used
         world.alarms.clear()
         chats = list(world.exchange.world.chats())
@@ -244,8 +259,8 @@ async def _lived(
             messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
             faults=dict(faults.most_common()),
             routes={route.name: begun[route.name] for route in table_of(bot).routes},
-            kept=[words for name, words in PROMISES.items() if not broken[name]],
-            broken=[one for found in broken.values() for one in found],
+            kept=kept_by(broken),
+            broken=in_words(broken),
             digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
         )
 
@@ -275,11 +290,29 @@ async def _shown(world: DrivenWorld, groups: Sequence[ChatId]) -> str:
     return "\n".join((await world.transcript(), *lines))
 
 
-async def _tell(plan: Plan, progress: Callable[[float], None]) -> None:
+async def _tell(
+    plan: Plan, progress: Callable[[float], None], goes_on: Callable[[], bool], scope: trio.CancelScope
+) -> None:
     for step in range(100):
         progress(step / 100)
         await trio.sleep(plan.hours * 36)
+        if not goes_on():
+            scope.cancel()
+            return
     progress(1.0)
+
+
+async def _look_at(
+    bot: Bot, world: DrivenWorld, crowd: _Crowd, promise: BrokenPromise, found: FirstBroken
+) -> None:
+    """Note what was where a promise was broken."""
+    # The end may have come between a kill and the next start.
+    await world._process.start()  # pyright: ignore[reportPrivateUsage]
+    found.promise, found.kills = promise, list(crowd.kills)
+    found.journals = await journals_of(bot, promise)
+    chat_id = found.journals[0][0]["chat_id"] if found.journals else promise.chat_id
+    owners = (user.name for user in world.exchange.world.people if user.chat_id == chat_id)
+    found.person = next(owners, "")
 
 
 @final
@@ -298,6 +331,11 @@ class _Crowd:
         self.faults = 0
         self.outages: list[tuple[int, int]] = []
         self.left: dict[ChatId, list[int]] = {}
+        self.kills: list[int] = []
+
+    def circumstances(self) -> Circumstances:
+        """Return what they did, and what went wrong, so far."""
+        return Circumstances(outages=self.outages, left=self.left, faults=self.faults > 0)
 
     @property
     def _exchange(self) -> Exchange:
@@ -363,6 +401,7 @@ class _Crowd:
             await trio.sleep_until(began + moment)
             for _ in range(chance.randint(0, 20)):
                 await trio.lowlevel.checkpoint()
+            self.kills.append(self._exchange.clock.now())
             await self._world.crashes()
 
 
@@ -453,7 +492,7 @@ def _content(chance: random.Random) -> Content:
     return Image.from_bytes(_PIXEL, "me.png")
 
 
-# --- what goes wrong, and what must not
+# --- what goes wrong
 
 
 def _fault(chance: random.Random) -> Fault | EventFault:
@@ -475,73 +514,6 @@ def _fault(chance: random.Random) -> Fault | EventFault:
             return EventFault(duplicates=1, times=1)
         case _:
             return EventFault(behind=True, times=1)
-
-
-def _waits_in_rooms(bot: Bot) -> int:
-    """Count the signals that rooms which run have not asked for yet."""
-    work = bot._work  # pyright: ignore[reportPrivateUsage]
-    if work is None:
-        return 0
-    lives = work.dispatcher.portraits(_LIVES)
-    rooms = [life for life in lives if not is_chat(ChatId(cast("int", life["chat_id"])))]
-    return sum(len(cast("list[object]", room["mailbox"])) for room in rooms)
-
-
-def _broken(
-    bot: Bot,
-    world: DrivenWorld,
-    outages: Sequence[tuple[int, int]],
-    leaves: Mapping[ChatId, Sequence[int]],
-    *,
-    faults: bool,
-) -> Mapping[str, Sequence[str]]:
-    """Return what broke which of the promises."""
-    broken = {name: Counter[str]() for name in PROMISES}
-    platform, now = world.exchange.world, world.exchange.clock.now()
-    statistics = bot.statistics()
-    kept = statistics.counts.get("signal_kept", 0) + _waits_in_rooms(bot)
-    if (left := statistics.store.inbox) > kept:
-        broken["handled"][f"{left} events were accepted and never handled"] += 1
-    for chat in platform.chats():
-        silent = sum(
-            one.reply is None
-            and now - one.at > 60_000
-            and not _of_form(chat, one)
-            and not any(begin <= one.at <= end for begin, end in outages)
-            # Its event was late, or the answer: by then the platform refused it.
-            and not any(one.at <= at <= one.at + _LATE for at in leaves.get(chat.id, ()))
-            for one in chat.pressed.values()
-        )
-        # A person who has left hears nothing any more.
-        if silent and chat.members:
-            broken["answered"][f"{silent} presses in chat {chat.id} were never answered"] += 1
-    for bill in platform.bills:
-        captured = sum(taking.captured_at is not None for taking in bill.takings)
-        if captured > 1:
-            broken["captured"][f"the {bill.kind} {bill.id} was captured {captured} times"] += 1
-    for alarm in world.alarms:
-        if not _explained(alarm, leaves, faults=faults):
-            broken["alarms"][f"alarm {alarm.kind}: {alarm.text}"] += 1
-    return {
-        name: [what if times == 1 else f"{what} ({times} times)" for what, times in found.items()]
-        for name, found in broken.items()
-    }
-
-
-def _explained(alarm: Alarm, leaves: Mapping[ChatId, Sequence[int]], *, faults: bool) -> bool:
-    """Return whether the faults or the people account for this alarm, so that it breaks no promise."""
-    if alarm.kind == "token_refused":
-        # When several have left, and no other chat is written to, it looks just like a refused token.
-        return len(leaves) > 1
-    # Nothing that the bot's author could have done would have made the platform take it.
-    declined = alarm.kind == "conversation_crashed" and PaymentDeclinedError.__name__ in alarm.text
-    return declined or alarm.kind in _OF_PEOPLE or (faults and alarm.kind in _OF_FAULTS)
-
-
-def _of_form(chat: PlatformChat, pressed: Pressed) -> bool:
-    """Return whether a form was sent: it has an id, too, but no bot answers it (interface section 4.1)."""
-    entry = chat.entries.get(pressed.message_id)
-    return entry is not None and entry.form is not None
 
 
 @contextmanager

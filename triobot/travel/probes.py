@@ -69,18 +69,41 @@ class Probes:
         command: starts a probe; the descriptor that it is to write to is added.
         environ: all of its variables.
         bot: ``MODULE:BOT``.
+        tell: called when something is new of a crowd.
     """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], bot: str, journals: RunJournals
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        bot: str,
+        journals: RunJournals,
+        tell: Callable[[], None],
     ) -> None:
         self._command = command
         self._environ = environ
         self._bot = bot
         self._journals = journals
+        self._tell = tell
         self._run: dict[str, FileReached] = {}
         self._conversations: int | None = None
         self._looking = trio.Lock()
+        self._nursery: trio.Nursery | None = None
+        self._crowd: JsonObject = {"state": "none"}
+        self._of_crowd: dict[str, FileReached] = {}
+        self._failing: Sequence[Sequence[JsonObject]] = ()
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Keep crowds until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    # --- lines
 
     async def look(self) -> None:
         """Find out what this run has reached by now.
@@ -103,10 +126,11 @@ class Probes:
                 {
                     "file": number,
                     "name": one.name,
-                    "path": one.path,
-                    "run": {"reached": one.reached, "of": one.statements},
+                    "path": path,
+                    "run": _much(self._run.get(path)),
+                    "crowd": _much(self._of_crowd.get(path)),
                 }
-                for number, one in enumerate(self._run.values())
+                for number, (path, one) in enumerate(self._both().items())
             ],
         }
 
@@ -116,11 +140,76 @@ class Probes:
         Raises:
             TravelError: there is none of this number.
         """
-        files = list(self._run.values())
+        files = list(self._both().items())
         if not 0 <= number < len(files):
             raise TravelError("there is no such file")
-        one = files[number]
-        return {"name": one.name, "text": one.text, "lines": [[*line] for line in one.lines]}
+        path, one = files[number]
+        run, crowd = (_states(of.get(path), one) for of in (self._run, self._of_crowd))
+        rows = zip(one.lines, run, crowd, strict=True)
+        told: list[JsonValue] = [[first, last, mine, theirs] for (first, last, _), mine, theirs in rows]
+        is_older = path in self._of_crowd and self._of_crowd[path].text != one.text
+        return {"name": one.name, "text": one.text, "lines": told, "older_crowd": is_older}
+
+    def _both(self) -> dict[str, FileReached]:
+        return {**self._of_crowd, **self._run}
+
+    # --- the crowd
+
+    def crowd(self) -> JsonObject:
+        """Tell how the crowd is."""
+        return self._crowd
+
+    def let_in(self, plan: Mapping[str, JsonValue]) -> None:
+        """Let a crowd use the bot, beside the real one.
+
+        Raises:
+            TravelError: one is there.
+        """
+        if self._nursery is None or self._crowd["state"] == "runs":
+            raise TravelError("a crowd is there: wait for its end, or send it home")
+        self._scope = trio.CancelScope()
+        self._failing = ()
+        self._say({"state": "runs", "plan": dict(plan), "part": 0.0})
+        self._nursery.start_soon(self._accompany, dict(plan))
+
+    def send_home(self) -> None:
+        """End the crowd; nothing happens if there is none."""
+        self._scope.cancel()
+
+    def failing(self) -> tuple[Sequence[Sequence[JsonObject]], Sequence[JsonObject]]:
+        """Return the journals of the chat where the crowd broke a promise, and when there was a kill.
+
+        Raises:
+            TravelError: there are none.
+        """
+        if not self._failing:
+            raise TravelError("nothing is kept of where a promise was broken")
+        kills = cast("list[int]", cast("JsonObject", self._crowd["first"])["kills"])
+        marks: list[JsonObject] = [{"t": at, "what": what} for at in kills for what in ("kill", "restart")]
+        return self._failing, marks
+
+    async def _accompany(self, plan: JsonObject) -> None:
+        def hear(told: JsonObject) -> None:
+            if "part" in told:
+                self._say({**self._crowd, **told})
+
+        with self._scope:
+            try:
+                told = await self._probe({"bot": self._bot, "plan": plan}, hear)
+            except TravelError as error:
+                return self._say({"state": "failed", "plan": plan, "failed": str(error)})
+            self._of_crowd = _files(told)
+            self._failing = cast("Sequence[Sequence[JsonObject]]", told.pop("journals", ()))
+            del told["files"]
+            state = "failed" if told["failed"] else "broke" if told["broken"] else "held"
+            return self._say({"state": state, "plan": plan, "opens": bool(self._failing), **told})
+        return self._say({"state": "stopped", "plan": plan})
+
+    def _say(self, crowd: JsonObject) -> None:
+        self._crowd = crowd
+        self._tell()
+
+    # --- processes
 
     async def _probe(
         self, asked: JsonObject, hear: Hear | None = None, *, silence: float = float("inf")
@@ -167,6 +256,17 @@ class Probes:
         if "error" in last:
             raise TravelError(str(last["error"]))
         raise TravelError("the process in which the code was run again ended, or didn't come to its end")
+
+
+def _much(one: FileReached | None) -> JsonValue:
+    return None if one is None else {"reached": one.reached, "of": one.statements}
+
+
+def _states(found: FileReached | None, shown: FileReached) -> list[int | None]:
+    """Return the states of the statements that are shown; None where they aren't known, or of other code."""
+    if found is None or found.text != shown.text:
+        return [None] * len(shown.lines)
+    return [state for _, _, state in found.lines]
 
 
 async def _ask(process: trio.Process, asked: bytes) -> None:

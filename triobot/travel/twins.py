@@ -158,6 +158,8 @@ class _Open:
         twin: in which it is.
         head: once it is ready.
         failed: why it will never be.
+        beside: the chat's other journals, if it is none of the bot's own store; None for what is there.
+        marks: when the process was killed and started again, where the chat is elsewhere.
     """
 
     id: str
@@ -169,6 +171,8 @@ class _Open:
     head: JsonObject | None = None
     failed: str = ""
     gone: bool = False
+    beside: Sequence[Sequence[JsonObject]] | None = None
+    marks: Sequence[JsonObject] = ()
 
 
 @final
@@ -356,9 +360,22 @@ class Twins:
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
+        return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
+
+    def open_told(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
+        """Begin a pass over the first of these journals, of one chat elsewhere than in the bot's own store.
+
+        Args:
+            marks: when the process was killed there, and started again.
+        """
+        lines, *beside = journals
+        chat_id, conversation = (cast("int", lines[0][name]) for name in ("chat_id", "conversation"))
+        id = f"p{next(self._numbers)}"
+        return self._begin(_Open(id, chat_id, conversation, beside=beside, marks=marks), lines)
+
+    def _begin(self, one: _Open, lines: Sequence[JsonObject]) -> JsonValue:
         if self._nursery is None:
             raise TravelError("no process for this is there yet")
-        one = _Open(f"p{next(self._numbers)}", chat_id, conversation)
         one.of = sum("record" in line for line in lines)
         self._passes[one.id] = one
         while len(self._passes) > KEPT:
@@ -371,7 +388,8 @@ class Twins:
         try:
             one.twin = await self._loaded()
             head: JsonObject = await one.twin.ask("open", id=one.id, lines=lines)
-            marks = self._journals.marks(cast("int", head["started_at"]))
+            began = cast("int", head["started_at"])
+            marks = self._journals.marks(began) if one.beside is None else one.marks
             one.head = {**head, "marks": list[JsonValue](marks)}
         except TriobotError as error:
             one.failed = str(error)
@@ -402,8 +420,8 @@ class Twins:
     async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
         """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
         one = self._find(id)
-        beside = await self._beside(one.chat_id, one.conversation)
-        told = await self._ask(id, "branch", notch=notch, beside=beside, group=group)
+        given = await self._around(one, group)
+        told = await self._ask(id, "branch", notch=notch, **given)
         return self._opened(cast("bytes", told), one.twin, _kills(one))
 
     async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
@@ -450,10 +468,17 @@ class Twins:
             text = await twin.ask("branch test", id=own, kills=kills)
         else:
             one = self._find(id)
-            beside = await self._beside(one.chat_id, one.conversation)
-            text = await self._ask(id, "test", notch=notch, beside=beside, group=group, kills=_kills(one))
+            given = await self._around(one, group)
+            text = await self._ask(id, "test", notch=notch, kills=_kills(one), **given)
         kept = await run_test(cast("str", text), folders=[_folder_of(self._bot)])
         return {"text": kept.text, "passed": kept.passed, "output": kept.output, "took": kept.took}
+
+    async def _around(self, one: _Open, group: bool | None) -> dict[str, Any]:
+        """Return what is known of a pass's chat beside its journal."""
+        if one.beside is None:
+            return {"beside": await self._beside(one.chat_id, one.conversation), "group": group}
+        # The bot's own chat of this number is another one.
+        return {"beside": one.beside[-_BESIDE:], "group": None}
 
     async def _beside(self, chat_id: int, conversation: int) -> list[JsonValue]:
         """Return the journals of the newest other conversations of a chat."""
