@@ -84,6 +84,8 @@ def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
     """Tell what broke, and at which notch of whose conversation."""
     told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
     told["kills"] = list[JsonValue](found.kills)
+    if found.journals:
+        told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
     if found.journals and promise.at is not None:
         records = read_exported(found.journals[0]).records
         times = [time_of(records[place]) for place in notch_starts(records)]

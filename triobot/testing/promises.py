@@ -9,6 +9,7 @@ from typing import Final, cast, final
 import attrs
 
 from ..bot import Bot
+from ..conversations.revival.stored import begun_journal
 from ..emulator.chats import PlatformChat, Pressed
 from ..errors import PaymentDeclinedError
 from ..journals import ConversationRow
@@ -19,6 +20,7 @@ from ..wire.ids import ChatId
 from .driving import DrivenWorld
 
 _LIVES: Final = 1_000_000
+_ROWS: Final = 1_000
 # The platform's longest delays and our retries, in milliseconds.
 _LATE: Final = 60_000
 # What goes wrong on the platform's side may ring these; they are not the bot's fault. Those about money are
@@ -98,18 +100,18 @@ def broken_so_far(world: DrivenWorld, around: Circumstances) -> Iterator[BrokenP
             yield BrokenPromise("alarms", f"alarm {alarm.kind}: {alarm.text}", alarm=alarm)
 
 
-def broken_in_the_end(bot: Bot, world: DrivenWorld, around: Circumstances) -> Sequence[BrokenPromise]:
+async def broken_in_the_end(bot: Bot, world: DrivenWorld, around: Circumstances) -> Sequence[BrokenPromise]:
     """Return what is broken when all has been well for a while; the same as often as it was."""
-    return [*_unhandled(bot), *_unanswered(world, around), *broken_so_far(world, around)]
+    return [*await _unhandled(bot), *_unanswered(world, around), *broken_so_far(world, around)]
 
 
-def _unhandled(bot: Bot) -> Sequence[BrokenPromise]:
-    statistics = bot.statistics()
+async def _unhandled(bot: Bot) -> Sequence[BrokenPromise]:
+    statistics, work = bot.statistics(), bot._work  # pyright: ignore[reportPrivateUsage]
     kept = statistics.counts.get("signal_kept", 0) + _waits_in_rooms(bot)
     if (left := statistics.store.inbox) <= kept:
         return []
-    chats = (life.get("chat_id") for life in _lives(bot) if life["mailbox"])
-    first = next((ChatId(cast("int", id)) for id in chats), None)
+    rows = [] if work is None else await work.store.backlog(after=0, limit=_ROWS)
+    first = next((row.chat_id for row in rows if is_chat(row.chat_id)), None)
     return [BrokenPromise("handled", f"{left} events were accepted and never handled", first)]
 
 
@@ -145,14 +147,11 @@ def kept_by(broken: Sequence[BrokenPromise]) -> list[str]:
     return [words for name, words in PROMISES.items() if name not in names]
 
 
-def _lives(bot: Bot) -> Sequence[Mapping[str, object]]:
-    work = bot._work  # pyright: ignore[reportPrivateUsage]
-    return [] if work is None else list(work.dispatcher.portraits(_LIVES))
-
-
 def _waits_in_rooms(bot: Bot) -> int:
     """Count the signals that rooms which run have not asked for yet."""
-    rooms = [life for life in _lives(bot) if not is_chat(ChatId(cast("int", life["chat_id"])))]
+    work = bot._work  # pyright: ignore[reportPrivateUsage]
+    lives = [] if work is None else work.dispatcher.portraits(_LIVES)
+    rooms = [life for life in lives if not is_chat(ChatId(cast("int", life["chat_id"])))]
     return sum(len(cast("list[object]", room["mailbox"])) for room in rooms)
 
 
@@ -184,7 +183,7 @@ async def journals_of(bot: Bot, broken: BrokenPromise) -> list[list[Mapping[str,
     work = bot._work  # pyright: ignore[reportPrivateUsage]
     if work is None:
         return []
-    filing = Filing(work.store)
+    filing = Filing(work.store, begun_journal)
     rows, after = list[ConversationRow](), 0
     while True:
         page, end = await filing.rows(after)

@@ -244,7 +244,7 @@ async def _lived(
         world.faults.clear()
         if goes_on():
             await world.waits(hours=_QUIET_HOURS)
-            broken = broken_in_the_end(bot, world, crowd.circumstances())
+            broken = await broken_in_the_end(bot, world, crowd.circumstances())
         else:
             broken = list(broken_so_far(world, crowd.circumstances()))
         if found is not None and broken:
