@@ -15,7 +15,7 @@ from ..errors import PaymentDeclinedError
 from ..journals import ConversationRow
 from ..operator.api import Filing, journal_lines
 from ..rooms import is_chat
-from ..seams import Alarm, AlarmKind
+from ..seams import Alarm, AlarmKind, InboxRow
 from ..wire.ids import ChatId
 from .driving import DrivenWorld
 
@@ -110,7 +110,7 @@ async def _unhandled(bot: Bot) -> Sequence[BrokenPromise]:
     kept = statistics.counts.get("signal_kept", 0) + _waits_in_rooms(bot)
     if (left := statistics.store.inbox) <= kept:
         return []
-    rows = [] if work is None else await work.store.backlog(after=0, limit=_ROWS)
+    rows = list[InboxRow]() if work is None else await work.store.backlog(after=0, limit=_ROWS)
     first = next((row.chat_id for row in rows if is_chat(row.chat_id)), None)
     return [BrokenPromise("handled", f"{left} events were accepted and never handled", first)]
 
@@ -150,7 +150,7 @@ def kept_by(broken: Sequence[BrokenPromise]) -> list[str]:
 def _waits_in_rooms(bot: Bot) -> int:
     """Count the signals that rooms which run have not asked for yet."""
     work = bot._work  # pyright: ignore[reportPrivateUsage]
-    lives = [] if work is None else work.dispatcher.portraits(_LIVES)
+    lives = list[Mapping[str, object]]() if work is None else work.dispatcher.portraits(_LIVES)
     rooms = [life for life in lives if not is_chat(ChatId(cast("int", life["chat_id"])))]
     return sum(len(cast("list[object]", room["mailbox"])) for room in rooms)
 

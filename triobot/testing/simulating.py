@@ -242,7 +242,7 @@ async def _lived(
             nursery.start_soon(crowd.break_things, random.Random(chance.random()))
             nursery.start_soon(crowd.kill, random.Random(chance.random()))
         world.faults.clear()
-        if goes_on():
+        if whole := goes_on():
             await world.waits(hours=_QUIET_HOURS)
             broken = await broken_in_the_end(bot, world, crowd.circumstances())
         else:
@@ -259,7 +259,8 @@ async def _lived(
             messages=sum(entry.author is None for chat in chats for entry in chat.entries.values()),
             faults=dict(faults.most_common()),
             routes={route.name: begun[route.name] for route in table_of(bot).routes},
-            kept=kept_by(broken),
+            # Of what can be known in the end only, nothing is said before.
+            kept=kept_by(broken) if whole else [],
             broken=in_words(broken),
             digest=sha256((await _shown(world, groups)).encode()).hexdigest()[:12],
         )
