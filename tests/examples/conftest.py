@@ -25,7 +25,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     known = set(sys.modules)
     yield
     for name in set(sys.modules) - known:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == EXAMPLES:
+        if EXAMPLES in Path(getattr(sys.modules[name], "__file__", None) or "/").parents:
             del sys.modules[name]
 
 
@@ -35,7 +35,7 @@ def example() -> Callable[[str], ModuleType]:
 
     def load(name: str) -> ModuleType:
         bot = load_bot(f"{EXAMPLES / name}.py:bot")
-        module = sys.modules[name]
+        module = sys.modules[Path(name).name]
         assert module.bot is bot
         return module
 
