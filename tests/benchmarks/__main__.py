@@ -1,4 +1,4 @@
-"""The whole comparison, and what the README and docs/speed.md say of it:
+"""The whole comparison, and what docs/speed.md says of it:
 
     python -m tests.benchmarks                 measure everything, and write the tables and the plot
     python -m tests.benchmarks --only echo     measure a part of it again, and write everything

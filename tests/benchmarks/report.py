@@ -1,4 +1,4 @@
-"""What was measured, as tables in the README and in docs/speed.md, and as a plot.
+"""What was measured, as tables in docs/speed.md, and as a plot.
 
 A table stands between two comments that name it; the words around it are written by hand, and stay. Figures
 are medians of the rounds; what is in brackets is the range.
@@ -17,7 +17,7 @@ from .figures import Figures, Spread, baseline, ratio
 from .systems import ASKING, ECHO, INBOUND, STOCK
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "speed.md")
+PAGE: Final = ROOT / "docs" / "speed.md"
 PLOT: Final = ROOT / "docs" / "images" / "speed.svg"
 
 Results: TypeAlias = Mapping[str, Any]
@@ -28,10 +28,9 @@ _FSM: Final = "aiogram, its FSM in memory"
 
 
 def write(results: Results) -> None:
-    """Fill the tables of all pages, and draw the plot."""
+    """Fill the tables of the page, and draw the plot."""
     tables = tables_of(results)
-    for page in PAGES:
-        page.write_text(fill(page.read_text(), tables))
+    PAGE.write_text(fill(PAGE.read_text(), tables))
     PLOT.write_text(plot_of(results))
 
 

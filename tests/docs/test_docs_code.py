@@ -138,6 +138,22 @@ def test_what_is_named_in_passing_exists() -> None:
             assert {one for one in named if not hasattr(cls, one)} <= OTHERS, page.name
 
 
+def test_each_promise_has_a_test_that_tries_to_break_it() -> None:
+    """One that exists: `test_what_pages_name_of_the_tests_and_the_package_exists` looks at the names."""
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    promised, _, _ = page.partition("## Not promised")
+    _, *promises = re.split(r"(?m)^### ", promised)
+
+    assert len(promises) == 11
+    for promise in promises:
+        _, _, tests = promise.partition("\nTests: ")
+        assert re.findall(r"`test_\w+`|`tests/[\w/]+\.py`", tests), promise.splitlines()[0]
+
+
+def test_the_readme_is_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def test_there_is_code() -> None:
     assert len(MODULES) > 15
 
