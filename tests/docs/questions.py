@@ -1,0 +1,163 @@
+"""What people ask about bots, from real threads of other libraries, and where our pages answer it.
+
+Each question is put in the words of a search. `test_questions` looks whether the answer stands where this
+says, and whether the words of the question lead there.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Question(NamedTuple):
+    """What is asked, in which thread, and where the answer is: a page, its heading, words there."""
+
+    asked: str
+    thread: str
+    page: str
+    heading: str
+    answer: str
+
+
+QUESTIONS: Final = (
+    Question(
+        "return to the user's last state after a reboot of the bot",
+        "python-telegram-bot/python-telegram-bot#1890",
+        "the-one-rule",
+        "The one rule",
+        "after a restart it waits where it waited, with the variables that it had",
+    ),
+    Question(
+        "set a timeout for a conversation",
+        "python-telegram-bot/python-telegram-bot#648",
+        "tutorial/04-timeout",
+        "What happened",
+        "is a block with a time limit",
+    ),
+    Question(
+        "tell the user that the conversation has timed out",
+        "python-telegram-bot/python-telegram-bot#1846",
+        "tutorial/04-timeout",
+        "What happened",
+        "`limit.cancelled_caught` is true then",
+    ),
+    Question(
+        "don't end the conversation on a timeout",
+        "python-telegram-bot/python-telegram-bot#4153",
+        "tutorial/04-timeout",
+        "What happened",
+        "the code goes on behind the block",
+    ),
+    Question(
+        "a timeout that survives a restart",
+        "python-telegram-bot/python-telegram-bot#3522",
+        "the-one-rule",
+        "The one rule",
+        "the same timeouts",
+    ),
+    Question(
+        "a /help command that comes back to the conversation",
+        "python-telegram-bot/python-telegram-bot#1136",
+        "coming-from",
+        "Cancel and help",
+        "@bot.aside",
+    ),
+    Question(
+        "the code does something else than its journal when it is replayed",
+        "grammyjs/conversations#7",
+        "the-one-rule",
+        "When it is broken",
+        "The first difference fails the test",
+    ),
+    Question(
+        "call another service from within a conversation",
+        "grammyjs/conversations#148",
+        "the-one-rule",
+        "Steps",
+        "A step is where a conversation touches the world",
+    ),
+    Question(
+        "flood limits, too many requests 429",
+        "python-telegram-bot/python-telegram-bot#2038",
+        "running",
+        "The way out",
+        "until a tenth of the answers is 429",
+    ),
+    Question(
+        "a message to all users, a broadcast",
+        "windkh/node-red-contrib-telegrambot#413",
+        "running",
+        "One message to everybody",
+        "each at most once whatever",
+    ),
+    Question(
+        "the bot was blocked by the user, 403",
+        "eternnoir/pyTelegramBotAPI#2266",
+        "troubleshooting",
+        "The platform says 403",
+        "that person has left the bot, or has blocked it",
+    ),
+    Question(
+        "examples of how to test a bot",
+        "aiogram/aiogram#378",
+        "tutorial/05-test",
+        "What happened",
+        "starts the bot on an emulated platform",
+    ),
+    Question(
+        "simulate a user in a test without a server",
+        "python-telegram-bot/python-telegram-bot#2327",
+        "testing",
+        "What people can do",
+        "`provide` puts fakes in place of your",
+    ),
+    Question(
+        "the webhook behind nginx",
+        "yagop/node-telegram-bot-api#253",
+        "running",
+        "Behind nginx",
+        "Let nginx know the webhook's path",
+    ),
+    Question(
+        "the bot gets no events by its webhook",
+        "python-telegram-bot/python-telegram-bot#836",
+        "troubleshooting",
+        "The bot gets no events",
+        "`triobot webhook-url` prints the address",
+    ),
+    Question(
+        "members of a group talk to the bot at the same time",
+        "Tishka17/aiogram_dialog#425",
+        "coming-from",
+        "Groups",
+        'per="sender"',
+    ),
+    Question(
+        "jobs that survive a restart",
+        "python-telegram-bot/python-telegram-bot#974",
+        "jobs",
+        "Jobs by the clock",
+        "a due time begins one run at most, whatever dies",
+    ),
+    Question(
+        "jobs that were missed while the bot was down",
+        "python-telegram-bot/python-telegram-bot#4080",
+        "jobs",
+        "Jobs by the clock",
+        "one run for all of them",
+    ),
+    Question(
+        "a language for each user",
+        "aiogram/aiogram#1655",
+        "coming-from",
+        "Languages",
+        "Texts",
+    ),
+    Question(
+        "a bot inside an existing web site",
+        "eternnoir/pyTelegramBotAPI#541",
+        "running",
+        "Running a bot",
+        '`bot.mount(app, "/bot")`',
+    ),
+)
