@@ -232,6 +232,11 @@ class Page:
         await self._tab.set_input_files(selector, paths)
 
     @_in_its_thread
+    async def resize(self, wide: int, high: int) -> None:
+        """Make the window as large as this."""
+        await self._tab.set_viewport_size({"width": wide, "height": high})
+
+    @_in_its_thread
     async def picture(self, path: Path) -> None:
         """Save what is to be seen as a PNG."""
         await self._tab.screenshot(path=path)

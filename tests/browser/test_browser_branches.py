@@ -15,6 +15,11 @@ pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra
 pytestmark = [needs_browser, pytest.mark.processes]
 
 BRANCH = ".branch"
+LOOKS = (("dark", 390, 844), ("dark", 1280, 800), ("light", 1280, 800))
+SETTLED = (
+    "Promise.all(document.getAnimations().filter((one) => one.effect.getTiming().iterations < 9)"
+    ".map((one) => one.finished)).then(() => undefined)"
+)
 SIZE = 4  # the notch at which Sara has pressed "Large"
 
 
@@ -105,7 +110,7 @@ async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> No
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
 async def test_axe_finds_nothing_in_a_branch(browser: Browser, tmp_path: Path) -> None:
-    """In both directions of writing: while a step asks, and with the text of a test."""
+    """In both directions of writing, in the dark, on a phone: while a step asks, and with the text of a test."""
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
@@ -122,7 +127,11 @@ async def test_axe_finds_nothing_in_a_branch(browser: Browser, tmp_path: Path) -
             await page.click(f"{BRANCH} .inline-button.pay")
             await page.click(".sheet .primary")
             await page.has(f"{BRANCH} .asks")
-            assert await complaints(page) == []
+            for theme, wide, high in LOOKS:
+                await page.resize(wide, high)
+                await page.run(f"void (document.documentElement.dataset.theme = '{theme}')")
+                await page.run(SETTLED)
+                assert await complaints(page) == []
             await page.click(f"{BRANCH} .branch-title .chip", nth=0)
             await page.has(".kept-test pre")
             assert await complaints(page, ".sheet") == []

@@ -218,7 +218,7 @@ export function openThread(chatId, userId, hooks) {
     newest = null;
     const words = lineWords(line);
     list.append(
-      h("div.day", {}, h("button.line", { type: "button", dir: "auto", title: exactClock(line.at), onclick: () => hooks.onLine(chatId, line) }, words)),
+      h("div.day", {}, h("button.line", { type: "button", title: exactClock(line.at), onclick: () => hooks.onLine(chatId, line) }, words)),
     );
   }
 

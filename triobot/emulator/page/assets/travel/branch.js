@@ -138,7 +138,7 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
         </div>
         <div class="branch-clock">
           <${Icon} name="clock" size=${16} />
-          <span class="digits" role="status">${t(working ? "branchWorks" : "branchNow", { now: exactClock(told.now), passed })}</span>
+          <span class="digits" role="status" title=${t("branchBehind", { passed })}>${t(working ? "branchWorks" : "branchNow", { now: exactClock(told.now), passed })}</span>
           <span class="spring"></span>
           <button type="button" class="chip" disabled=${isLost} onclick=${() => tries("wait", { seconds: TEN_MINUTES })}>
             ${t("plusTenMinutes")}
@@ -201,7 +201,7 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
     const follows = before?.kind === "message" && before.author === line.author && before.new === line.new;
     const made = isMessage
       ? bubble(line, view, follows)
-      : h("div.day", { class: line.kind === "begins" ? "begins" : "" }, h("span", { dir: "auto" }, wordsOf(line)));
+      : h("div.day", { class: line.kind === "begins" ? "begins" : "" }, h("span", {}, wordsOf(line)));
     made.classList.toggle("new", Boolean(line.new));
     return made;
   }

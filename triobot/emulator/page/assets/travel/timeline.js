@@ -146,7 +146,7 @@ export function TimeLine({ journal, version, cur, shown, words, valueText, dot, 
         ${tabs}
         <span class="time-keys faint" aria-hidden="true">
           <kbd>←</kbd> <kbd>→</kbd> ${t("keyStep")} <kbd>⇧</kbd>+<kbd>←</kbd> <kbd>→</kbd> ${t("keyEvent")} <kbd>[</kbd>
-          <kbd>]</kbd> ${t("keyLine")} <kbd>/</kbd> ${t("keyFind")}
+          <kbd>]</kbd> ${t("keyLine")} <kbd>/</kbd> ${t("keyFind")}${" "}
           ${keys.map(([key, words]) => html`<kbd>${key}</kbd> ${words} `)}
         </span>
       </div>
