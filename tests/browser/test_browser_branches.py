@@ -110,7 +110,7 @@ async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> No
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
 async def test_axe_finds_nothing_in_a_branch(browser: Browser, tmp_path: Path) -> None:
-    """In both directions of writing, in the dark, on a phone: while a step asks, and with the text of a test."""
+    """In both directions of writing, also in the dark and on a phone: a step that asks, a kept test."""
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")

@@ -164,6 +164,14 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         await page.click(".call.unfolded .chip:has(.icon-travel)")
         await page.wait(f"{LIT}.includes('chat.choose(')")
         await page.press("Escape")
+        # What a person wrote or pressed leads to the line that took it, and to its own request.
+        await page.click(".row.mine .where-sent", nth=0)
+        await page.wait(f"{WORDS} === 'Sara wrote “Sara”'")
+        await page.press("Escape")
+        await page.click(".thread .line:has-text('pressed')")
+        await page.wait(f"{WORDS} === 'Sara pressed “Large”'")
+        await page.push("button", "The event’s request")
+        await page.sees("triggerButton", within=".call.unfolded")
 
 
 async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ const Switcher = ({ all, conversation, choose }) => html`
     ${all.map(
       (one) => html`
         <option key=${one.conversation} value=${String(one.conversation)} selected=${one.conversation === conversation}>
-          ${`${shortRoute(one.route)} ${number(one.conversation)} · ${t(`state_${one.state}`)} · ${exactClock(one.started_at)}`}
+          ${`\u2068${shortRoute(one.route)}\u2069 ${number(one.conversation)} · ${exactClock(one.started_at)} · ${t(`state_${one.state}`)}`}
         </option>
       `,
     )}
@@ -41,14 +41,15 @@ const Switcher = ({ all, conversation, choose }) => html`
 
 /** @param {any} given */
 export function Head({ chat, pass, conversation, all, choose, field, leave, copyLink, keep, branch }) {
+  const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   return html`
     <header class="travel-head">
       <${Button} picture="back" words=${t("backToNow")} onclick=${leave} />
       <h1>${t("travel")}${" "}
-        ${pass && html`<small>${t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name: nameOf(chat) })}</small>`}
+        ${pass && html`<small>${isOnly ? t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name: nameOf(chat) }) : nameOf(chat)}</small>`}
       </h1>
-      ${all.length > 1 && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
+      ${!isOnly && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
       ${pass && html`<span class=${`tag ${KINDS[pass.state] ?? "bad"}`}>${t(`state_${pass.state}`)}</span>`}
       <span class="tag read-only">${t("nothingSent")}</span>
       <span class="spring"></span>
