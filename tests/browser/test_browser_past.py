@@ -202,8 +202,8 @@ async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path
         line = '    where = await chat.ask("Where to?", Location)'
         source.write_text(source.read_text().replace(line, f"    await chat.sleep(1)\n{line}"))
         await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
-        await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
-        # Before the bot has met it; and once it is parked for it.
+        await page.wait("window.world.lines.some((line) => line.includes('the reload is held'))")
+        # While the bot goes on with the old code; and once it has the new one, and the chat is parked.
         await page.push("button", TRAVEL)
         await page.sees("The code parts from this chat here", within=".parting")
         await page.sees("chat.sleep(1)", within=".parting pre")
@@ -211,6 +211,8 @@ async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path
         told = await story(page)
         assert told[0] == "The conversation begins: Sara joined"
         await page.press("Escape")
+        await page.run("import('/page/link.js').then(({act}) => void act('bot/restart'))")
+        await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
         await fills(page, "3", forms=1)
         await page.sees("is parked", within=".standing")

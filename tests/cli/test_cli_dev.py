@@ -315,26 +315,102 @@ async def test_what_ended_well_was(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
-async def test_code_that_parts_from_a_chat_is_said(tmp_path: Path) -> None:
-    """The commonest thing that anyone does: a line is added where a chat waits."""
-    source = tmp_path / "bot.py"
+async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -> None:
+    """The commonest thing that anyone does: a line is added where a chat waits; each way out of that."""
+    source, asks = tmp_path / "bot.py", '    name = await chat.ask("Your name?")'
     source.write_text(BOT)
+    longer = BOT.replace(asks, f'    await chat.send("Welcome!")\n{asks}')
     async with developing(tmp_path) as dev:
         sara = await dev.app.user("Lena")
+        chat = f"travel/{sara.chat_id}"
+
+        async def is_held() -> Told:
+            with trio.fail_after(PATIENCE):
+                while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
+                    await trio.sleep(0.05)
+            (one,) = held
+            assert (await dev.bot())["phase"] == "running"
+            return cast("Told", one)
+
+        async def choose(one: Told, way: str) -> None:
+            await dev.app.post(f"{chat}/{one['conversation']}/held", {"way": way})
+
+        async def takes(starts: int) -> None:
+            """The bot takes the code, and a process has loaded that which the next is compared with."""
+            with trio.fail_after(PATIENCE):
+                while (bot := await dev.bot())["starts"] != starts or bot["phase"] != "running":
+                    await trio.sleep(0.05)
+                assert cast("Told", await dev.app.get("travel/held")) == {"held": []}
+                while not (listed := cast("Told", await dev.app.get(chat))["conversations"]):
+                    await trio.sleep(0.05)
+                opened = cast("Told", await dev.app.post(f"{chat}/{listed[0]['conversation']}/open", {}))
+                while "format" not in cast("Told", await dev.app.get(f"travel/pass/{opened['id']}")):
+                    await trio.sleep(0.05)
+
         await sara.joins()
         await sara.sees("Your name?", within=PATIENCE)
-        chat = f"travel/{sara.chat_id}"
-        with trio.fail_after(PATIENCE):
-            # So a process has loaded the code as it was.
-            while not (listed := cast("Told", await dev.app.get(chat)))["conversations"]:
-                await trio.sleep(0.05)
-            number = listed["conversations"][0]["conversation"]
-            opened = cast("Told", await dev.app.post(f"{chat}/{number}/open", {}))
-            while "format" not in cast("Told", await dev.app.get(f"travel/pass/{opened['id']}")):
-                await trio.sleep(0.05)
-        asks = '    name = await chat.ask("Your name?")'
-        source.write_text(BOT.replace(asks, f'    await chat.send("Welcome!")\n{asks}'))
-
+        await takes(1)
+        source.write_text(longer)
+        held = await is_held()
+        assert (held["chat_id"], held["route"], held["notch"], held["way"]) == (
+            sara.chat_id,
+            "bot.hello",
+            0,
+            None,
+        )
         await dev.wait_log(f"the new code parts from chat {sara.chat_id} (bot.hello) at notch 0")
         assert 'is `await chat.send("Welcome!")` in line 8' in dev.log.read_text()
-        await dev.wait_phase("running")
+        assert f"the reload is held for chat {sara.chat_id}" in dev.log.read_text()
+        with pytest.raises(AppError, match="must be wait or end"):
+            await choose(held, "sleep")
+        with pytest.raises(AppError, match="doesn't hold the reload"):
+            await choose({"conversation": 99}, "end")
+        # The old code goes on until it has come to its end.
+        await choose(held, "wait")
+        assert (await is_held())["way"] == "wait"
+        await sara.says("Lena")
+        await sara.sees("Hello, Lena.", within=PATIENCE)
+        await takes(2)
+        await sara.says("Again.")
+        await sara.sees("Welcome!", within=PATIENCE)
+        await sara.sees("Your name?", within=PATIENCE)
+
+        # What is saved while it is held is tried in its turn, and what can't be loaded changes nothing.
+        source.write_text(BOT)
+        before = await is_held()
+        source.write_text(BOT.replace("chat.ask(", "chat.ask(("))
+        await dev.wait_log("the new code can't be loaded, and the reload stays held")
+        assert await is_held() == before
+        source.write_text(BOT.replace("Your name?", "Who are you?"))
+        with trio.fail_after(PATIENCE):
+            while dev.log.read_text().count("the reload is held for chat") < 3:
+                await trio.sleep(0.05)
+        await choose(await is_held(), "end")
+        await sara.says("Hello?")
+        await sara.sees("Who are you?", within=PATIENCE)
+        await takes(3)
+
+        # A process that is down ends nothing by itself; the next one does what was ordered.
+        source.write_text(longer)
+        held = await is_held()
+        await dev.app.post("bot/kill", {})
+        await dev.wait_phase("killed")
+        with pytest.raises(AppError, match="nothing ends by itself"):
+            await choose(held, "wait")
+        await choose(held, "end")
+        await sara.says("Hello?")
+        await sara.sees("Welcome!", within=PATIENCE)
+        await sara.sees("Your name?", within=PATIENCE)
+        await takes(4)
+
+        # Whoever restarts it takes the code all the same; and Ctrl-C ends it as ever.
+        source.write_text(BOT)
+        await is_held()
+        await dev.app.post("bot/restart", {})
+        await takes(5)
+        reza = await dev.app.user("Reza")
+        await reza.joins()
+        await reza.sees("Your name?", within=PATIENCE)
+        source.write_text(longer)
+        assert (await is_held())["chat_id"] == reza.chat_id
+        await dev.ends()

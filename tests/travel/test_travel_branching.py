@@ -15,6 +15,7 @@ from quart_trio import QuartTrio
 from test_travel_twins import journal, twins_of
 
 from triobot.emulator.exchange import Exchange, TravelError
+from triobot.emulator.follower import Follower
 from triobot.emulator.past import past_blueprint
 from triobot.emulator.server import make_exchange
 from triobot.travel.branches import MOST
@@ -214,3 +215,37 @@ async def test_each_request_is_one_question(tmp_path: Path) -> None:
             {"error": "time doesn't go back"},
         )
         assert (await ask("POST", "pass/p1/branch", {"notch": "x"}))[0] == 400
+
+
+async def test_a_reload_that_is_held_is_decided_on(tmp_path: Path) -> None:
+    class FakeReload:
+        way: str | None = None
+
+        def view(self) -> list[dict[str, str | None]]:
+            return [{"way": self.way}]
+
+        async def choose(self, chat_id: int, conversation: int, way: str) -> None:
+            if (chat_id, conversation) != (-7, 3):
+                raise TravelError("this conversation doesn't hold the reload")
+            self.way = way
+
+    async with routes(tmp_path) as (client, _, exchange):
+
+        async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+            answer = await client.open(f"/control/travel/{path}", method=method, json=body)
+            return answer.status_code, json.loads(await answer.get_data())
+
+        assert await ask("GET", "held") == (200, {"held": []})
+        assert (await ask("POST", "-7/3/held", {"way": "wait"}))[0] == 404
+        exchange.reload = FakeReload()  # type: ignore[assignment]
+        assert await ask("GET", "held") == (200, {"held": [{"way": None}]})
+        assert await ask("POST", "-7/3/held", {"way": "wait"}) == (200, {"held": [{"way": "wait"}]})
+        for path, body, status in (
+            ("-7/4/held", {"way": "wait"}, 404),
+            ("-7/3/held", {}, 400),
+            ("-7/3/held", {"way": "end", "now": True}, 400),
+            ("-7/x/held", {"way": "end"}, 400),
+        ):
+            assert (await ask("POST", path, body))[0] == status
+        exchange.travels = None
+        assert Follower(exchange).everything()["held"] == [{"way": "wait"}]

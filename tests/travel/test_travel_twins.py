@@ -114,6 +114,10 @@ class FakeJournals:
             raise TravelError("there is no such conversation")
         return self.lines
 
+    async def end(self, conversation: int) -> None:
+        await self.journal(conversation)
+        self.lines = [{**self.lines[0], "ended_at": 2}, *self.lines[1:]]
+
     async def waiting(self) -> Sequence[JsonObject]:
         await trio.lowlevel.checkpoint()
         return self.lines[:1]
@@ -207,6 +211,7 @@ async def test_new_code_is_run_by_another_process(tmp_path: Path) -> None:
         assert (await rig.ready(old))["state"] == "waits"
         assert (await rig.ready(new))["divergence"]["operation"] == "1"
         assert (await rig.notches(old, 0))["to"] == 5
+        rig.twins.took()
         rig.write(BOT)
         rig.twins.changed()
         assert (await rig.ready(await rig.opened()))["state"] == "waits"
@@ -316,6 +321,7 @@ async def test_where_new_code_parts(tmp_path: Path) -> None:
                 assert (fits, parts) == (1, [])
                 assert texts == (2 if "And" in new else 0)
                 code = changed
+                rig.twins.took()
                 continue
             notch, stands, journal_parts = expected
             asks = 'answers.append(await chat.ask("And?"))'
@@ -323,8 +329,19 @@ async def test_where_new_code_parts(tmp_path: Path) -> None:
             was, now = (cast("dict[str, Any]", told[name]) for name in ("was", "now"))
             assert (told["chat_id"], told["notch"], was["code"]) == (5, notch, asks)
             assert now["code"] == f"await {stands}"
-            assert (told["what"] is not None) is journal_parts
+            assert (told["what"] is not None, told["breaks"]) == (journal_parts, journal_parts)
             assert f"notch {notch}: was `{asks}` in line" in worded(told)
-            rig.write(code)
-            rig.twins.changed()
-            await rig.opened()
+
+
+async def test_code_that_is_saved_before_any_was_loaded_is_compared_with_journals(tmp_path: Path) -> None:
+    async with twins_of(tmp_path, journal(1)) as rig:
+        rig.write(BOT.replace("    answers = []\n", '    answers = []\n    await chat.send("Welcome!")\n'))
+        rig.twins.changed()
+
+        fits, texts, (told,) = await rig.twins.compare(await rig.twins.journals_now())
+
+        assert (fits, texts, told["was"], told["breaks"]) == (0, 0, None, True)
+        assert ": was another line, is `" in worded(told)
+        rig.write(BOT)
+        rig.twins.changed()
+        assert await rig.twins.compare(await rig.twins.journals_now()) == (1, 0, [])

@@ -30,10 +30,10 @@ from ..emulator.pusher import PushSettings
 from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
 from ..operator.calling import file_of
-from ..settings import Settings
-from ..travel.twins import Twins
+from ..settings import read_environment
 from .arguments import port
-from .dev_past import StoredJournals, make_probes, make_twins, take_code
+from .dev_past import StoredJournals, make_probes, make_twins
+from .dev_reload import HeldReload
 from .keeping import SavedPlatform, path_beside
 from .listening import add_listening, announced, check_listening, ignored_variables
 from .loading import check_there, parse_target
@@ -132,7 +132,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     clock=ShiftedClock(ahead=ahead),
                     switches=Switches(strict=arguments.strict),
                     push=PushSettings(attempts=_ATTEMPTS),
-                    wait_bot=supervisor.wait_up,
+                    wait_bot=supervisor.wait_taking,
                     folder=saved.folder,
                 )
             )
@@ -143,11 +143,15 @@ async def _dev(arguments: argparse.Namespace) -> None:
             environ = child_environment(
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
-            journals = StoredJournals(Settings(store=store), supervisor.marks, platform.exchange.clock.now())
+            # A store is written by its own bot alone, which the token tells from others.
+            settings = read_environment(environ)
+            journals = StoredJournals(settings, supervisor.marks, platform.exchange.clock.now())
             twins = make_twins(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.travels = twins
             probes = make_probes(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.coverage = probes
+            reload = HeldReload(twins, supervisor, platform.exchange.wait_news, platform.exchange.tell)
+            platform.exchange.reload = reload
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:
@@ -156,7 +160,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 bots.start_soon(twins.run, supervisor.wait_up)
                 bots.start_soon(probes.run)
                 if not arguments.no_reload:
-                    bots.start_soon(_reload, arguments.bot, supervisor, twins)
+                    bots.start_soon(_reload, arguments.bot, reload)
                 async for _ in signals:
                     break
                 platforms.start_soon(_kill_on_next, signals, supervisor)
@@ -217,16 +221,17 @@ def _whereabouts(given: str | None, store: str) -> str:
     return f"The store {kept} is kept, and the platform beside it in {kept}.platform and {kept}.files."
 
 
-async def _reload(target: str, supervisor: BotSupervisor, twins: Twins) -> None:
+async def _reload(target: str, reload: HeldReload) -> None:
     if not can_reload():
         print("triobot: files are not watched: pip install 'triobot[dev]'", file=sys.stderr)
         return
 
     def changed(names: str) -> None:
         print(f"triobot: {harmless(names)} changed", file=sys.stderr, flush=True)
-        nursery.start_soon(take_code, twins, supervisor.restart, supervisor.say)
+        reload.saved()
 
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(reload.run)
         await watch(folder_of(target), changed)
 
 

@@ -14,17 +14,13 @@ from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..journals import ConversationId
-from ..operator.requests import ListJournals, Request, ShowJournal
+from ..operator.requests import ListJournals, OrderEnd, Request, ShowJournal
 from ..settings import Settings
-from ..travel.parting import worded
 from ..travel.probes import Probes
 from ..travel.twins import Twins
 from ..wire.ids import ChatId
 from .consulting import ask_bot, gather
 
-_TOLD: Final = 5
-_READS: Final = 2.0
-"""Seconds for which a save waits until the journals are read."""
 _MOST: Final = 1_000
 """Conversations of one chat that are listed."""
 
@@ -46,6 +42,8 @@ class StoredJournals:
 
     def __init__(self, settings: Settings, marks: Marks, since: int) -> None:
         self._ask = partial(ask_bot, settings)
+        # The store of a bot that is down is opened for each question, by one at a time.
+        self._one = trio.Lock()
         self._marks = marks
         self._since = since
 
@@ -79,9 +77,14 @@ class StoredJournals:
         """Return a journal: its row, its records, its effects."""
         return await self._lines(ShowJournal(ConversationId(conversation)))
 
+    async def end(self, conversation: int) -> None:
+        """Have a conversation end, whatever it waits for; durable when this returns."""
+        await self._lines(OrderEnd(ConversationId(conversation)))
+
     async def _lines(self, request: Request) -> list[JsonObject]:
         try:
-            return cast("list[JsonObject]", await gather(self._ask, request))
+            async with self._one:
+                return cast("list[JsonObject]", await gather(self._ask, request))
         except (TriobotError, OSError) as error:
             raise TravelError(str(error)) from error
 
@@ -89,30 +92,6 @@ class StoredJournals:
 def _number_of(rows: Sequence[JsonObject]) -> int:
     """Return the conversation of a row, 0 without one."""
     return cast("int", rows[0]["conversation"]) if rows else 0
-
-
-async def take_code(twins: Twins, take: Callable[[], None], say: Callable[[str], None]) -> None:
-    """Have the bot take the code that was saved, and say which conversations that parts from.
-
-    Args:
-        take: starts the bot's process anew.
-        say: writes a line.
-    """
-    twins.changed()
-    journals: list[Sequence[JsonObject]] = []
-    with trio.move_on_after(_READS):
-        journals = await twins.journals_now()
-    take()
-    try:
-        fits, texts, parts = await twins.compare(journals)
-    except TravelError:
-        return  # it can't be loaded, as the bot's own process says
-    for one in parts[:_TOLD]:
-        say(f"the new code parts from chat {one['chat_id']} ({one['route']}) {worded(one)}")
-    if len(parts) > _TOLD:
-        say(f"the new code parts from {len(parts) - _TOLD} conversations more")
-    if fits and (texts or parts):
-        say(f"{fits} go on with the new code, {texts} of their messages would be worded differently now")
 
 
 def make_twins(

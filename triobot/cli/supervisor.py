@@ -95,6 +95,7 @@ class BotSupervisor:
         self._reached = 0
         self._killed = False
         self._again = True
+        self._keeps = False
         self._changed = trio.Event()
         self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
         self._written = 0
@@ -190,6 +191,17 @@ class BotSupervisor:
         while self._phase != "running":
             await self._changed.wait()
         await trio.lowlevel.checkpoint()
+
+    def keep_events(self, *, keep: bool) -> None:
+        """Have events wait for the next process, or no longer."""
+        self._keeps = keep
+        self._wake()
+
+    async def wait_taking(self) -> None:
+        """Wait until events may be posted: the process takes them, and they aren't kept for the next one."""
+        await self.wait_up()
+        while self._keeps or self._phase != "running":
+            await self._changed.wait()
 
     # --- what keeps it
 

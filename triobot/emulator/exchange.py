@@ -244,6 +244,22 @@ class Coverage(Protocol):
         ...
 
 
+class Reload(Protocol):
+    """What may be done about a reload that is held: see `docs/travel.md`."""
+
+    def view(self) -> Sequence[JsonValue]:
+        """Tell of each conversation that holds it back; nothing, if it isn't held."""
+        ...
+
+    async def choose(self, chat_id: int, conversation: int, way: str) -> None:
+        """Choose what becomes of one of them.
+
+        Raises:
+            TravelError: it doesn't hold the reload, or that can't be done.
+        """
+        ...
+
+
 @final
 class Exchange:
     """One running platform.
@@ -257,6 +273,7 @@ class Exchange:
         hear_liberty: is told of each the first time that it is taken.
         travels: what shows the past of its conversations, where something does.
         coverage: what tells which lines of the bot were reached, where something does.
+        reload: what holds back new code, where something does.
         address: whether a bot listens where events are posted to.
     """
 
@@ -284,6 +301,7 @@ class Exchange:
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
         self.travels: Travels | None = None
         self.coverage: Coverage | None = None
+        self.reload: Reload | None = None
         self.address = address or BotAddress(None)
         self.address.tell = self.tell
         self._changed = trio.Event()

@@ -20,6 +20,7 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``lines``       what the bot's process wrote
 ``crowd``       how the crowd is, under ``triobot dev``; else null; only when that is new
 ``travel``      the passes over conversations' journals, and how far they are; only when that is new
+``held``        the conversations that hold back new code; only when that is new
 ==============  ====================================================================================
 
 A page that has shown the control token gets these over a WebSocket, or as server-sent events. A page uses the
@@ -165,6 +166,7 @@ class Follower:
             "inside": _inside(bot),
             "crowd": None if exchange.coverage is None else exchange.coverage.crowd(),
             "travel": [] if exchange.travels is None else list(exchange.travels.view()),
+            "held": [] if exchange.reload is None else list(exchange.reload.view()),
         }
 
 

@@ -12,6 +12,8 @@
 ``DELETE pass/ID``                    forget it
 ``POST pass/ID/branch``               ``notch``: open a branch there; how it looks
 ``POST CHAT/CONVERSATION/answers``    open a branch in which the present code gets the answers that were given
+``GET  held``                         the conversations that hold back new code, and what was chosen for them
+``POST CHAT/CONVERSATION/held``       ``way``: ``wait`` until it ends, or ``end`` it
 ``POST pass/ID/test``                 ``notch``: write it down as a test, and run that
 ``GET  branch/ID``                    how it looks
 ``POST branch/ID/act``                ``name``, ``values``: as ``POST users/<id>/<name>``; ``user``
@@ -137,6 +139,26 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
         return await _told(opened, 201)
 
+    async def held() -> Response:
+        async def listed() -> JsonValue:
+            await trio.lowlevel.checkpoint()
+            return {"held": [] if exchange.reload is None else list(exchange.reload.view())}
+
+        return await _told(listed)
+
+    async def choose(chat: str, conversation: str) -> Response:
+        async def chosen() -> JsonValue:
+            given = await asked()
+            given.only(("way",))
+            reload = exchange.reload
+            if reload is None:
+                raise TravelError("nothing reloads the bot's code here: only `triobot dev` does")
+            way, place = given.text("way"), as_number("conversation", conversation)
+            await reload.choose(as_number("chat", chat), place, way)
+            return {"held": list(reload.view())}
+
+        return await _told(chosen)
+
     async def look(id: str) -> Response:
         return await _told(lambda: there().in_branch(id, "look", {}))
 
@@ -175,6 +197,8 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         ("/pass/<id>/branch", "POST", branch),
         ("/pass/<id>/test", "POST", keep),
         ("/<chat>/<conversation>/answers", "POST", same),
+        ("/held", "GET", held),
+        ("/<chat>/<conversation>/held", "POST", choose),
         ("/branch/<id>", "GET", look),
         ("/branch/<id>", "DELETE", throw_away),
         ("/branch/<id>/test", "POST", keep_branch),

@@ -20,6 +20,7 @@ from .requests import Forget as Forget
 from .requests import ListAlarms as ListAlarms
 from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
+from .requests import OrderEnd as OrderEnd
 from .requests import ReadJournals as ReadJournals
 from .requests import ReadKept as ReadKept
 from .requests import Request as Request

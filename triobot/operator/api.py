@@ -25,6 +25,7 @@ from .requests import (
     ListAlarms,
     ListChats,
     ListJournals,
+    OrderEnd,
     ReadJournals,
     ReadKept,
     Request,
@@ -122,6 +123,8 @@ class OperatorApi:
                 await tell({"after": found[-1][0] if len(found) == _PAGE else None})
             case SettleParked():
                 await self._settle_parked(request, tell)
+            case OrderEnd(conversation):
+                await self._order_end(conversation, tell)
             case ListChats(limit):
                 if self._chats is None:
                     raise ConflictError("no bot runs, and only a running bot knows what goes on in it")
@@ -248,6 +251,14 @@ class OperatorApi:
         for (route, because), count in found.most_common():
             await tell({"route": route, "because": because, "count": count})
         await tell({"parked": found.total(), "done": done})
+
+    async def _order_end(self, conversation: ConversationId, tell: Tell) -> None:
+        if self._order is None:
+            raise ConfigError("nobody here can end a conversation")
+        journal = await self._filing.journal(conversation)
+        if journal is None or journal.row.ended_at is not None:
+            raise ConflictError(f"conversation {conversation} has ended already")
+        await tell({"ordered": await self._order(journal.row, True, "")})
 
     async def _list(self, request: ListJournals, tell: Tell) -> None:
         if request.chat_id is not None:

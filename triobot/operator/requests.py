@@ -131,6 +131,14 @@ class SettleParked:
 
 @final
 @attrs.frozen
+class OrderEnd:
+    """End a conversation, whatever it waits for, as its chat's interrupt would."""
+
+    conversation: ConversationId = attrs.field(validator=_from(1))
+
+
+@final
+@attrs.frozen
 class ListChats:
     """Show the chats in memory: where their tasks are, and what waits for what.
 
@@ -220,6 +228,7 @@ Request: TypeAlias = (
     | ReadJournals
     | ReadKept
     | SettleParked
+    | OrderEnd
     | ListChats
     | Forget
     | Backup

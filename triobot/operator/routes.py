@@ -36,6 +36,7 @@ from .requests import (
     ListAlarms,
     ListChats,
     ListJournals,
+    OrderEnd,
     ReadJournals,
     ReadKept,
     Request,
@@ -115,7 +116,7 @@ def _at(line: str, kind: type[Request], fields: str = "", **fixed: object) -> Ht
     return HttpRoute(method, path, kind, sorts, fixed)
 
 
-_OF_ONE: Final = (Status, Forget, Backup, AboutBroadcasts, AboutPayments)
+_OF_ONE: Final = (Status, OrderEnd, Forget, Backup, AboutBroadcasts, AboutPayments)
 _PARKED: Final = "conversation:number chat_id:number route:text because:text"
 _LIST: Final = "states:words chat:number before:number after:text limit:number"
 _ADOPT: Final = "number:text chat:number amount:number currency:text kind:text"
@@ -126,6 +127,7 @@ ROUTES: Final = (
     _at("GET /journals", ListJournals, "chat_id:number after:number limit:number crashed:flag"),
     _at("GET /journals/open", ReadJournals, "after:number whole:flag"),
     _at("GET /journals/{conversation}", ShowJournal, "conversation:number"),
+    _at("POST /journals/{conversation}/end", OrderEnd, "conversation:number"),
     _at("GET /kept/{key}", ReadKept, "key:text after:number"),
     _at("GET /chats", ListChats, "limit:number"),
     _at("DELETE /chats/{chat_id}", Forget, "chat_id:number"),

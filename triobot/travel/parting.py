@@ -32,14 +32,17 @@ def trail_of(passed: Passed) -> JsonObject:
     return {"head": passed.head, "lines": lines, "sent": sent, "texts": texts}
 
 
-def first_parting(old: JsonObject, new: JsonObject) -> JsonObject | None:
+def first_parting(old: JsonObject | None, new: JsonObject) -> JsonObject | None:
     """Return where the new code parts from the old, by their trails; None if it doesn't.
 
     ``notch`` is the first that stands elsewhere; ``was`` and ``now`` are its lines in the two files; ``what``
-    is how the journal itself parts, if it does.
+    is how the journal itself parts, if it does. Without the old code that alone is known.
     """
-    then, now = (cast("Sequence[Sequence[int] | None]", trail["lines"]) for trail in (old, new))
     divergence = cast("JsonObject | None", cast("JsonObject", new["head"])["divergence"])
+    if old is None:
+        notch = None if divergence is None else cast("int", divergence["notch"])
+        return None if notch is None else {**_told(new, new, notch, divergence), "was": None}
+    then, now = (cast("Sequence[Sequence[int] | None]", trail["lines"]) for trail in (old, new))
     matched: dict[str, Mapping[int, int]] = {}
     for n, place in enumerate(then):
         if n >= len(now):
@@ -61,6 +64,17 @@ def texts_changed(old: JsonObject, new: JsonObject) -> int:
     """Return how many messages have other words than those that were sent."""
     then, now = cast("JsonObject", old["sent"]), cast("JsonObject", new["sent"])
     return sum(id in now and now[id] != text for id, text in then.items())
+
+
+def breaks(old: JsonObject | None, new: JsonObject) -> bool:
+    """Return whether a journal that the new code parts from does not fit it any more, as it fits the old one.
+
+    It would be parked; or a message that was sent is another one now, which nobody is shown.
+    """
+    parked = cast("JsonObject", new["head"])["divergence"] is not None
+    if old is None:
+        return parked
+    return cast("JsonObject", old["head"])["divergence"] is None and (parked or texts_changed(old, new) > 0)
 
 
 def _matching(old: str, new: str) -> Mapping[int, int]:
@@ -103,4 +117,6 @@ def worded(parting: JsonObject) -> str:
     was, now = (cast("JsonObject | None", parting[name]) for name in ("was", "now"))
     before = "nothing" if was is None else f"`{was['code']}` in line {was['line']}"
     after = "nothing" if now is None else f"`{now['code']}` in line {now['line']}"
+    if was is None and parting["what"] is not None:
+        before = "another line"
     return f"at notch {parting['notch']}: was {before}, is {after}"

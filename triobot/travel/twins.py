@@ -1,7 +1,8 @@
 """The twins of a bot, seen from their parent: one that has loaded the bot as it is now, and one that waits.
 
 A twin that doesn't answer within its time is killed, and its passes are gone: whoever looks at one opens it
-again. When the code changes, the one that waits loads it, and the one before it stays until the next change.
+again. When the code changes, the one that waits loads it. The one whose code the bot runs stays until the bot
+has taken other code, and that is changed in its turn: new code is compared with what the bot runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
 from .outside import run_test
-from .parting import first_parting, texts_changed
+from .parting import breaks, first_parting, texts_changed
 from .twin import KEPT
 
 SECONDS: Final = 20.0
@@ -49,6 +50,10 @@ class Journals(Protocol):
 
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
         """Return a journal as an operator is told it: its row, its records, its effects."""
+        ...
+
+    async def end(self, conversation: int) -> None:
+        """Have a conversation end, whatever it waits for; durable when this returns."""
         ...
 
     def marks(self, since: int) -> Sequence[JsonObject]:
@@ -209,6 +214,8 @@ class Twins:
         # The twin of each branch, its number there, and when the bot's process was killed before it.
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
         self._version = 0
+        # Whether the bot runs the present code.
+        self._is_taken = True
 
     # --- life
 
@@ -223,8 +230,7 @@ class Twins:
                 self._nursery = nursery
                 await wait_up()
                 # What is saved next is compared with the code as it is now.
-                with suppress(TravelError):
-                    await self._loaded()
+                await self._load_ahead()
                 await trio.sleep_forever()
         finally:
             self._nursery = None
@@ -232,9 +238,22 @@ class Twins:
     def changed(self) -> None:
         """Note that the code is another one: what is opened from now on is run by that."""
         self._version += 1
-        if self._before is not None:
-            self._before.kill()
-        self._before, self._current = self._current, None
+        was_taken, self._is_taken = self._is_taken, False
+        last, self._current = self._current, None
+        if last is not None and was_taken:
+            last, self._before = self._before, last
+        if last is not None:
+            last.kill()
+
+    def took(self) -> None:
+        """Note that the bot has taken the present code: what is saved next is compared with that."""
+        self._is_taken = True
+        if self._nursery is not None:
+            self._nursery.start_soon(self._load_ahead)
+
+    async def _load_ahead(self) -> None:
+        with suppress(TravelError):
+            await self._loaded()
 
     async def _start(self) -> _Process:
         if self._nursery is None:
@@ -307,29 +326,48 @@ class Twins:
                 found.append(await self._journals.journal(cast("int", row["conversation"])))
         return [lines for lines in found if lines]
 
+    async def is_open(self, conversation: int) -> bool:
+        """Return whether a conversation goes on: it has not ended, and is not parked.
+
+        Raises:
+            TravelError: the store can't be read.
+        """
+        rows = await self._journals.waiting()
+        return any(row["conversation"] == conversation for row in rows)
+
+    async def end(self, conversation: int) -> None:
+        """Have a conversation end, whatever it waits for.
+
+        Raises:
+            TravelError: it has ended, or the store can't be written.
+        """
+        await self._journals.end(conversation)
+
     async def compare(self, journals: Sequence[Sequence[JsonObject]]) -> tuple[int, int, list[JsonObject]]:
-        """Run these under the code before the last change and after it.
+        """Run these under the code that the bot runs and under the present one.
 
         Returns:
             How many conversations go on as they were, how many of their messages have other words, and where
-            each of the others parts, see `first_parting`.
+            each of the others parts, see `first_parting`; ``breaks`` tells whether the journal does not fit
+            the new code: it would be parked, or a line takes the record of another one.
 
         Raises:
             TravelError: the new code can't be loaded, or a process ended meanwhile.
         """
         before, fits, texts, parts = self._before, 0, 0, list[JsonObject]()
-        if before is None:
-            return 0, 0, []
         after = await self._loaded()
         for lines in journals:
-            old, new = await _trail(before, lines), await _trail(after, lines)
+            new = await _trail(after, lines)
+            # What is saved before any process has loaded the code as it was is compared with journals alone.
+            old = None if before is None else await _trail(before, lines)
             parting = first_parting(old, new)
             if parting is None:
                 fits += 1
-                texts += texts_changed(old, new)
+                texts += 0 if old is None else texts_changed(old, new)
             else:
                 names = ("chat_id", "conversation", "route")
-                parts.append({**{name: lines[0][name] for name in names}, **parting})
+                of = {name: lines[0][name] for name in names}
+                parts.append({**of, **parting, "breaks": breaks(old, new)})
         return fits, texts, parts
 
     # --- what a page asks
