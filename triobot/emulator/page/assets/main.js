@@ -9,6 +9,7 @@
 //                           what a message holds, and what a person does
 //   wallet, inspector (with calls), inside, mischief, machine
 //                           the panels beside the chats
+//   held                    what may be done about chats that new code doesn't fit
 //   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
 //                           them; say puts them in words; timeline, chat, code, values and view show them; branches,
 //                           branch and notes let it go on in another way, kept keeps it as a test; links leads from
@@ -18,6 +19,7 @@
 // nothing is fetched but from this server (world.ownPath).
 
 import { fill, h, icon, iconButton } from "./dom.js";
+import { heldBanner } from "./held.js";
 import { insidePanel } from "./inside.js";
 import { inspectorPanel } from "./inspector.js";
 import { follow, placeInAddress, useToken } from "./link.js";
@@ -274,6 +276,7 @@ const people = peopleList({
   ],
 });
 const notice = banner(() => openPanel("machine"));
+const held = heldBanner({ answers: (chat, conversation) => openTravel(chat, conversation, null, true) });
 const main = h("main.panes");
 const panelBody = h("div.panel-scroll");
 const side = h("aside.panel", { hidden: true }, panelBody);
@@ -290,7 +293,7 @@ const tabs = h(
   Object.keys(panels).map(tab),
 );
 
-fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
+fill(app, notice.element, held.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
 drawNothing();
 notice.draw();
 show("list");
@@ -338,7 +341,7 @@ function askForToken() {
 
 function start() {
   if (!app.querySelector(".columns"))
-    fill(app, notice.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
+    fill(app, notice.element, held.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
   follow(merge, (state) => (state === "refused" ? askForToken() : notice.line(state)));
 }
 

@@ -26,6 +26,8 @@ export const world = {
   runtime: /** @type {Record<string, any>} */ ({}),
   inside: { chats: /** @type {any[]} */ ([]), payments: /** @type {any[]} */ ([]) },
   bot: /** @type {Process | null} */ (null),
+  // The conversations that hold back new code.
+  held: /** @type {import("./held.js").Holding[]} */ ([]),
   baseUrl: "",
   known: false,
 };
@@ -71,6 +73,7 @@ export function merge(news) {
     waiting: "waiting" in news,
     runtime: "runtime" in news,
     inside: "inside" in news,
+    held: "held" in news,
     lines: news.lines ?? [],
     travel: /** @type {any[] | null} */ (news.travel ?? null),
   };
@@ -98,6 +101,7 @@ export function merge(news) {
   if (fresh.bot) world.bot = news.bot;
   if (fresh.runtime) world.runtime = news.runtime;
   if (fresh.inside) world.inside = news.inside;
+  if (fresh.held) world.held = news.held;
   if (fresh.waiting) world.waiting = news.waiting;
   world.lines = [...world.lines, ...fresh.lines].slice(-MOST_LINES);
   for (const hear of [...listeners]) hear(fresh);

@@ -1,0 +1,86 @@
+// A reload that is held: the chats that the new code doesn't fit, where it parts from each, and what may be done.
+
+import { act } from "./link.js";
+import { h } from "./dom.js";
+import { number } from "./format.js";
+import { confirm, tried } from "./sheet.js";
+import { draw as put, html, Icon } from "./ui.js";
+import { t } from "./words.js";
+import { listen, ownerOf, world } from "./world.js";
+
+/**
+ * A conversation that holds the reload.
+ * @typedef {{file: string, line: number, code: string} | null} Line
+ * @typedef {{
+ *   chat_id: number, conversation: number, route: string, notch: number, was: Line, now: Line, what: string | null,
+ *   way: "wait" | "end" | null, can_wait: boolean
+ * }} Holding
+ */
+
+const nameOf = (/** @type {number} */ chatId) => {
+  const chat = world.chats.get(chatId);
+  return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chatId)) : String(chatId);
+};
+
+/** One side of where they part. @param {{name: string, at: Line}} given */
+const Side = ({ name, at }) => html`
+  <div class="held-side">
+    <span class="faint">${at ? t(name, { line: number(at.line) }) : t(`${name}None`)}</span>
+    ${at && html`<code dir="ltr">${at.code}</code>`}
+  </div>
+`;
+
+/** @param {{held: Holding, answers: (chat: number, conversation: number) => void}} given */
+function Held({ held, answers }) {
+  const { chat_id: chatId, conversation, route, was, now, way, can_wait: canWait } = held;
+  const name = nameOf(chatId);
+  const choose = (way) => tried(() => act(`travel/${chatId}/${conversation}/held`, { way }));
+  const end = async () => {
+    if (await confirm(t("heldEnd"), t("heldEndWhy", { name }), t("heldEndYes"))) choose("end");
+  };
+  return html`
+    <li class="held-chat" aria-label=${t("heldChat", { name })}>
+      <div class="held-words">
+        <b dir="auto">${name}</b> <span class="faint" dir="ltr">${route.split(".").at(-1)}</span>
+        <${Side} name="heldWas" at=${was} />
+        <${Side} name="heldNow" at=${now} />
+      </div>
+      <div class="chips">
+        <button type="button" class="button primary" disabled=${way === "end"} onclick=${() => answers(chatId, conversation)}>
+          ${t("heldAnswers")}
+        </button>
+        <button type="button" class="button" aria-pressed=${String(way === "wait")} disabled=${!canWait || way === "end"} onclick=${() => choose("wait")}>
+          ${t(way === "wait" ? "heldWaits" : "heldWait")}
+        </button>
+        <button type="button" class="button" disabled=${way === "end"} onclick=${end}>${t(way === "end" ? "heldEnds" : "heldEnd")}</button>
+      </div>
+    </li>
+  `;
+}
+
+/** What is above the page while new code is held. @param {{answers: (chat: number, conversation: number) => void}} hooks */
+export function heldBanner({ answers }) {
+  const element = h("section.held", { "aria-label": t("held"), hidden: true });
+
+  function draw() {
+    element.hidden = !world.held.length;
+    put(
+      html`
+        <div class="held-head" role="status">
+          <${Icon} name="clock" size=${18} />
+          ${world.held.length > 0 && html`<span>${t("heldHead", { count: number(world.held.length) })}</span>`}
+        </div>
+        <ul>
+          ${world.held.map((held) => html`<${Held} key=${held.conversation} held=${held} answers=${answers} />`)}
+        </ul>
+        <button type="button" class="button held-restart" title=${t("heldRestartWhy")} onclick=${() => tried(() => act("bot/restart"))}>
+          ${t("heldRestart")}
+        </button>
+      `,
+      element,
+    );
+  }
+
+  listen((fresh) => (fresh.all || fresh.held || (world.held.length && fresh.users)) && draw());
+  return { element };
+}
