@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "secrets": set(),
     "clock": set(),
     "lines": set(),
+    "file_locks": set(),
     "wire": {"errors"},
     "fields": set(),
     "values": {"errors", "fields"},
@@ -45,6 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
+    "store": SEAMS | {"file_locks"},
     "client": HTTP,
     "webhook": HTTP,
     "operator": HTTP,
@@ -69,7 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     "widgets": {"__init__", "errors"},
     "cli": BOT
     | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__", "extras"}
-    | {"lines"},
+    | {"lines", "file_locks"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__", "extras"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.

@@ -1,4 +1,4 @@
-"""Runs a command, or a module's tests, in a process without what Windows lacks.
+"""Runs a command, or a module's tests, in a process without what Windows lacks, and with its `msvcrt`.
 
 Trio, the web server and the standard library know Windows by themselves, and are imported before.
 """
@@ -6,6 +6,8 @@ Trio, the web server and the standard library know Windows by themselves, and ar
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
 import select
 import shutil
@@ -28,6 +30,7 @@ import pytest
 import quart_trio
 import trio
 
+LOCKF, LOCK_AT_ONCE = fcntl.lockf, fcntl.LOCK_EX | fcntl.LOCK_NB
 KNOWN = (asyncio, httpx, hypercorn.trio, PIL.Image, quart_trio, shutil, subprocess, tempfile)
 
 MODULES = frozenset(
@@ -47,6 +50,14 @@ NAMES: dict[ModuleType, str] = {
 }
 
 
+def locking(fd: int, mode: int, count: int) -> None:
+    """Lock as `msvcrt.locking` does, by what this system has."""
+    try:
+        LOCKF(fd, LOCK_AT_ONCE, count)
+    except BlockingIOError:
+        raise PermissionError(errno.EACCES, "Permission denied") from None
+
+
 class Absent(MetaPathFinder):
     """Has no module that Windows lacks."""
 
@@ -64,6 +75,7 @@ def hide() -> None:
     for name in MODULES:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, Absent())
+    sys.modules["msvcrt"] = SimpleNamespace(LK_NBLCK=2, locking=locking)  # type: ignore[assignment]
     for module, names in NAMES.items():
         for name in names.split():
             if hasattr(module, name):

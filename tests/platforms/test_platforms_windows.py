@@ -1,8 +1,9 @@
-"""Without what Windows lacks, client, codec, emulator, `talk` and the test kit work, and a bot says no."""
+"""Without what Windows lacks, all but `dev` and a bot in production works; those two say no."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,12 +32,20 @@ async def greet(chat: Chat) -> None:
 """
 
 
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", str(ROOT / "tests" / "platforms" / "as_windows.py"), *arguments]
+
+
+def environ() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRIOBOT_")}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
 def ended(folder: Path, *arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("TRIOBOT_")}
     return subprocess.run(
-        [sys.executable, "-W", "ignore", str(ROOT / "tests" / "platforms" / "as_windows.py"), *arguments],
+        command(*arguments),
         cwd=folder,
-        env={**environ, "PYTHONPATH": str(ROOT)},
+        env=environ(),
         input=says,
         capture_output=True,
         text=True,
@@ -67,6 +76,28 @@ def test_talk_has_a_conversation(folder: Path) -> None:
 
 
 @pytest.mark.processes
+def test_the_demo_is_true(folder: Path) -> None:
+    """A bot, its store in memory, a payment and a file: over real sockets."""
+    done = ended(folder, "demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "250,000 = 750,000 rials" in done.stdout
+
+
+@pytest.mark.processes
+def test_a_platform_is_kept_by_one_process(folder: Path) -> None:
+    emulate = ("emulate", "--port", "0", "--store", "shop.platform")
+    with subprocess.Popen(
+        command(*emulate), cwd=folder, env=environ(), stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        assert any("Ctrl-C ends it." in line for line in first.stdout)
+        second = ended(folder, *emulate)
+        first.send_signal(signal.SIGINT)
+    assert (second.returncode, "has the platform in" in second.stderr) == (1, True)
+    assert (folder / "shop.platform").is_file()
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "tests",
     [
@@ -90,18 +121,17 @@ def test_a_new_bot_s_test_passes(folder: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("command", "what"),
+    ("words", "what"),
     [
         (
             ["run", "greeter.py:bot"],
             "a store in a file needs Linux or macOS, and so does a bot in production",
         ),
-        (["demo"], "a store in a file needs Linux or macOS"),
         (["dev", "greeter.py:bot"], "triobot dev needs Linux or macOS"),
     ],
 )
-def test_what_can_not_work_says_so_in_one_line(folder: Path, command: list[str], what: str) -> None:
-    done = ended(folder, *command)
+def test_what_can_not_work_says_so_in_one_line(folder: Path, words: list[str], what: str) -> None:
+    done = ended(folder, *words)
     assert done.returncode == 1
     assert what in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr

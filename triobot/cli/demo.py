@@ -15,6 +15,7 @@ import trio
 from ..emulator.person import Person, connect
 from ..emulator.server import Emulator
 from ..errors import TriobotError
+from ..store.lock import can_lock
 from ..wire.content import File
 from .arguments import port
 from .demo_bot import bot
@@ -22,9 +23,10 @@ from .terminal import set_up_logging, until_signal
 from .transcript import Transcript, open_stage
 
 DETAILS: Final = """\
-Starts the emulated platform, a bot with a store in a temporary folder, and a scripted user, and prints their
-conversation as it happens. Exits with 0 only if everything that it shows is true: what the user saw, the
-wallet's balance, the bytes of the files. TRIOBOT_* variables are not read, and nothing is left behind.
+Starts the emulated platform, a bot with a store in a temporary folder (on Windows in memory), and a scripted
+user, and prints their conversation as it happens. Exits with 0 only if everything that it shows is true: what
+the user saw, the wallet's balance, the bytes of the files. TRIOBOT_* variables are not read, and nothing is
+left behind.
 
 The bot is triobot/cli/demo_bot.py.
 """
@@ -62,7 +64,8 @@ async def _demo(port: int, quiet: bool) -> None:
 
     try:
         with trio.fail_after(_PATIENCE), TemporaryDirectory(prefix="triobot-demo-") as folder:
-            async with open_stage(bot, store=f"sqlite:{folder}/demo.db", port=port) as stage:
+            store = f"sqlite:{folder}/demo.db" if can_lock() else "memory:"
+            async with open_stage(bot, store=store, port=port) as stage:
                 platform = stage.platform
                 write(f"The platform is {platform.base_url}, the bot {stage.address}, and the user {_WHO}.\n")
                 transcript = Transcript(platform, _WHO, write)

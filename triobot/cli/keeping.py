@@ -18,11 +18,14 @@ import trio
 from ..emulator.exchange import Exchange
 from ..emulator.remembering import UnreadableWorldError, dump_world, load_world
 from ..errors import ConfigError
+from ..file_locks import try_lock
 from ..operator.calling import file_of
 
 # What is lost by a kill -9 of the platform itself; a chat of thousands of messages takes a while to write.
 _EVERY: Final = 2.0
 _SHARE: Final = 20
+# Windows has neither: there a descriptor isn't inherited unless told so, and few may make a link.
+_CAREFULLY: Final[int] = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _BEFORE: Final = "before_its_store"
 
 
@@ -170,23 +173,15 @@ class SavedPlatform:
 
 def _locked(path: Path) -> int:
     """Take the platform of this file. Its lock stays behind: deleting that would race with the next run."""
-    try:
-        import fcntl
-    except ImportError:
-        raise ConfigError(
-            "a platform that is kept needs Linux or macOS, since this system lacks their locks"
-        ) from None
     lock = path.with_name(f"{path.name}.lock")
     try:
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | _CAREFULLY, 0o600)
     except OSError as error:
         raise ConfigError(f"{lock} can't be opened: {error.strerror}") from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(fd):
         os.close(fd)
         raise ConfigError(
             f"another `triobot dev` or `triobot emulate` has the platform in {path}; end it, or name another"
             " store. Nothing of it was changed"
-        ) from None
+        )
     return fd

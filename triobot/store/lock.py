@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, final
 
 from ..errors import ConfigError, StoreLockedError
+from ..file_locks import try_lock
 from .notes import SLOT, Notes
 
 OWNER_ONLY: Final = 0o600
@@ -44,6 +45,15 @@ class FileLock:
         os.close(self._fd)
 
 
+def can_lock() -> bool:
+    """Return whether this system has what keeps a store in a file to one process."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    return hasattr(fcntl, "flock")
+
+
 def take_lock(database: Path) -> FileLock:
     """Lock the store at this real path, or refuse at once.
 
@@ -51,13 +61,11 @@ def take_lock(database: Path) -> FileLock:
         StoreLockedError: another process has it open; names the file, and that process by its number.
         ConfigError: the lock file can't be made, or the system has no such locks.
     """
-    try:
-        import fcntl
-    except ImportError:
+    if not can_lock():
         raise ConfigError(
             "a store in a file needs Linux or macOS, and so does a bot in production: this system lacks the"
             " locks that keep a store to one process; `triobot talk` and triobot.testing work here"
-        ) from None
+        )
     path = lock_path(database)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
@@ -65,14 +73,15 @@ def take_lock(database: Path) -> FileLock:
         raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
     try:
         give_to_owner(fd, database)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not try_lock(fd):
+            raise StoreLockedError(
+                f"the store {database} is open in another process{_holder(fd)};"
+                " one process at a time can use it"
+            )
         os.fchmod(fd, OWNER_ONLY)
-    except BlockingIOError:
-        holder = _holder(fd)
+    except StoreLockedError:
         os.close(fd)
-        raise StoreLockedError(
-            f"the store {database} is open in another process{holder}; one process at a time can use it"
-        ) from None
+        raise
     except OSError as error:
         os.close(fd)
         raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
