@@ -172,6 +172,13 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         await page.wait(f"{WORDS} === 'Sara pressed “Large”'")
         await page.push("button", "The event’s request")
         await page.sees("triggerButton", within=".call.unfolded")
+        # From inside: where it stands, its records, and the way to its time.
+        await page.click(".rail .tab[data-panel=inside]")
+        await page.sees("chat.fill(", within=".inside-conversation .innermost")
+        await page.click(".inside-conversation .journal summary")
+        await page.has(".records .record")
+        await page.click(".inside-conversation .icon-button:has(.icon-travel)")
+        await page.finds("slider", "Time line")
 
 
 async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:

@@ -1,225 +1,37 @@
 // The bot from inside, as it is now: each chat's conversations with their tasks and lines, what they wait for and
 // until when, what waits for them, what is to be sent, what is owed; and what happened so far, on demand.
 
-import { fill, h, icon, iconButton, keepFocus } from "./dom.js";
 import { exactClock, longwatch, money, number } from "./format.js";
 import { look } from "./link.js";
+import { draw as put, html, Icon, IconButton } from "./ui.js";
 import { t } from "./words.js";
 import { listen, now, ownerOf, world } from "./world.js";
 
 // A journal that is on the screen is read again this long after it grew.
 const JOURNAL_EVERY = 400;
 const OVER = new Set(["settled", "lapsed", "refused", "void", "resolved"]);
+const MINOR = new Set(["Noted", "Read", "Wrote"]);
 
 /** The panel. `travel(chatId, conversation)` goes through its time. */
 export function insidePanel({ travel }) {
-  const element = h("div.panel-body.inside");
+  const element = document.createElement("div");
+  element.className = "panel-body inside";
   // What is unfolded, by the conversation's number: its records, once they have come.
   const journals = new Map();
   /** @type {ReturnType<typeof setTimeout> | null} */
   let reading = null;
 
-  const draw = () => keepFocus(element, () => keepPlaces(fillAll));
-
-  /** Whoever reads further down in a journal stays there. */
-  function keepPlaces(fillIn) {
-    const places = new Map();
-    const all = () => element.querySelectorAll(".records");
-    for (const list of all()) places.set(list.dataset.records, list.scrollTop);
-    fillIn();
-    for (const list of all()) list.scrollTop = places.get(list.dataset.records) ?? 0;
+  function draw() {
+    put(world.bot ? html`<${All} travel=${travel} journals=${journals} unfold=${unfold} />` : html`<p class="hint">${t("noProcess")}</p>`, element);
   }
 
-  function fillAll() {
-    if (!world.bot) return fill(element, h("p.hint", {}, t("noProcess")));
-    const alarms = world.runtime.alarms ?? [];
-    const { chats, payments } = world.inside;
-    fill(
-      element,
-      h("p.hint.inside-summary", {}, summary()),
-      alarms.slice(-5).map((alarm) => h("div.alarm", { dir: "auto" }, alarmWords(alarm))),
-      chats.map((chat) => chatCard(chat, payments)),
-      !chats.length && h("p.hint", {}, t("nothingInMemory")),
-    );
-    tick();
-  }
-
-  function summary() {
-    const { live, parked, conversations, inbox } = world.runtime;
-    if (typeof live !== "number") return t(`phase_${world.bot?.phase}`);
-    return t("insideSummary", {
-      live: number(live),
-      stored: number(conversations ?? 0),
-      parked: number(parked ?? 0),
-      inbox: number(inbox ?? 0),
-    });
-  }
-
-  function chatCard(chat, payments) {
-    const owed = payments.filter((one) => one.chat === chat.chat_id && !OVER.has(one.state));
-    return h(
-      "section.inside-chat",
-      { "data-inside-chat": chat.chat_id },
-      h(
-        "div.inside-title",
-        {},
-        h("b", { dir: "auto" }, chat.place ?? nameOf(chat.chat_id)),
-        !chat.place && h("span.faint.digits", { dir: "ltr" }, String(chat.chat_id)),
-        h("span.spring"),
-        chat.loading && h("span.tag.replays", {}, t("loading")),
-        chat.behind && h("span.tag.replays", {}, t("behind")),
-      ),
-      chat.conversations.map((one) => conversation(one, chat.chat_id)),
-      !chat.conversations.length && h("p.hint", {}, t("nothingRuns")),
-      fact("inbox", t("mailbox"), chat.mailbox.length, () => mailbox(chat.mailbox)),
-      fact("send", t("lane"), chat.lane.queued, () => lane(chat.lane)),
-      fact("wallet", t("ledger"), owed.length, () => owed.map(entry)),
-    );
-  }
-
-  function conversation(one, chatId) {
-    const short = one.route.split(".").pop();
-    return h(
-      "div.inside-conversation",
-      { "data-conversation": one.id },
-      h(
-        "div.inside-title",
-        {},
-        h("span.tag", { class: one.state }, t(`inside_${one.state}`)),
-        h("b", { dir: "ltr" }, short),
-        h("span.faint", {}, `${t(`kind_${one.kind}`)}\u00a0${number(one.id)}`),
-        !one.durable && h("span.tag", {}, t("notDurable")),
-        h("span.spring"),
-        one.durable && iconButton("travel", t("travelHint"), () => travel(chatId, one.id)),
-      ),
-      one.tasks.map((task) => taskRow(task)),
-      one.blocks.map((block) => blockRow(block)),
-      journal(one),
-    );
-  }
-
-  function taskRow(task) {
-    const depth = task.path ? task.path.split("/").length - 1 : 0;
-    const shown = task.positions.map((at, place) => position(at, place === task.positions.length - 1));
-    return h(
-      "div.inside-task",
-      { style: { "--depth": String(depth) } },
-      shown.length ? shown : h("span.faint", {}, t(`place_${task.place}`)),
-      task.kind &&
-        h(
-          "div.inside-facts",
-          {},
-          h("span", {}, inWords(task.kind)),
-          h("span.digits", { dir: "ltr" }, `#${task.operation}`),
-          task.due !== null && countdown(task.due),
-        ),
-    );
-  }
-
-  function position(at, innermost) {
-    const file = at.file.split("/").pop();
-    return h(
-      "div.position",
-      { dir: "ltr", class: innermost ? "innermost" : "", title: at.file },
-      h("code.code-line", {}, at.code || "…"),
-      h("span.faint", {}, `${file}:${at.line} · ${at.function}`),
-    );
-  }
-
-  function blockRow(block) {
-    const ends = block.until ? t("endsBy", { what: block.until }) : t("endsIn");
-    return h(
-      "div.inside-facts.block",
-      {},
-      icon("clock", 14),
-      h("span", {}, `${t("block")} `, h("span.digits", { dir: "ltr" }, `#${block.id}`)),
-      block.cancelled ? h("span", {}, t("isEnding")) : h("span", {}, ends),
-      !block.cancelled && block.due !== null && countdown(block.due),
-    );
-  }
-
-  const countdown = (due) => h("span.countdown.digits", { dir: "ltr", "data-due": due });
-
-  const fact = (picture, title, count, content) =>
-    count > 0 &&
-    h(
-      "div.inside-fact",
-      {},
-      h("div.inside-fact-title", {}, icon(picture, 15), title, h("span.badge-plain.digits", {}, number(count))),
-      content(),
-    );
-
-  function mailbox(queued) {
-    return h(
-      "div.tags",
-      {},
-      queued.map((one) =>
-        h("span.tag", { title: exactClock(one.at) }, `${one.what} `, h("span.digits", {}, `${number(one.seq)}`)),
-      ),
-    );
-  }
-
-  function lane({ operations, queued, in_flight, attempts, rests_for, suspended }) {
-    const words = [
-      attempts > 1 && t("attempts", { count: number(attempts) }),
-      rests_for > 0 && t("restsFor", { seconds: number(Math.ceil(rests_for)) }),
-      suspended && t("suspended"),
-    ].filter(Boolean);
-    return [
-      h(
-        "div.tags",
-        {},
-        operations.map((name, place) => h("span.tag", { dir: "ltr", class: place < in_flight ? "works" : "" }, name)),
-        queued > operations.length && h("span.tag", {}, "…"),
-      ),
-      words.length > 0 && h("div.faint", {}, words.join(" · ")),
-    ];
-  }
-
-  const entry = (one) =>
-    h(
-      "div.inside-facts",
-      {},
-      h("b", {}, money(one.amount, one.currency)),
-      h("span.tag", { dir: "ltr" }, one.state),
-      h("span", {}, t(`taker_${one.taker}`)),
-      one.verify_by !== null && [h("span", {}, t("verifyWithin")), countdown(one.verify_by)],
-    );
-
-  // --- what happened so far
-
-  function journal(one) {
-    const known = journals.get(one.id);
-    const element = h(
-      "details.journal",
-      {
-        open: known !== undefined,
-        ontoggle: () => {
-          if (element.open === journals.has(one.id)) return;
-          if (element.open) journals.set(one.id, []);
-          else journals.delete(one.id);
-          readSoon();
-        },
-      },
-      h("summary", {}, t("journal")),
-      known && (known.length ? h("ol.records", { "data-records": one.id, tabindex: 0 }, known.toReversed().map(record)) : h("p.hint", {}, "…")),
-    );
-    return element;
-  }
-
-  function record(one) {
-    return h(
-      "li.record",
-      { class: [one.failed ? "failed" : "", ["Noted", "Read", "Wrote"].includes(one.what) ? "minor" : ""].join(" ") },
-      h("span.faint.digits", {}, one.at ? exactClock(one.at) : ""),
-      h(
-        "div",
-        {},
-        h("span", {}, happened(one)),
-        one.value !== undefined && h("code.record-value", { dir: "ltr" }, one.value),
-      ),
-      h("span.faint.digits", { dir: "ltr" }, one.id ? `#${one.id}` : one.operation ? `#${one.operation}` : ""),
-    );
+  /** Show what happened in a conversation so far, or fold it up. */
+  function unfold(id, isOpen) {
+    if (isOpen === journals.has(id)) return;
+    if (isOpen) journals.set(id, []);
+    else journals.delete(id);
+    draw();
+    readSoon();
   }
 
   function readSoon() {
@@ -239,11 +51,8 @@ export function insidePanel({ travel }) {
     }, JOURNAL_EVERY);
   }
 
-  function tick() {
-    for (const one of element.querySelectorAll("[data-due]"))
-      one.textContent = longwatch((Number(one.dataset.due) - now()) / 1000);
-  }
-  setInterval(() => element.isConnected && tick(), 1000);
+  const isCounting = () => world.inside.chats.length > 0;
+  setInterval(() => isCounting() && element.isConnected && draw(), 1000);
 
   listen((fresh) => {
     if (fresh.all) journals.clear();
@@ -253,6 +62,165 @@ export function insidePanel({ travel }) {
   });
   return { element, draw };
 }
+
+function All({ travel, journals, unfold }) {
+  const { chats, payments } = world.inside;
+  return html`
+    <p class="hint inside-summary">${summary()}</p>
+    ${(world.runtime.alarms ?? []).slice(-5).map((alarm) => html`<div class="alarm" dir="auto">${alarmWords(alarm)}</div>`)}
+    ${chats.map((chat) => html`<${ChatCard} key=${chat.chat_id} chat=${chat} payments=${payments} travel=${travel} journals=${journals} unfold=${unfold} />`)}
+    ${!chats.length && html`<p class="hint">${t("nothingInMemory")}</p>`}
+  `;
+}
+
+function summary() {
+  const { live, parked, conversations, inbox } = world.runtime;
+  if (typeof live !== "number") return t(`phase_${world.bot?.phase}`);
+  return t("insideSummary", {
+    live: number(live),
+    stored: number(conversations ?? 0),
+    parked: number(parked ?? 0),
+    inbox: number(inbox ?? 0),
+  });
+}
+
+function ChatCard({ chat, payments, travel, journals, unfold }) {
+  const owed = payments.filter((one) => one.chat === chat.chat_id && !OVER.has(one.state));
+  return html`
+    <section class="inside-chat" data-inside-chat=${chat.chat_id}>
+      <div class="inside-title">
+        <b dir="auto">${chat.place ?? nameOf(chat.chat_id)}</b>
+        ${!chat.place && html`<span class="faint digits" dir="ltr">${String(chat.chat_id)}</span>`}
+        <span class="spring"></span>
+        ${chat.loading && html`<span class="tag replays">${t("loading")}</span>`}
+        ${chat.behind && html`<span class="tag replays">${t("behind")}</span>`}
+      </div>
+      ${chat.conversations.map(
+        (one) => html`<${Conversation}
+          key=${one.id}
+          one=${one}
+          travel=${() => travel(chat.chat_id, one.id)}
+          records=${journals.get(one.id)}
+          unfold=${(isOpen) => unfold(one.id, isOpen)}
+        />`,
+      )}
+      ${!chat.conversations.length && html`<p class="hint">${t("nothingRuns")}</p>`}
+      <${Fact} picture="inbox" title=${t("mailbox")} count=${chat.mailbox.length}><${Mailbox} queued=${chat.mailbox} /><//>
+      <${Fact} picture="send" title=${t("lane")} count=${chat.lane.queued}><${Lane} lane=${chat.lane} /><//>
+      <${Fact} picture="wallet" title=${t("ledger")} count=${owed.length}>
+        ${owed.map((one) => html`<${Entry} key=${one.id} one=${one} />`)}
+      <//>
+    </section>
+  `;
+}
+
+const Conversation = ({ one, travel, records, unfold }) => html`
+  <div class="inside-conversation" data-conversation=${one.id}>
+    <div class="inside-title">
+      <span class=${`tag ${one.state}`}>${t(`inside_${one.state}`)}</span>
+      <b dir="ltr">${one.route.split(".").pop()}</b>
+      <span class="faint">${`${t(`kind_${one.kind}`)}\u00a0${number(one.id)}`}</span>
+      ${!one.durable && html`<span class="tag">${t("notDurable")}</span>`}
+      <span class="spring"></span>
+      ${one.durable && html`<${IconButton} name="travel" title=${t("travelHint")} onclick=${travel} />`}
+    </div>
+    ${one.tasks.map((task) => html`<${Task} key=${task.path} task=${task} />`)}
+    ${one.blocks.map((block) => html`<${Block} key=${block.id} block=${block} />`)}
+    <details class="journal" open=${records !== undefined} ontoggle=${(event) => unfold(event.target.open)}>
+      <summary>${t("journal")}</summary>
+      ${records &&
+      (records.length
+        ? html`<ol class="records" tabindex="0">${records.map((record, place) => html`<${Happened} key=${place} one=${record} />`).reverse()}</ol>`
+        : html`<p class="hint">…</p>`)}
+    </details>
+  </div>
+`;
+
+function Task({ task }) {
+  const depth = task.path ? task.path.split("/").length - 1 : 0;
+  return html`
+    <div class="inside-task" style=${{ "--depth": String(depth) }}>
+      ${task.positions.map((at, place) => html`<${Position} at=${at} isInnermost=${place === task.positions.length - 1} />`)}
+      ${!task.positions.length && html`<span class="faint">${t(`place_${task.place}`)}</span>`}
+      ${task.kind &&
+      html`
+        <div class="inside-facts">
+          <span>${inWords(task.kind)}</span>
+          <span class="digits" dir="ltr">#${task.operation}</span>
+          ${task.due !== null && html`<${Countdown} due=${task.due} />`}
+        </div>
+      `}
+    </div>
+  `;
+}
+
+const Position = ({ at, isInnermost }) => html`
+  <div class=${`position ${isInnermost ? "innermost" : ""}`} dir="ltr" title=${at.file}>
+    <code class="code-line">${at.code || "…"}</code>
+    <span class="faint">${`${at.file.split("/").pop()}:${at.line} · ${at.function}`}</span>
+  </div>
+`;
+
+const Block = ({ block }) => html`
+  <div class="inside-facts block">
+    <${Icon} name="clock" size=${14} />
+    <span>${`${t("block")} `}<span class="digits" dir="ltr">#${block.id}</span></span>
+    <span>${block.cancelled ? t("isEnding") : block.until ? t("endsBy", { what: block.until }) : t("endsIn")}</span>
+    ${!block.cancelled && block.due !== null && html`<${Countdown} due=${block.due} />`}
+  </div>
+`;
+
+const Countdown = ({ due }) => html`<span class="countdown digits" dir="ltr">${longwatch((due - now()) / 1000)}</span>`;
+
+const Fact = ({ picture, title, count, children }) =>
+  count > 0 &&
+  html`
+    <div class="inside-fact">
+      <div class="inside-fact-title"><${Icon} name=${picture} size=${15} />${title}<span class="badge-plain digits">${number(count)}</span></div>
+      ${children}
+    </div>
+  `;
+
+const Mailbox = ({ queued }) => html`
+  <div class="tags">
+    ${queued.map((one) => html`<span class="tag" key=${one.seq} title=${exactClock(one.at)}>${`${one.what} `}<span class="digits">${number(one.seq)}</span></span>`)}
+  </div>
+`;
+
+function Lane({ lane: { operations, queued, in_flight: inFlight, attempts, rests_for: rests, suspended } }) {
+  const words = [
+    attempts > 1 && t("attempts", { count: number(attempts) }),
+    rests > 0 && t("restsFor", { seconds: number(Math.ceil(rests)) }),
+    suspended && t("suspended"),
+  ].filter(Boolean);
+  return html`
+    <div class="tags">
+      ${operations.map((name, place) => html`<span class=${`tag ${place < inFlight ? "works" : ""}`} dir="ltr">${name}</span>`)}
+      ${queued > operations.length && html`<span class="tag">…</span>`}
+    </div>
+    ${words.length > 0 && html`<div class="faint">${words.join(" · ")}</div>`}
+  `;
+}
+
+const Entry = ({ one }) => html`
+  <div class="inside-facts">
+    <b>${money(one.amount, one.currency)}</b>
+    <span class="tag" dir="ltr">${one.state}</span>
+    <span>${t(`taker_${one.taker}`)}</span>
+    ${one.verify_by !== null && html`<span>${t("verifyWithin")}</span><${Countdown} due=${one.verify_by} />`}
+  </div>
+`;
+
+const Happened = ({ one }) => html`
+  <li class=${["record", one.failed && "failed", MINOR.has(one.what) && "minor"].filter(Boolean).join(" ")}>
+    <span class="faint digits">${one.at ? exactClock(one.at) : ""}</span>
+    <div>
+      <span>${happened(one)}</span>
+      ${one.value !== undefined && html`<code class="record-value" dir="ltr">${one.value}</code>`}
+    </div>
+    <span class="faint digits" dir="ltr">${one.id ? `#${one.id}` : one.operation ? `#${one.operation}` : ""}</span>
+  </li>
+`;
 
 const alarmWords = ({ text, times }) =>
   times > 1 ? `${text} (${t("times", { count: number(times) })})` : text;

@@ -2,11 +2,10 @@
 
 import { asCurl, asHar, chatOf, decoded, failed, nameOf, searchable, sentBy, structure, whoOf } from "./calls.js";
 import { exactClock, bytes, number } from "./format.js";
-import { h } from "./dom.js";
 import { act, look } from "./link.js";
 import { save } from "./saving.js";
-import { field, sheet, toast, tried } from "./sheet.js";
-import { draw as put, html, Icon, IconButton, Part } from "./ui.js";
+import { sheet, toast, tried } from "./sheet.js";
+import { Asking, draw as put, drawn, Field, html, Icon, IconButton, Part } from "./ui.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
 
@@ -20,7 +19,8 @@ const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
 /** The panel. `made(call)` leads to the line that sent a message, or took an event. */
 export function inspectorPanel({ made }) {
-  const element = h("div.panel-body.inspector");
+  const element = document.createElement("div");
+  element.className = "panel-body inspector";
   // What is drawn, in pieces by number: a browser leaves out those out of sight, and one that is as it was is not visited.
   /** @type {Map<number, {numbers: Set<number>, version: number}>} */
   const pieces = new Map();
@@ -374,28 +374,21 @@ const postAgain = (given) => tried(() => act("deliveries/again", given));
 
 /** Ask what is to be posted in an event's place, and post that. */
 async function postChanged(posted) {
-  const type = h("input", { dir: "ltr", value: posted.type });
-  const data = h("textarea", { dir: "auto", rows: 6 });
-  const chat = h("input.digits", { dir: "ltr", inputmode: "numeric", value: String(posted.chat_id) });
-  data.value = posted.data;
   const given = await sheet(t("postChanged"), (done) => {
-    const go = (event) => {
-      event.preventDefault();
-      const other = Number(chat.value);
+    const give = ({ type, data, chat }) => {
+      const other = Number(chat);
       const elsewhere = other !== posted.chat_id && Number.isInteger(other) ? { chat_id: other } : {};
-      done({ type: type.value, data: data.value, ...elsewhere });
+      done({ type, data, ...elsewhere });
     };
-    return h(
-      "form",
-      { onsubmit: go },
-      h("div.sheet-body.fields", {}, field(t("eventType"), type), field(t("eventData"), data), field(t("eventChat"), chat)),
-      h(
-        "div.sheet-actions",
-        {},
-        h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-        h("button.button.primary", { type: "submit" }, t("post")),
-      ),
-    );
+    return drawn(html`
+      <${Asking} give=${give} cancel=${() => done(undefined)} yes=${t("post")}>
+        <${Field} label=${t("eventType")}><input name="type" dir="ltr" value=${posted.type} /><//>
+        <${Field} label=${t("eventData")}><textarea name="data" dir="auto" rows="6" value=${posted.data}></textarea><//>
+        <${Field} label=${t("eventChat")}>
+          <input name="chat" class="digits" dir="ltr" inputmode="numeric" value=${String(posted.chat_id)} />
+        <//>
+      <//>
+    `);
   });
   if (given) await postAgain({ number: posted.number, ...given });
 }

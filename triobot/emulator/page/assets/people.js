@@ -4,8 +4,8 @@ import { h } from "./dom.js";
 import { clock, colour, initials, number } from "./format.js";
 import { act } from "./link.js";
 import { summaryOf } from "./media.js";
-import { field, sheet, tried } from "./sheet.js";
-import { draw as put, html, Icon, IconButton, Part } from "./ui.js";
+import { sheet, tried } from "./sheet.js";
+import { Asking, draw as put, drawn, Field, html, Icon, IconButton, Part } from "./ui.js";
 import { t } from "./words.js";
 import { listen, newestOf, now, ownerOf, world } from "./world.js";
 
@@ -14,6 +14,7 @@ const LONGEST_PREVIEW = 200;
 // Fewer are found by looking.
 const MANY = 7;
 
+const whole = (typed) => Number(typed.replace(/\D/g, "") || 0);
 const nameOf = (chat) => chat.name ?? ownerOf(chat)?.name ?? "";
 
 /** One chat of the list. What it is given is all that it shows, so that most are not drawn again. */
@@ -142,66 +143,44 @@ export function peopleList({ open, isOpen, tools }) {
 
   async function newPerson() {
     const made = await sheet(t("newPerson"), (done) => {
-      const name = h("input", { dir: "auto", autofocus: true, required: true });
-      const phone = h("input.digits", { dir: "ltr", inputmode: "tel", placeholder: "+98…" });
-      const irr = h("input.digits", { dir: "ltr", inputmode: "numeric", value: "10000000" });
-      const coin = h("input.digits", { dir: "ltr", inputmode: "numeric", value: "100" });
-      const whole = (input) => Number(input.value.replace(/\D/g, "") || 0);
-      const go = async (event) => {
-        event.preventDefault();
-        const given = { name: name.value.trim(), wallet: { IRR: whole(irr), coin: whole(coin) } };
-        if (phone.value.trim()) given.phone = phone.value.trim();
-        await tried(async () => done(await act("users", given)));
-      };
-      return h(
-        "form",
-        { onsubmit: go },
-        h(
-          "div.sheet-body.fields",
-          {},
-          field(t("name"), name),
-          field(t("phone"), phone),
-          h("div.pair", {}, field(t("rials"), irr), field(t("coins"), coin)),
-        ),
-        h(
-          "div.sheet-actions",
-          {},
-          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-          h("button.button.primary", { type: "submit" }, t("add")),
-        ),
-      );
+      const give = ({ name, phone, irr, coin }) =>
+        tried(async () => {
+          const given = { name: name.trim(), wallet: { IRR: whole(irr), coin: whole(coin) } };
+          done(await act("users", phone.trim() ? { ...given, phone: phone.trim() } : given));
+        });
+      return drawn(html`
+        <${Asking} give=${give} cancel=${() => done(undefined)} yes=${t("add")}>
+          <${Field} label=${t("name")}><input name="name" dir="auto" autofocus required /><//>
+          <${Field} label=${t("phone")}><input name="phone" class="digits" dir="ltr" inputmode="tel" placeholder="+98…" /><//>
+          <div class="pair">
+            <${Field} label=${t("rials")}><input name="irr" class="digits" dir="ltr" inputmode="numeric" value="10000000" /><//>
+            <${Field} label=${t("coins")}><input name="coin" class="digits" dir="ltr" inputmode="numeric" value="100" /><//>
+          </div>
+        <//>
+      `);
     });
     if (made) openSoon(made.chat_id);
   }
 
   async function newGroup() {
     const made = await sheet(t("newGroup"), (done) => {
-      const name = h("input", { dir: "auto", autofocus: true, required: true, placeholder: "team" });
-      const boxes = [...world.users.values()].map((user) => [
-        user,
-        h("input", { type: "checkbox", checked: true }),
-      ]);
-      const go = async (event) => {
-        event.preventDefault();
-        const members = boxes.filter(([, box]) => box.checked).map(([user]) => user.id);
-        await tried(async () => done(await act("groups", { name: name.value.trim(), members })));
-      };
-      return h(
-        "form",
-        { onsubmit: go },
-        h(
-          "div.sheet-body.fields",
-          {},
-          field(t("name"), name),
-          boxes.map(([user, box]) => h("label.check", {}, box, h("span", { dir: "auto" }, user.name))),
-        ),
-        h(
-          "div.sheet-actions",
-          {},
-          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-          h("button.button.primary", { type: "submit" }, t("add")),
-        ),
-      );
+      const give = ({ name }, form) =>
+        tried(async () => {
+          const members = new FormData(form).getAll("members").map(Number);
+          done(await act("groups", { name: name.trim(), members }));
+        });
+      return drawn(html`
+        <${Asking} give=${give} cancel=${() => done(undefined)} yes=${t("add")}>
+          <${Field} label=${t("name")}><input name="name" dir="auto" autofocus required placeholder="team" /><//>
+          ${[...world.users.values()].map(
+            (user) => html`
+              <label class="check" key=${user.id}>
+                <input type="checkbox" name="members" value=${String(user.id)} checked /><span dir="auto">${user.name}</span>
+              </label>
+            `,
+          )}
+        <//>
+      `);
     });
     if (made) openSoon(made.chat_id);
   }

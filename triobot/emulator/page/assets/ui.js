@@ -1,9 +1,10 @@
-// What is drawn keyed: templates that a browser reads as they stand, and only what differs is touched. Panels and
-// lists that are drawn anew as a whole use dom.js. Text becomes a text node here, too.
+// What is drawn keyed: templates that a browser reads as they stand, and only what differs is touched. A chat itself,
+// the frame of the page and its forms use dom.js. Text becomes a text node here, too.
 
 import { PATHS, readableText } from "./dom.js";
 import htm from "./vendor/htm.mjs";
 import { Component, h, render } from "./vendor/preact.mjs";
+import { t } from "./words.js";
 
 /** @typedef {import("./vendor/preact.mjs").VNode<any>} Drawn */
 
@@ -35,6 +36,22 @@ export class Part extends Component {
     return names.length !== Object.keys(before).length || names.some((name) => !Object.is(next[name], before[name]));
   }
 }
+
+/** A dialog's form: what is asked, and two buttons; `give` gets what was filled in. */
+export const Asking = ({ give, cancel, yes, children }) => html`
+  <form
+    onsubmit=${(event) => {
+      event.preventDefault();
+      give(Object.fromEntries(new FormData(event.target)), event.target);
+    }}
+  >
+    <div class="sheet-body fields">${children}</div>
+    <div class="sheet-actions">
+      <button type="button" class="button" onclick=${cancel}>${t("cancel")}</button>
+      <button type="submit" class="button primary">${yes}</button>
+    </div>
+  </form>
+`;
 
 /** A control with its label. */
 export const Field = ({ label, children }) => html`<label class="field"><span>${label}</span>${children}</label>`;

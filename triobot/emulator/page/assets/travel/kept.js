@@ -1,10 +1,10 @@
 // A test that is kept: it is written down and run before it is called saved, and its text is there to be taken.
 
-import { fill, h } from "../dom.js";
 import { number } from "../format.js";
 import { act } from "../link.js";
-import { sheet, toast } from "../sheet.js";
 import { save } from "../saving.js";
+import { sheet, toast } from "../sheet.js";
+import { draw as put, html } from "../ui.js";
 import { t } from "../words.js";
 import { botName } from "../world.js";
 
@@ -13,35 +13,46 @@ export async function keepAsTest(path, given) {
   await sheet(
     t("keepTest"),
     (done) => {
-      const body = h("div.sheet-body.kept-test", {}, h("progress", { "aria-label": t("keepTest") }), h("p", { role: "status" }, t("testRuns")));
-      const actions = h("div.sheet-actions", {}, closing(done));
+      const holder = document.createElement("div");
+      holder.className = "sheet-parts";
+      const show = (told) => put(html`<${Kept} ...${told} done=${() => done(undefined)} />`, holder);
+      show({});
       act(path, given).then(
-        (kept) => {
-          fill(body, kept.passed ? passed(kept) : failed(kept), written(kept));
-          fill(actions, closing(done), buttons(kept));
-        },
-        (error) => fill(body, h("p", { role: "alert" }, error.message)),
+        (kept) => show({ kept }),
+        (error) => show({ problem: error.message }),
       );
-      return [body, actions];
+      return holder;
     },
     { kind: "wide" },
   );
 }
 
-const closing = (done) => h("button.button", { type: "button", autofocus: true, onclick: () => done(undefined) }, t("close"));
+const Text = ({ title, text }) => html`
+  <h3>${title}</h3>
+  <pre dir="ltr" tabindex="0" role="region" aria-label=${title}>${text}</pre>
+`;
 
-const passed = (kept) => h("p.well", { role: "status" }, t("testPassed", { took: number(Math.round(kept.took * 10) / 10) }));
-
-const failed = (kept) => [
-  h("p.ill", { role: "alert" }, t("testFails")),
-  h("h3", {}, t("testOutput")),
-  h("pre", { dir: "ltr", tabindex: 0, role: "region", "aria-label": t("testOutput") }, kept.output),
-];
-
-const written = (kept) => [
-  h("h3", {}, t("testText")),
-  h("pre", { dir: "ltr", tabindex: 0, role: "region", "aria-label": t("testText") }, kept.text),
-];
+/** How it is: under way, not possible, failed or saved. @param {{kept?: any, problem?: string, done: () => void}} given */
+function Kept({ kept = null, problem = "", done }) {
+  return html`
+    <div class="sheet-body kept-test">
+      ${problem && html`<p role="alert">${problem}</p>`}
+      ${!kept && !problem && html`<progress aria-label=${t("keepTest")}></progress><p role="status">${t("testRuns")}</p>`}
+      ${kept?.passed && html`<p class="well" role="status">${t("testPassed", { took: number(Math.round(kept.took * 10) / 10) })}</p>`}
+      ${kept && !kept.passed && html`<p class="ill" role="alert">${t("testFails")}</p><${Text} title=${t("testOutput")} text=${kept.output} />`}
+      ${kept && html`<${Text} title=${t("testText")} text=${kept.text} />`}
+    </div>
+    <div class="sheet-actions">
+      <button type="button" class="button" autofocus onclick=${done}>${t("close")}</button>
+      ${kept && html`<button type="button" class="button" onclick=${() => copy(kept.text)}>${t("copyText")}</button>`}
+      ${
+        // What fails is nothing to be put among the tests.
+        kept?.passed &&
+        html`<button type="button" class="button primary" onclick=${() => save(`test_${botName()}.py`, kept.text)}>${t("download")}</button>`
+      }
+    </div>
+  `;
+}
 
 async function copy(text) {
   try {
@@ -51,9 +62,3 @@ async function copy(text) {
     toast(t("cantCopy"), { kind: "problem" });
   }
 }
-
-const buttons = (kept) => [
-  h("button.button", { type: "button", onclick: () => copy(kept.text) }, t("copyText")),
-  // What fails is nothing to be put among the tests.
-  kept.passed && h("button.button.primary", { type: "button", onclick: () => save(`test_${botName()}.py`, kept.text) }, t("download")),
-];

@@ -1,6 +1,6 @@
 // What stands still in a chat: its newest conversation, if that has failed or is parked, with the way to look at it.
 
-import { fill, h, icon } from "../dom.js";
+import { draw as put, html, Icon } from "../ui.js";
 import { t } from "../words.js";
 import { listen, world } from "../world.js";
 import { conversationsOf } from "./passes.js";
@@ -11,7 +11,10 @@ const LOOK_AFTER = 300;
 
 /** A line above the foot of a chat. `open(conversation)` leads there. */
 export function standing(chatId, open) {
-  const element = h("div.standing", { hidden: true, role: "status" });
+  const element = document.createElement("div");
+  element.setAttribute("role", "status");
+  element.className = "standing";
+  element.hidden = true;
   let seen = "";
   let timer = 0;
 
@@ -35,12 +38,14 @@ export function standing(chatId, open) {
     if (element.hidden) return;
     element.className = `standing ${newest.state}`;
     const route = newest.route.split(".").pop();
-    fill(
+    put(
+      html`
+        <${Icon} name="bolt" size=${18} />
+        <span>${t(`stood_${newest.state}`, { route })}</span>
+        <span class="spring"></span>
+        <button type="button" class="button" onclick=${() => open(newest.conversation)}>${t("lookAtIt")}</button>
+      `,
       element,
-      icon("bolt", 18),
-      h("span", {}, t(`stood_${newest.state}`, { route })),
-      h("span.spring"),
-      h("button.button", { type: "button", onclick: () => open(newest.conversation) }, t("lookAtIt")),
     );
   }
 

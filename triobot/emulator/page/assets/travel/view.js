@@ -3,9 +3,8 @@
 
 import { Refused, writePlace } from "../link.js";
 import { sheet, toast, tried } from "../sheet.js";
-import { h } from "../dom.js";
 import { number } from "../format.js";
-import { draw as put, html } from "../ui.js";
+import { draw as put, drawn, html } from "../ui.js";
 import { t } from "../words.js";
 import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
@@ -31,7 +30,10 @@ const GOES_ON = new Set(["waits", "works"]);
 
 /** @param {{onClose: () => void, onRequest: (choose: import("./links.js").Choose) => void}} hooks */
 export function travelView({ onClose, onRequest }) {
-  const element = h("section.travel", { "aria-label": t("travel"), hidden: true });
+  const element = document.createElement("section");
+  element.className = "travel";
+  element.setAttribute("aria-label", t("travel"));
+  element.hidden = true;
   // Wherever the focus is: what had it may be gone with its notch.
   document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
   element.addEventListener("travel-draw", draw);
@@ -365,7 +367,8 @@ export function travelView({ onClose, onRequest }) {
     const { pass } = journal;
     await tried(async () => {
       const value = await wholeValue(pass, cur, at.branch, at.depth, name);
-      await sheet(name, () => h("div.sheet-body", {}, h("pre", { dir: "ltr", tabindex: 0 }, value.text + (value.cut ? "…" : ""))));
+      const text = value.text + (value.cut ? "…" : "");
+      await sheet(name, () => drawn(html`<div class="sheet-body"><pre dir="ltr" tabindex="0">${text}</pre></div>`));
     });
   }
 
