@@ -27,11 +27,17 @@ ROOT = Path(__file__).parents[2]
 
 @asynccontextmanager
 async def developing(
-    browser: Browser, folder: Path, example: str, *, join: bool = True
+    browser: Browser, folder: Path, example: str, *, join: bool = True, source: str | None = None
 ) -> AsyncGenerator[Page]:
-    """Run the command on a copy of an example, and open the address that it prints; at the end, Ctrl-C."""
+    """Run the command on a copy of an example, and open the address that it prints; at the end, Ctrl-C.
+
+    Args:
+        source: what stands in the example's place.
+    """
     for name in (f"{example}.py", "pizza.jpg"):
         shutil.copy(ROOT / "examples" / name, folder)
+    if source is not None:
+        (folder / f"{example}.py").write_text(source)
     command = [sys.executable, "-m", "triobot", "dev", f"{example}.py:bot", "--port", "0"]
     with (folder / "log").open("wb") as log:
         popen = subprocess.Popen(

@@ -161,6 +161,7 @@ export const PATHS = {
   next: "M9 6l8 6-8 6",
   last: "M6 6l8 6-8 6zM18 6v12",
   travel: "M4.5 12a7.5 7.5 0 1 0 2.2-5.3M4.5 4.5v4h4M12 8v4.5l3 1.8",
+  lines: "M4 6h9M4 12h6M4 18h5M12.5 16l3 3 5-7.5",
   pause: "M8 6v12M16 6v12",
   leave: "M14 5H5v14h9M10 12h10M16.5 8l4 4-4 4",
   text: "M5 6h14M12 6v13",

@@ -30,9 +30,9 @@ export function placeInAddress() {
   };
 }
 
-/** Write a place into the address; null for none. A step to another notch makes no step back of the browser's. */
+/** Write a place into the address; null for none, and of what a crowd did there is none. A step to another notch makes no step back of the browser's. */
 export function writePlace(place) {
-  const behind = place ? `#c/${place.chat}/${place.conversation}${place.notch === null ? "" : `/n/${place.notch}`}` : "";
+  const behind = place && !place.crowd ? `#c/${place.chat}/${place.conversation}${place.notch === null ? "" : `/n/${place.notch}`}` : "";
   history.replaceState(null, "", location.pathname + behind);
 }
 

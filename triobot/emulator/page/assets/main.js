@@ -10,6 +10,7 @@
 //   wallet, inspector (with calls), inside, mischief, machine
 //                           the panels beside the chats
 //   held                    what may be done about chats that new code doesn't fit
+//   coverage/               which lines were reached, and the crowd
 //   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
 //                           them; say puts them in words; timeline, chat, code, values and view show them; branches,
 //                           branch and notes let it go on in another way, kept keeps it as a test; links leads from
@@ -18,6 +19,7 @@
 // There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
 // nothing is fetched but from this server (world.ownPath).
 
+import { coveragePanel } from "./coverage/panel.js";
 import { fill, h, icon, iconButton } from "./dom.js";
 import { heldBanner } from "./held.js";
 import { insidePanel } from "./inside.js";
@@ -166,6 +168,12 @@ function openTravel(chat, conversation, notch = null, answers = false) {
   travel.open(chat, conversation, notch, answers);
 }
 
+/** Show where a crowd broke a promise. */
+function openCrowd(first) {
+  app.classList.add("travelling");
+  travel.open(first.chat_id, first.conversation, first.notch, false, first);
+}
+
 /** Show the notch and the line that made something, or took it. @param {number} chat @param {import("./travel/links.js").Wanted} wanted */
 async function openMade(chat, wanted) {
   await tried(async () => {
@@ -202,10 +210,11 @@ const panels = {
     },
   }),
   inside: insidePanel({ travel: (chat, conversation) => openTravel(chat, conversation) }),
+  coverage: coveragePanel({ travel: openCrowd }),
   mischief: mischiefPanel(),
   machine: machinePanel(),
 };
-const PICTURES = { wallet: "wallet", inspector: "inspect", inside: "inside", mischief: "bolt", machine: "terminal" };
+const PICTURES = { wallet: "wallet", inspector: "inspect", inside: "inside", coverage: "lines", mischief: "bolt", machine: "terminal" };
 
 function tab(name) {
   return h(

@@ -26,6 +26,7 @@ export const world = {
   runtime: /** @type {Record<string, any>} */ ({}),
   inside: { chats: /** @type {any[]} */ ([]), payments: /** @type {any[]} */ ([]) },
   bot: /** @type {Process | null} */ (null),
+  crowd: /** @type {Record<string, any> | null} */ (null),
   // The conversations that hold back new code.
   held: /** @type {import("./held.js").Holding[]} */ ([]),
   baseUrl: "",
@@ -75,6 +76,7 @@ export function merge(news) {
     inside: "inside" in news,
     held: "held" in news,
     lines: news.lines ?? [],
+    crowd: "crowd" in news,
     travel: /** @type {any[] | null} */ (news.travel ?? null),
   };
   if (news.all) startAnew(news);
@@ -102,6 +104,7 @@ export function merge(news) {
   if (fresh.runtime) world.runtime = news.runtime;
   if (fresh.inside) world.inside = news.inside;
   if (fresh.held) world.held = news.held;
+  if (fresh.crowd) world.crowd = news.crowd;
   if (fresh.waiting) world.waiting = news.waiting;
   world.lines = [...world.lines, ...fresh.lines].slice(-MOST_LINES);
   for (const hear of [...listeners]) hear(fresh);

@@ -71,7 +71,7 @@ export function branchesBeside({ draw, shows, taken }) {
   const again = (pass, notch) =>
     begin(
       async () => {
-        const fresh = await openPass(pass.chat_id, pass.conversation, () => {}, () => true);
+        const fresh = await openPass({ chat: pass.chat_id, conversation: pass.conversation, crowd: pass.crowd }, () => {}, () => true);
         try {
           return await act(`travel/pass/${fresh?.id}/branch`, { notch });
         } finally {

@@ -23,17 +23,17 @@ export const offeredIn = (chatId) => look(`travel/${chatId}`);
 
 /**
  * Open a pass and wait until it is ready.
- * @param {number} chatId
- * @param {number} conversation
+ * @param {{chat: number, conversation: number, crowd: any}} place
  * @param {(progress: {given: number, of: number}) => void} onProgress
  * @param {() => boolean} isWanted
  * @returns {Promise<Pass | null>} null if nobody wants it any more
  */
-export async function openPass(chatId, conversation, onProgress, isWanted) {
-  const { id } = await act(`travel/${chatId}/${conversation}/open`);
+export async function openPass(place, onProgress, isWanted) {
+  const path = `travel/${place.chat}/${place.conversation}/open`;
+  const { id } = await (place.crowd ? act("crowd/open") : act(path));
   while (isWanted()) {
     const told = await look(`travel/pass/${id}`);
-    if (told.sources) return { ...told, id };
+    if (told.sources) return { ...told, id, crowd: place.crowd };
     if (told.failed) throw new Refused(told.failed);
     onProgress(told);
     await hearOf(id, onProgress);

@@ -34,7 +34,8 @@ const EVERY = 64;
  *   because: string | null, records: number, notches: number, first: number, started_at: number,
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
  *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
- *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number
+ *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
+ *   crowd?: any
  * }} Pass
  * @typedef {{
  *   frames: Record<string, Frame[]>, vars: Record<string, Record<string, string>[]>, parked: Parked[],

@@ -37,7 +37,7 @@ export function travelView({ onClose, onRequest }) {
   // Wherever the focus is: what had it may be gone with its notch.
   document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
   element.addEventListener("travel-draw", draw);
-  /** @type {{chat: number, conversation: number} | null} */
+  /** `crowd` is what is known of where a crowd broke a promise. @type {{chat: number, conversation: number, crowd: any} | null} */
   let place = null;
   /** @type {Journal | null} */
   let journal = null;
@@ -91,12 +91,12 @@ export function travelView({ onClose, onRequest }) {
   }
 
   /**
-   * Show a conversation; at a notch, or where it stands; or with its answers for new code.
-   * @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers
+   * Show a conversation; at a notch, or where it stands; or with its answers for new code; or one of a crowd's.
+   * @param {number} chat @param {number} conversation @param {number | null} notch @param {boolean} answers @param {any} crowd
    */
-  async function open(chat, conversation, notch = null, answers = false) {
+  async function open(chat, conversation, notch = null, answers = false, crowd = null) {
     wanted = null;
-    await show(chat, conversation, notch, answers);
+    await show(chat, conversation, notch, answers, crowd);
   }
 
   /** Show the notch of what is wanted, in the first of these conversations that has it. @param {number} chat @param {number[]} conversations @param {Wanted} what */
@@ -106,13 +106,13 @@ export function travelView({ onClose, onRequest }) {
     await show(chat, conversation);
   }
 
-  async function show(chat, conversation, /** @type {number | null} */ notch = null, answers = false) {
+  async function show(chat, conversation, /** @type {number | null} */ notch = null, answers = false, crowd = null) {
     if (journal) closePass(journal.pass.id);
     branching?.closeAll();
     offered = [];
     if (place?.chat !== chat) listed = [];
     tab = "chat";
-    place = { chat, conversation };
+    place = { chat, conversation, crowd };
     journal = null;
     problem = "";
     progress = { given: 0, of: 0 };
@@ -176,7 +176,7 @@ export function travelView({ onClose, onRequest }) {
         progress = news;
         if (!journal) draw();
       };
-      const pass = await openPass(place.chat, place.conversation, onProgress, isWanted);
+      const pass = await openPass(place, onProgress, isWanted);
       if (!pass || !isWanted()) return;
       const next = new Journal(pass);
       const old = journal;
@@ -235,7 +235,7 @@ export function travelView({ onClose, onRequest }) {
 
   /** The conversation may have gone on: it is read again in a moment. */
   function take(news) {
-    if (!place || !journal || !GOES_ON.has(journal.pass.state)) return;
+    if (!place || place.crowd || !journal || !GOES_ON.has(journal.pass.state)) return;
     if (!(news.chats.has(place.chat) || news.inside || news.bot)) return;
     clearTimeout(again);
     again = setTimeout(() => load(cur), AGAIN);
@@ -301,7 +301,7 @@ export function travelView({ onClose, onRequest }) {
       End: () => journal && go(journal.last),
       "[": () => inTheSameLine(-1),
       "]": () => inTheSameLine(1),
-      l: copyLink,
+      l: !place?.crowd && copyLink,
       b: mayBranch() && answerDifferently,
       t: mayKeep() && keepAsTest,
       "/": () => /** @type {HTMLElement | null} */ (element.querySelector("input[type=search]"))?.focus(),
@@ -376,13 +376,14 @@ export function travelView({ onClose, onRequest }) {
     if (!place) return;
     const head = html`<${Head}
       chat=${place.chat}
+      crowd=${place.crowd}
       pass=${journal?.pass}
       conversation=${place.conversation}
-      all=${listed}
+      all=${place.crowd ? [] : listed}
       choose=${choose}
       field=${journal && find.field(journal, sources, cur, go)}
       leave=${leave}
-      copyLink=${copyLink}
+      copyLink=${!place.crowd && copyLink}
       keep=${journal && mayKeep() && keepAsTest}
       branch=${journal && mayBranch() && answerDifferently}
     />`;
@@ -406,7 +407,7 @@ export function travelView({ onClose, onRequest }) {
       return html`
         <div class="travel-waits">
           <p role="alert">${t("travelFailed", { why: problem })}</p>
-          <button type="button" class="button" onclick=${() => place && open(place.chat, place.conversation)}>${t("tryAgain")}</button>
+          <button type="button" class="button" onclick=${() => place && open(place.chat, place.conversation, null, false, place.crowd)}>${t("tryAgain")}</button>
         </div>
       `;
     }
@@ -484,9 +485,9 @@ export function travelView({ onClose, onRequest }) {
           money=${money.map((one) => ({ key: one.n, words: say(one) }))}
           lineOf=${lineOf}
           whole=${whole}
-          sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
+          sent=${items.filter((item) => !place?.crowd && item.at === cur && item.messageId !== null)}
           request=${(message) => onRequest(sending(pass.chat_id, message))}
-          posted=${(notch.in?.event || notch.in?.what === "payment") && (() => onRequest(posting(pass.chat_id, notch)))}
+          posted=${!place?.crowd && (notch.in?.event || notch.in?.what === "payment") && (() => onRequest(posting(pass.chat_id, notch)))}
         />
       </div>
       <${TimeLine}

@@ -1,0 +1,74 @@
+"""Coverage and the crowd under ``triobot dev``, in a real browser: from the button to a broken promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chrome import Browser
+from test_browser_dev import developing, says, sees
+from test_browser_past import LIT
+from test_browser_travel import AXE, complaints
+from window import needs_browser
+
+pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
+pytestmark = [needs_browser, pytest.mark.processes]
+
+BOT = """\
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+@bot.conversation
+async def talk(chat: Chat) -> None:
+    name = await chat.ask("Your name?")
+    size = await chat.choose("Size?", {"s": "Small", "l": "Large"})
+    if size == "l" and not name.isalpha():
+        raise ValueError
+    await chat.send(f"{name}: {size}.")
+"""
+FAILS = "tr[data-line='11']"
+
+
+async def test_a_crowd_ends_where_the_first_promise_breaks(browser: Browser, tmp_path: Path) -> None:
+    """What Sara doesn't come to, the crowd does; what she did is still there."""
+    async with developing(browser, tmp_path, "echo", source=BOT) as page:
+        await sees(page, "Your name?")
+        await says(page, "Sara")
+        await sees(page, "Size?")
+        await page.click(".inline-button", "Small")
+        await sees(page, "Sara: s.")
+        await page.click(".rail .tab", "Coverage")
+        await page.sees("By 1 conversations of this run", within=".coverage")
+        # Of eight statements one was not reached.
+        await page.sees("87%", within=".reach-file")
+        await page.push("button", "echo.py")
+        await page.has(f"{FAILS}.missed .state-0", times=1)
+        await page.push("button", "Next that was not reached")
+        await page.has(f"{FAILS}[aria-current]")
+        if AXE.exists():
+            assert await complaints(page, ".sheet") == []
+        await page.push("button", "Close", exact=True)
+
+        await page.click(".crowd-fields input", nth=0)
+        await page.press("Control+a")
+        await page.type("4")
+        await page.push("button", "Let a crowd in")
+        await page.sees("ValueError", within=".crash-card")
+        await page.wait(f"{LIT}.includes('raise ValueError')")
+        await page.sees("Person", within=".travel h1")
+        await page.press("Escape")
+        await page.sees("A promise broke.", within=".crowd-result")
+        await page.sees("triobot simulate echo.py:bot --seed 0 --chats 4 --hours 12", within=".again")
+        await page.sees("100%", within=".reach-file")
+        if AXE.exists():
+            assert await complaints(page, ".coverage") == []
+        await page.push("button", "echo.py")
+        await page.has(f"{FAILS}.reached .state-1", times=1)
+        await page.push("button", "Close", exact=True)
+        # Nothing of it is in the chat.
+        assert await page.run("document.querySelectorAll('.row.theirs').length") == 3
+        await page.push("button", "Where it broke")
+        await page.sees("ValueError", within=".crash-card")
+        await page.press("Escape")

@@ -1,0 +1,204 @@
+// Which lines of the bot were reached, by this run and by a crowd; and the crowd: random people in a process of their
+// own, whom the first broken promise stops.
+
+import { h } from "../dom.js";
+import { number } from "../format.js";
+import { act, look } from "../link.js";
+import { toast, tried } from "../sheet.js";
+import { draw as put, html, Icon, IconButton } from "../ui.js";
+import { t } from "../words.js";
+import { listen, world } from "../world.js";
+import { percent, showSource } from "./source.js";
+
+// What a crowd is made of, with its least and what is usual.
+const FIELDS = {
+  chats: ["crowdPeople", 1, 20],
+  hours: ["crowdHours", 1, 12],
+  groups: ["crowdGroups", 0, 0],
+  crashes: ["crowdKills", 0, 3],
+  faults: ["crowdFaults", 0, 3],
+  seed: ["crowdSeed", 0, 0],
+};
+
+/** @param {{travel: (first: any) => void}} hooks `travel` goes to where a promise broke */
+export function coveragePanel({ travel }) {
+  const element = h("div.panel-body.coverage");
+  const plan = Object.fromEntries(Object.entries(FIELDS).map(([name, [, , usual]]) => [name, Number(usual)]));
+  /** @type {any} */
+  let lines = null;
+  let problem = "";
+  let looking = false;
+  // Whoever has let the crowd in is led to where it ends; another page only shows it.
+  let mine = false;
+  // What the bot has done since somebody looked is looked at when the panel is opened, not at each turn: that would
+  // run all journals each time.
+  let stale = true;
+  let starts = 0;
+
+  async function lookAgain() {
+    if (looking) return;
+    looking = true;
+    stale = false;
+    starts = world.bot?.starts ?? 0;
+    draw();
+    try {
+      lines = await act("lines");
+      problem = "";
+    } catch (error) {
+      problem = error instanceof Error ? error.message : t("failed");
+    }
+    looking = false;
+    draw();
+  }
+
+  const letIn = () =>
+    tried(async () => {
+      mine = true;
+      await act("crowd", plan);
+    });
+
+  async function over(crowd) {
+    lines = await look("lines").catch(() => lines);
+    if (crowd.state === "held") plan.seed += 1; // the next one is another one
+    draw();
+    if (mine && crowd.opens && element.isConnected) travel(crowd.first);
+    mine = false;
+  }
+
+  function draw() {
+    put(world.bot ? html`${crowdSection()}${linesSection()}` : html`<p class="hint">${t("noProcess")}</p>`, element);
+  }
+
+  function crowdSection() {
+    const crowd = world.crowd ?? { state: "none" };
+    const runs = crowd.state === "runs";
+    return html`
+      <section class="trick crowd">
+        <h2>${t("crowd")}</h2>
+        <p class="hint">${t("crowdHint")}</p>
+        <form
+          onsubmit=${(event) => {
+            event.preventDefault();
+            letIn();
+          }}
+        >
+          <div class="crowd-fields">
+            ${Object.entries(FIELDS).map(
+              ([name, [words, least]]) => html`
+                <label class="field" key=${name}>
+                  <span>${t(words)}</span>
+                  <input
+                    type="number"
+                    class="digits"
+                    dir="ltr"
+                    required
+                    min=${least}
+                    max="10000"
+                    value=${plan[name]}
+                    disabled=${runs}
+                    oninput=${(event) => (plan[name] = event.target.valueAsNumber)}
+                  />
+                </label>
+              `,
+            )}
+          </div>
+          ${!runs && html`<button type="submit" class="button primary wide-button"><${Icon} name="people" size=${18} />${t("letIn")}</button>`}
+        </form>
+        ${runs && progress(crowd)} ${!runs && crowd.state !== "none" && result(crowd)}
+      </section>
+    `;
+  }
+
+  const progress = (crowd) => html`
+    <progress aria-label=${t("crowd")} max="1" value=${crowd.part}></progress>
+    <p role="status">${t("crowdRuns", { part: t("percent", { count: number(Math.round(crowd.part * 100)) }) })}</p>
+    <button type="button" class="button wide-button" onclick=${() => tried(() => act("crowd/stop"))}>${t("sendHome")}</button>
+  `;
+
+  function result(crowd) {
+    const never = Object.entries(crowd.routes ?? {}).filter(([, count]) => !count);
+    const names = never.map(([name]) => name.split(".").pop()).join(", ");
+    const heads = { held: t("crowdHeld"), broke: t("crowdBroke"), stopped: t("crowdStopped"), failed: t("crowdFailed", { why: crowd.failed }) };
+    const facts = crowd.acts !== undefined && ["acts", "events", "messages"].map((name) => [name, number(crowd[name])]);
+    return html`
+      <div class=${`crowd-result ${crowd.state}`}>
+        <p role="status"><b>${heads[crowd.state]}</b></p>
+        ${(crowd.broken ?? []).map((words) => html`<p class="promise broken" key=${words}><span aria-hidden="true">✗</span><bdi>${words}</bdi></p>`)}
+        ${(crowd.kept ?? []).map((words) => html`<p class="promise" key=${words}><span aria-hidden="true">✓</span><bdi>${words}</bdi></p>`)}
+        ${crowd.opens &&
+        html`<button type="button" class="button primary wide-button" onclick=${() => travel(crowd.first)}><${Icon} name="travel" size=${18} />${t("whereBroke")}</button>`}
+        ${facts && html`<p class="faint digits">${t("crowdFacts", Object.fromEntries(facts))}</p>`}
+        ${names && html`<p class="faint">${t("crowdNever", { names })}</p>`}
+        ${crowd.again && html`<div class="again"><code dir="ltr">${crowd.again}</code><${IconButton} name="copy" title=${t("crowdAgain")} onclick=${() => copy(crowd.again)} /></div>`}
+      </div>
+    `;
+  }
+
+  function linesSection() {
+    const files = lines?.files ?? [];
+    return html`
+      <section class="trick">
+        <div class="coverage-head">
+          <h2>${t("linesReached")}</h2>
+          <span class="spring"></span>
+          <button type="button" class="chip" disabled=${looking} onclick=${lookAgain}><${Icon} name="replay" size=${15} />${t("lookAgain")}</button>
+        </div>
+        ${looking && html`<p class="hint" role="status">${t("looksAtLines")}</p>`}
+        ${problem && html`<p class="hint" role="alert">${problem}</p>`}
+        ${!looking && lines && lines.conversations !== null && html`<p class="hint">${t("ofConversations", { count: number(lines.conversations) })}</p>`}
+        <ul class="reach-files">
+          ${files.map((file) => html`<${FileRow} key=${file.path} file=${file} />`)}
+        </ul>
+      </section>
+    `;
+  }
+
+  listen((fresh) => {
+    const news = fresh.crowd && world.crowd;
+    if (news && news.state !== "runs" && news.state !== "none" && !fresh.all) over(news);
+    if (!element.isConnected) return void (stale ||= fresh.all || fresh.changes.length > 0);
+    if (fresh.all || fresh.crowd || fresh.bot) draw();
+    // New code has other lines.
+    if (world.bot?.phase === "running" && world.bot.starts !== starts) lookAgain();
+  });
+  return {
+    element,
+    draw() {
+      draw();
+      if (world.bot && stale) lookAgain();
+    },
+  };
+}
+
+/** A file: how much of it was reached, and by whom. */
+function FileRow({ file }) {
+  const rows = [
+    ["byRun", file.run],
+    ["byCrowd", file.crowd],
+  ];
+  return html`
+    <li>
+      <button type="button" class="reach-file" onclick=${() => showSource(file.file)}>
+        <b dir="ltr">${file.name}</b>
+        ${rows.map(
+          ([by, much]) => html`
+            <span class=${`reach-row ${much ? "" : "unknown"}`} key=${by}>
+              <span>${t(by)}</span>
+              <span class="reach-bar" aria-hidden="true">${much && html`<i style=${{ inlineSize: `${(100 * much.reached) / (much.of || 1)}%` }}></i>`}</span>
+              <span class="digits">${much ? percent(much) : t("notLooked")}</span>
+            </span>
+          `,
+        )}
+      </button>
+    </li>
+  `;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(t("copied"));
+  } catch {
+    toast(t("cantCopy"), { kind: "problem" });
+  }
+}
