@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "payments": "look after the money",
     "journal": "look at conversations and their journals",
     "replay": "look at where a stored conversation stands",
+    "inspect": "look at what conversations were, in your browser",
     "broadcast": "look at broadcasts, or stop one",
     "jobs": "look at jobs, run one now, or forget one",
     "store": "look after a bot's store",

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import attrs
 import trio
 
 from ..clock import SystemClock
-from ..errors import ConfigError, StoreLockedError
+from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, socket_path
 from ..operator.requests import (
@@ -32,7 +33,7 @@ from ..operator.requests import (
 )
 from ..runtime import api_of
 from ..settings import Settings, read_environment
-from ..store import Stamp, open_store
+from ..store import Stamp, copy_still, open_store
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
@@ -146,21 +147,55 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
 
     Raises: as `consult`; also what it yields does.
     """
+    if (running := await _running(settings)) is not None:
+        yield running
+        return
+    async with _own_api(settings, None) as api:
+        yield api.answer
+
+
+@asynccontextmanager
+async def open_to_look(settings: Settings) -> AsyncGenerator[tuple[Ask, bool]]:
+    """Ask many questions that only read, for as long as the block runs; nothing is written.
+
+    What is yielded with it says whether the running bot answers. Else a copy of its store does, and whoever
+    starts the bot meanwhile is in nobody's way.
+
+    Raises: as `consult`; also what it yields does.
+    """
+    if (running := await _running(settings)) is not None:
+        yield running, True
+        return
+    file, place = store_file(settings), socket_path(settings.store)
+    with TemporaryDirectory(prefix="triobot-inspect-") as made:
+        clock = SystemClock()
+        try:
+            copy = await trio.to_thread.run_sync(copy_still, file, Path(made))
+        except StoreLockedError as error:
+            raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
+        try:
+            async with open_store(f"sqlite:{copy}", stamp=None, clock=clock, visit=True) as store:
+                yield api_of(store, clock).answer, False
+        except (ConfigError, StoreError) as error:
+            # What is wrong with the copy is wrong with the store.
+            raise type(error)(str(error).replace(str(copy), str(file))) from None
+
+
+async def _running(settings: Settings) -> Ask | None:
+    """Return what asks the running bot; None if none runs."""
 
     async def ignore(_: Told) -> None:
         """Drop the answer: what counts is that there is one."""
 
     place = socket_path(settings.store)
-    if place is not None and await ask(place, Status(), ignore):
+    if place is None or not await ask(place, Status(), ignore):
+        return None
 
-        async def ask_running(request: Request, tell: Tell) -> None:
-            if not await ask(place, request, tell):
-                raise ConfigError("the bot has ended meanwhile; ask again")
+    async def ask_running(request: Request, tell: Tell) -> None:
+        if not await ask(place, request, tell):
+            raise ConfigError("the bot has ended meanwhile; ask again")
 
-        yield ask_running
-        return
-    async with _own_api(settings, None) as api:
-        yield api.answer
+    return ask_running
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ from ..errors import ConfigError
 from ..operator.calling import file_of
 from ..settings import read_environment
 from .arguments import port
+from .consulting import ask_bot
 from .dev_past import StoredJournals, make_probes, make_twins
 from .dev_reload import HeldReload
 from .keeping import SavedPlatform, path_beside
@@ -144,8 +145,8 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
             # A store is written by its own bot alone, which the token tells from others.
-            settings = read_environment(environ)
-            journals = StoredJournals(settings, supervisor.marks, platform.exchange.clock.now())
+            ask = partial(ask_bot, read_environment(environ))
+            journals = StoredJournals(ask, supervisor.marks, platform.exchange.clock.now())
             twins = make_twins(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.travels = twins
             probes = make_probes(arguments.bot, environ, journals, platform.exchange.tell)

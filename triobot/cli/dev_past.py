@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, cast, final
 
 import trio
@@ -14,12 +13,12 @@ from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..journals import ConversationId
+from ..operator.api import Tell
 from ..operator.requests import ListJournals, OrderEnd, Request, ShowJournal
-from ..settings import Settings
 from ..travel.probes import Probes
 from ..travel.twins import Twins
 from ..wire.ids import ChatId
-from .consulting import ask_bot, gather
+from .consulting import gather
 
 _MOST: Final = 1_000
 """Conversations of one chat that are listed."""
@@ -34,14 +33,18 @@ Marks = Callable[[int], Sequence[JsonObject]]
 
 @final
 class StoredJournals:
-    """Reads journals of the running bot over its socket, or of its store while it is down.
+    """Reads journals.
 
     Args:
+        ask: carries a question to the running bot, or to its store while it is down.
+        marks: returns when its process was killed and started again, since a wall time.
         since: when this run began.
     """
 
-    def __init__(self, settings: Settings, marks: Marks, since: int) -> None:
-        self._ask = partial(ask_bot, settings)
+    def __init__(
+        self, ask: Callable[[Request, Tell], Awaitable[object]], marks: Marks, since: int = 0
+    ) -> None:
+        self._ask = ask
         # The store of a bot that is down is opened for each question, by one at a time.
         self._one = trio.Lock()
         self._marks = marks
@@ -54,6 +57,10 @@ class StoredJournals:
     async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
         """Return the rows of a chat's conversations, in their order."""
         return await self._lines(ListJournals(ChatId(chat_id), limit=_MOST, crashed=True))
+
+    async def every(self, after: int, limit: int) -> Sequence[JsonObject]:
+        """Return the rows of so many conversations at most, of all chats, behind this one."""
+        return await self._lines(ListJournals(after=after, limit=limit))
 
     async def waiting(self) -> Sequence[JsonObject]:
         """Return the rows of conversations that have not ended."""

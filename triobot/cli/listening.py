@@ -24,12 +24,17 @@ _ERROR_OUTPUT = 2
 
 
 def add_listening(parser: argparse.ArgumentParser) -> None:
-    """Add the options that both commands have."""
+    """Add the options that the commands with a platform have."""
     parser.add_argument(
         "--strict",
         action="store_true",
         help="refuse what the platform may take, but its interface doesn't promise",
     )
+    add_opening(parser)
+
+
+def add_opening(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that has a page."""
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
     parser.add_argument(
         "--ready-fd",
@@ -77,16 +82,30 @@ async def announced(
     """
     platform.exchange.hear_liberty = partial(_tell_liberty, platform)
     if arguments.ready_fd is not None:
-        _tell(arguments.ready_fd, platform)
+        told = {
+            "base_url": platform.base_url,
+            "token": platform.token,
+            "control_url": platform.control_url,
+            "control_token": platform.control_token,
+            "page": platform.page_address,
+        }
+        tell_ready(arguments.ready_fd, told)
     task_status.started()
     if arguments.open:
-        # Others on this machine can read a browser's command line.
-        address = platform.one_time_address()
-        opened = False
-        with suppress(webbrowser.Error):
-            opened = await trio.to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
-        if not opened:
-            print("triobot: no browser could be opened: open the page yourself", file=sys.stderr, flush=True)
+        await open_page(platform.one_time_address())
+
+
+async def open_page(address: str) -> None:
+    """Open a page in the person's browser, or say that it can't be.
+
+    Args:
+        address: one that works once: others on this machine can read a browser's command line.
+    """
+    opened = False
+    with suppress(webbrowser.Error):
+        opened = await trio.to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
+    if not opened:
+        print("triobot: no browser could be opened: open the page yourself", file=sys.stderr, flush=True)
 
 
 def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
@@ -96,18 +115,11 @@ def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
     print(f"triobot: {what}: {harmless(words)}", file=sys.stderr, flush=True)
 
 
-def _tell(fd: int, platform: Emulator) -> None:
-    told = {
-        "base_url": platform.base_url,
-        "token": platform.token,
-        "control_url": platform.control_url,
-        "control_token": platform.control_token,
-        "page": platform.page_address,
-        "pid": os.getpid(),
-    }
+def tell_ready(fd: int, told: Mapping[str, object]) -> None:
+    """Write what a script needs to this descriptor, and close it."""
     # Whoever asked for it may be gone by now.
     with suppress(BrokenPipeError):
-        os.write(fd, json.dumps(told).encode() + b"\n")
+        os.write(fd, json.dumps({**told, "pid": os.getpid()}).encode() + b"\n")
     if fd > _ERROR_OUTPUT:
         os.close(fd)
 

@@ -8,7 +8,7 @@ import pdb
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, cast
@@ -91,7 +91,7 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
     which: str = arguments.which
     digits = which.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
-        return _lines_of(Path(which))
+        return lines_of_export(Path(which))
     number: int | None = arguments.conversation
     if number is None:
         rows = consult(settings, ListJournals(ChatId(int(which)), crashed=True))
@@ -108,16 +108,6 @@ def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
             names = ", ".join(map(str, others))
             print(f"note: kept of {named(ChatId(int(which)))}, since they crashed: {names}", file=sys.stderr)
     return consult(settings, ShowJournal(ConversationId(number)))
-
-
-def _lines_of(path: Path) -> list[Told]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [cast("Told", json.loads(line)) for line in lines if line]
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
-    except ValueError:
-        raise ConfigError(f"{path} is no exported journal") from None
 
 
 async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argparse.Namespace) -> bool:
@@ -225,6 +215,24 @@ def _debug(frames: list[FrameType]) -> None:
 # --- journals as they are told: by an operator's socket, or in a file of `triobot journal export`
 
 
+def lines_of_export(path: Path) -> list[Told]:
+    """Read the lines of a file that `triobot journal export` wrote.
+
+    Raises:
+        ConfigError: it can't be read, or is none.
+    """
+    try:
+        texts = path.read_text(encoding="utf-8").splitlines()
+        lines: list[object] = [json.loads(text) for text in texts if text]
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        lines = []
+    if not lines or not all(isinstance(line, dict) for line in lines):
+        raise ConfigError(f"{path} is no exported journal; `triobot journal export NUMBER` writes one")
+    return cast("list[Told]", lines)
+
+
 def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
     """Read the journal of such lines: its row, its records, its effects.
 
@@ -235,7 +243,7 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
     records = [str(line["record"]) for line in rest if "record" in line]
     if "conversation" not in row or not records:
         raise ConfigError("this is no journal; `triobot journal export NUMBER` writes one")
-    if row.get("chat_id") == 0 or _REDACTED.search(records[0]):
+    if is_redacted([row, *rest]):
         raise ConfigError(
             "this export was redacted: what people wrote isn't in it, so no code can be run over it; "
             "export it without --redact, for yourself only"
@@ -243,6 +251,13 @@ def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
     first = rest[0].get("n")
     effects = {str(line["operation"]): _effect(line) for line in rest if "operation" in line}
     return Journal(_row(row), first if isinstance(first, int) else 0, tuple(records), effects)
+
+
+def is_redacted(lines: Sequence[Mapping[str, object]]) -> bool:
+    """Return whether these lines of a journal have lost what people wrote."""
+    row, *rest = lines
+    first = next((str(line["record"]) for line in rest if "record" in line), "")
+    return row.get("chat_id") == 0 or _REDACTED.search(first) is not None
 
 
 def _row(told: Mapping[str, object]) -> ConversationRow:

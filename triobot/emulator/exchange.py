@@ -144,15 +144,11 @@ class TravelError(TriobotError):
         self.refused = refused
 
 
-class Travels(Protocol):
-    """What people may see of what the bot's conversations were; see `docs/travel.md`.
+class Looks(Protocol):
+    """What people may see of what a bot's conversations were; see `docs/travel.md`.
 
-    All of it but `view` raises a `TravelError` where it can't be told.
+    All of it raises a `TravelError` where it can't be told.
     """
-
-    def view(self) -> Sequence[JsonValue]:
-        """Tell of each pass how far it is."""
-        ...
 
     async def conversations(self, chat_id: int) -> JsonValue:
         """List a chat's conversations, the newest first."""
@@ -160,12 +156,6 @@ class Travels(Protocol):
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
         """Begin a pass over a conversation; returns its id."""
-        ...
-
-    def open_told(
-        self, journals: Sequence[Sequence[dict[str, JsonValue]]], marks: Sequence[dict[str, JsonValue]]
-    ) -> JsonValue:
-        """Begin a pass over the first of these journals, of a chat elsewhere; returns its id."""
         ...
 
     def passed(self, id: str) -> JsonValue:
@@ -186,6 +176,20 @@ class Travels(Protocol):
 
     async def close(self, id: str) -> None:
         """Forget a pass."""
+        ...
+
+
+class Travels(Looks, Protocol):
+    """What people may do besides, where there is a platform: go on in another way."""
+
+    def view(self) -> Sequence[JsonValue]:
+        """Tell of each pass how far it is; raises nothing."""
+        ...
+
+    def open_told(
+        self, journals: Sequence[Sequence[dict[str, JsonValue]]], marks: Sequence[dict[str, JsonValue]]
+    ) -> JsonValue:
+        """Begin a pass over the first of these journals, of a chat elsewhere; returns its id."""
         ...
 
     async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:

@@ -32,7 +32,7 @@ nothing can be told, 409 for what can't be done in a branch, 410 for a pass or a
 from __future__ import annotations
 
 import gzip
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, cast
 
 import trio
@@ -43,7 +43,7 @@ from ..wire.encode import encode_error
 from ..wire.ids import ChatId
 from ..wire.rules import JsonValue, compact_json
 from .control import Asked, BadAskError, as_number, read_body
-from .exchange import Exchange, TravelError, Travels
+from .exchange import Exchange, Looks, TravelError, Travels
 
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
@@ -57,6 +57,77 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+async def _asked(*names: str) -> Asked:
+    """Read a request's body, which has these keys only."""
+    given = Asked.read(await read_body())
+    given.only(names)
+    return given
+
+
+def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collection[str] = ()) -> None:
+    """Add the routes that only look.
+
+    Args:
+        there: returns what is looked at, or raises a `TravelError`.
+        can: what else the blueprint's routes can do.
+    """
+
+    async def conversations(chat: str) -> Response:
+        async def listed() -> JsonValue:
+            told = cast("Mapping[str, JsonValue]", await there().conversations(as_number("chat", chat)))
+            return {**told, "can": list(can)}
+
+        return await told(listed)
+
+    async def begin(chat: str, conversation: str) -> Response:
+        async def opened() -> JsonValue:
+            await _asked()
+            return await there().open(as_number("chat", chat), as_number("conversation", conversation))
+
+        return await told(opened, 202)
+
+    async def passed(id: str) -> Response:
+        async def head() -> JsonValue:
+            await trio.lowlevel.checkpoint()
+            return there().passed(id)
+
+        return await told(head)
+
+    async def notches(id: str) -> Response:
+        async def some() -> bytes:
+            Asked({**request.args}).only(("from", "to"))
+            start = as_number("from", request.args.get("from", "0"))
+            return await there().notches(id, start, as_number("to", request.args.get("to", start + _NEWEST)))
+
+        return await told(some)
+
+    async def source(id: str, number: int) -> Response:
+        return await told(lambda: there().source(id, number), kind="text/plain; charset=utf-8")
+
+    async def value(id: str) -> Response:
+        async def one() -> JsonValue:
+            given = request.args
+            Asked({**given}).only(("notch", "branch", "frame", "name"))
+            notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
+            return await there().value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
+
+        return await told(one)
+
+    async def close(id: str) -> Response:
+        return await told(lambda: there().close(id))
+
+    for rule, method, view in (
+        ("/<chat>", "GET", conversations),
+        ("/<chat>/<conversation>/open", "POST", begin),
+        ("/pass/<id>", "GET", passed),
+        ("/pass/<id>", "DELETE", close),
+        ("/pass/<id>/notches", "GET", notches),
+        ("/pass/<id>/source/<int:number>", "GET", source),
+        ("/pass/<id>/value", "GET", value),
+    ):
+        blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])
+
+
 def past_blueprint(exchange: Exchange) -> Blueprint:
     """Return the routes."""
     blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
@@ -66,54 +137,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             raise TravelError("nothing is known of conversations here: only `triobot dev` runs the bot")
         return exchange.travels
 
-    async def conversations(chat: str) -> Response:
-        async def listed() -> JsonValue:
-            told = cast("Mapping[str, JsonValue]", await there().conversations(as_number("chat", chat)))
-            return {**told, "can": list(_CAN)}
-
-        return await _told(listed)
-
-    async def begin(chat: str, conversation: str) -> Response:
-        async def opened() -> JsonValue:
-            await asked()
-            return await there().open(as_number("chat", chat), as_number("conversation", conversation))
-
-        return await _told(opened, 202)
-
-    async def passed(id: str) -> Response:
-        async def head() -> JsonValue:
-            await trio.lowlevel.checkpoint()
-            return there().passed(id)
-
-        return await _told(head)
-
-    async def notches(id: str) -> Response:
-        async def some() -> bytes:
-            Asked({**request.args}).only(("from", "to"))
-            start = as_number("from", request.args.get("from", "0"))
-            return await there().notches(id, start, as_number("to", request.args.get("to", start + _NEWEST)))
-
-        return await _told(some)
-
-    async def source(id: str, number: int) -> Response:
-        return await _told(lambda: there().source(id, number), kind="text/plain; charset=utf-8")
-
-    async def value(id: str) -> Response:
-        async def one() -> JsonValue:
-            given = request.args
-            Asked({**given}).only(("notch", "branch", "frame", "name"))
-            notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
-            return await there().value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
-
-        return await _told(one)
-
-    async def close(id: str) -> Response:
-        return await _told(lambda: there().close(id))
-
-    async def asked(*names: str) -> Asked:
-        given = Asked.read(await read_body())
-        given.only(names)
-        return given
+    add_looking(blueprint, there, _CAN)
 
     def group_of(chat_id: int) -> bool | None:
         world = exchange.world
@@ -126,29 +150,29 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def branch(id: str) -> Response:
         async def opened() -> bytes:
-            notch = (await asked("notch")).integer("notch", 0)
+            notch = (await _asked("notch")).integer("notch", 0)
             return await there().branch(id, notch, group=group_of_pass(id))
 
-        return await _told(opened, 201)
+        return await told(opened, 201)
 
     async def same(chat: str, conversation: str) -> Response:
         async def opened() -> bytes:
-            await asked()
+            await _asked()
             chat_id, number = as_number("chat", chat), as_number("conversation", conversation)
             return await there().same_answers(chat_id, number, group=group_of(chat_id))
 
-        return await _told(opened, 201)
+        return await told(opened, 201)
 
     async def held() -> Response:
         async def listed() -> JsonValue:
             await trio.lowlevel.checkpoint()
             return {"held": [] if exchange.reload is None else list(exchange.reload.view())}
 
-        return await _told(listed)
+        return await told(listed)
 
     async def choose(chat: str, conversation: str) -> Response:
         async def chosen() -> JsonValue:
-            given = await asked("way")
+            given = await _asked("way")
             reload = exchange.reload
             if reload is None:
                 raise TravelError("nothing reloads the bot's code here: only `triobot dev` does")
@@ -156,43 +180,36 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             await reload.choose(as_number("chat", chat), place, way)
             return {"held": list(reload.view())}
 
-        return await _told(chosen)
+        return await told(chosen)
 
     async def look(id: str) -> Response:
-        return await _told(lambda: there().in_branch(id, "look", {}))
+        return await told(lambda: there().in_branch(id, "look", {}))
 
     async def do(id: str, what: str) -> Response:
         async def done() -> bytes:
-            given = cast("Mapping[str, JsonValue]", (await asked(*_TAKES[what])).values())
+            given = cast("Mapping[str, JsonValue]", (await _asked(*_TAKES[what])).values())
             return await there().in_branch(id, what, given)
 
-        return await _told(done)
+        return await told(done)
 
     async def throw_away(id: str) -> Response:
-        return await _told(lambda: there().close_branch(id))
+        return await told(lambda: there().close_branch(id))
 
     async def keep(id: str) -> Response:
         async def kept() -> JsonValue:
-            notch = (await asked("notch")).integer("notch", 0)
+            notch = (await _asked("notch")).integer("notch", 0)
             return await there().keep(id, notch, group=group_of_pass(id))
 
-        return await _told(kept)
+        return await told(kept)
 
     async def keep_branch(id: str) -> Response:
         async def kept() -> JsonValue:
-            await asked()
+            await _asked()
             return await there().keep(id, None, group=None)
 
-        return await _told(kept)
+        return await told(kept)
 
     for rule, method, view in (
-        ("/<chat>", "GET", conversations),
-        ("/<chat>/<conversation>/open", "POST", begin),
-        ("/pass/<id>", "GET", passed),
-        ("/pass/<id>", "DELETE", close),
-        ("/pass/<id>/notches", "GET", notches),
-        ("/pass/<id>/source/<int:number>", "GET", source),
-        ("/pass/<id>/value", "GET", value),
         ("/pass/<id>/branch", "POST", branch),
         ("/pass/<id>/test", "POST", keep),
         ("/<chat>/<conversation>/answers", "POST", same),
@@ -207,9 +224,10 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
     return blueprint
 
 
-async def _told(
+async def told(
     ask: Callable[[], Awaitable[JsonValue | bytes]], status: int = 200, *, kind: str = _JSON
 ) -> Response:
+    """Answer with what this returns, or with why it can't."""
     try:
         value = await ask()
     except BadAskError as error:

@@ -189,7 +189,7 @@ def make_app(
     if control_token is not None:
         control = control_blueprint(exchange, CoverageControl(exchange))
         for blueprint in (past_blueprint(exchange), control, stream_blueprint(exchange)):
-            app.register_blueprint(_behind_the_door(blueprint))
+            app.register_blueprint(behind_the_door(blueprint))
         app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))
     app.register_blueprint(platform_blueprint(exchange, token))
     routed, perform = cast("AsgiApp", app.asgi_app), operations_app(exchange, token)
@@ -209,7 +209,7 @@ def make_app(
     )
 
 
-def _behind_the_door(blueprint: Blueprint) -> Blueprint:
+def behind_the_door(blueprint: Blueprint) -> Blueprint:
     """Serve the routes only to what the door has let in as such."""
 
     async def refuse() -> Response | None:
@@ -263,7 +263,7 @@ async def serve_emulator(
     """
     if not (expose or _is_loopback(host)):
         raise ConfigError(f"the emulator serves loopback addresses only, and {host} is none: see expose")
-    config = _config(f"{_bracketed(host)}:{port}")
+    config = hypercorn_config(f"{_bracketed(host)}:{port}")
     with _uploads(folder) as place:
         async with httpx.AsyncClient(trust_env=False, timeout=_POST_SECONDS) as client:
             clock = clock or ShiftedClock()
@@ -290,7 +290,7 @@ async def serve_emulator(
                 exchange.world.base_url = page_url = f"http://{shown}"
                 ports = [bound_port]
                 if page_port is not None:
-                    second = _config(f"{_bracketed(host)}:{page_port}")
+                    second = hypercorn_config(f"{_bracketed(host)}:{page_port}")
                     [page_bound] = await nursery.start(
                         partial(serve, cast("ASGIFramework", door), second, mode="asgi")
                     )
@@ -322,7 +322,8 @@ def _uploads(folder: Path | None) -> Generator[Path]:
         yield Path(made)
 
 
-def _config(bind: str) -> Config:
+def hypercorn_config(bind: str) -> Config:
+    """Return how Hypercorn serves here."""
     config = Config()
     config.bind = [bind]
     config.accesslog = None
@@ -366,8 +367,8 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def page_blueprint(control_token: str, tickets: Tickets) -> Blueprint:
-    """Return the routes of the page's files, and the one that leads to it with a ticket."""
+def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
+    """Return the routes of the page's files, and the one that leads to the first of them with a ticket."""
     blueprint = Blueprint("page", __name__)
     # Named once, at the start: what is asked for can't lead out of the folder.
     files = {
@@ -381,7 +382,7 @@ def page_blueprint(control_token: str, tickets: Tickets) -> Blueprint:
         return Response(await trio.Path(path).read_bytes(), 200, _HEADERS, content_type=_TYPES[path.suffix])
 
     async def index() -> Response:
-        return await asset("index.html")
+        return await asset(first)
 
     async def icon() -> Redirect:
         await trio.lowlevel.checkpoint()

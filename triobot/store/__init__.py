@@ -23,6 +23,7 @@ from .sqlite import examine_sqlite as examine_sqlite
 from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
 from .sqlite import restore_sqlite as restore_sqlite
+from .still import copy_still as copy_still
 
 
 @asynccontextmanager

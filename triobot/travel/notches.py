@@ -57,6 +57,7 @@ _WORDS: Final = {
 
 Frames = list[tuple[FrameType, int]]
 Progress = Callable[[int, int], None]
+Write = Callable[[object], str]
 
 
 @final
@@ -84,6 +85,7 @@ class Notches:
     Args:
         tell: told how many turns were given, and of how many.
         seconds: see `SECONDS`.
+        write: says what a variable is.
         upto: the last notch that is wanted; `at` is called there, once, with what runs.
 
     Attributes:
@@ -99,6 +101,7 @@ class Notches:
         tell: Progress | None = None,
         *,
         seconds: float = SECONDS,
+        write: Write = shown,
         at: tuple[int, Callable[[Mapping[str, Frames]], None]] | None = None,
     ) -> None:
         self.notches: list[JsonObject] = []
@@ -111,6 +114,7 @@ class Notches:
         self._tell = tell
         self._told_at = time.perf_counter()
         self._until = time.thread_time() + seconds
+        self._write = write
         self._at = at
         self._ids: dict[str, int] = {}
         self._handed: dict[str, JsonObject] = {}
@@ -426,10 +430,10 @@ class Notches:
         if name.startswith(("__", ".")):
             return None
         if type(value) in PLAIN:
-            return shown(value)
+            return self._write(value)
         # One object in several frames is written once.
         if (text := texts.get(id(value))) is None:
-            text = texts[id(value)] = shown(value)
+            text = texts[id(value)] = self._write(value)
         return text
 
     def _new_data(self, view: Mapping[str, object]) -> dict[str, JsonValue]:
@@ -438,10 +442,16 @@ class Notches:
         for key, node in view.items():
             if key[:1] in ":#" or key.startswith("triobot."):
                 continue
-            text = None if node is ABSENT else _kept(node)
+            text = None if node is ABSENT else self._kept(node)
             if key not in self._data or self._data[key] != text:
                 self._data[key] = new[key] = text
         return new
+
+    def _kept(self, node: object) -> str:
+        try:
+            return self._write(decode_value(cast("str", node)))
+        except Exception as error:  # its class is the author's, and may be another one by now
+            return f"<{type(error).__name__}>"
 
     def _words(self, id: str, kind: str, print: str) -> str:
         """Say what an operation waits for."""
@@ -498,10 +508,3 @@ def _of_traceback(found: TracebackType | None) -> Frames:
             frames.append((found.tb_frame, found.tb_lineno))
         found = found.tb_next
     return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
-
-
-def _kept(node: object) -> str:
-    try:
-        return shown(decode_value(cast("str", node)))
-    except Exception as error:  # its class is the author's, and may be another one by now
-        return f"<{type(error).__name__}>"

@@ -30,7 +30,7 @@ from ..emulator.views import JsonObject
 from ..engine.records import CONTINUED, ENDED
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
-from .notches import FORMAT, SECONDS, Frames, Notches, Progress
+from .notches import FORMAT, SECONDS, Frames, Notches, Progress, Write
 from .values import IN_FULL, shown
 
 LIMIT: Final = 15.0
@@ -84,6 +84,7 @@ async def run_pass(
     tell: Progress | None = None,
     seconds: float = LIMIT,
     variables: float = SECONDS,
+    write: Write = shown,
     set_by: int | None = None,
 ) -> Passed:
     """Run a journal again, dry, and look at each of its turns.
@@ -93,9 +94,10 @@ async def run_pass(
         tell: told how far it is: turns given, and of how many.
         seconds: that it may take.
         variables: seconds after which only branches that ran have their variables looked at.
+        write: says what a variable is.
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
     """
-    capture = Notches(stored, tell, seconds=variables)
+    capture = Notches(stored, tell, seconds=variables, write=write)
     leash = Leash(seconds)
     try:
         with _cut_after(leash):

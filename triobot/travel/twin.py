@@ -15,7 +15,7 @@ import gzip
 import json
 import signal
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -30,6 +30,7 @@ from ..errors import TriobotError
 from ..lines import lines_of
 from ..wire.rules import JsonValue
 from .branching import BranchedFrom, Branching
+from .hiding import hidden, outline
 from .keeping import Kill
 from .notches import WINDOW
 from .parting import trail_of
@@ -53,6 +54,7 @@ _OF_BRANCHES: Final = frozenset(
 Loaded: TypeAlias = tuple[Services, Table]
 Load: TypeAlias = Callable[[str], Loaded]
 Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
+Secrets: TypeAlias = Callable[[], Collection[str]]
 
 
 @final
@@ -88,12 +90,21 @@ class Twin:
         load: loads the bot of this name.
         read: reads a journal as it is told.
         branching: opens branches of the bot that `load` has loaded; None: there are none here.
+        secrets: what people wrote gets no further than this process, nor what this returns of the bot that is
+            loaded; None: all is told.
     """
 
     def __init__(
-        self, line: trio.SocketStream, load: Load, read: Read, branching: Branching | None = None
+        self,
+        line: trio.SocketStream,
+        load: Load,
+        read: Read,
+        branching: Branching | None = None,
+        *,
+        secrets: Secrets | None = None,
     ) -> None:
         self._line = line
+        self._secrets = secrets
         self._branching = branching
         self._load = load
         self._read = read
@@ -129,7 +140,10 @@ class Twin:
             answer["error"] = str(error)
             answer["refused"] = isinstance(error, _NotDoneError)
         except Exception as error:  # whatever an author's module does on import
-            answer["error"] = f"{type(error).__name__}: {error}"[:4_000]
+            # Of ours none holds what people wrote.
+            told = self._secrets is None or isinstance(error, TriobotError)
+            words = f": {error}" if told else ""
+            answer["error"] = f"{type(error).__name__}{words}"[:4_000]
         await self._say(answer, body)
 
     async def _say(self, told: JsonObject, body: bytes = b"") -> None:
@@ -147,7 +161,7 @@ class Twin:
                 async with self._one:
                     return await self._trail(asked["lines"])
             case "notches":
-                return self._window(asked["id"], asked["from"], asked["to"])
+                return packed_window(self._find(asked["id"]).passed, asked["from"], asked["to"])
             case "source":
                 texts = self._find(asked["id"]).passed.texts
                 if not 0 <= asked["source"] < len(texts):
@@ -200,7 +214,11 @@ class Twin:
 
         services, table = self._loaded
         stored = self._read(lines)
-        passed = await run_pass(services, table, stored, tell=far)
+        if self._secrets is None:
+            passed = await run_pass(services, table, stored, tell=far)
+        else:
+            passed = await run_pass(services, table, stored, tell=far, write=outline)
+            passed = hidden(passed, self._secrets())
         size = sum(len(_json(notch)) for notch in passed.notches)
         self._kept[id] = _KeptPass(stored, passed, size)
         while len(self._kept) > 1 and (
@@ -214,19 +232,6 @@ class Twin:
             raise _UntoldError("there is no bot yet")
         passed = await run_pass(*self._loaded, self._read(lines), variables=0)
         return gzip.compress(_json(trail_of(passed)), 1)
-
-    def _window(self, id: str, start: int, end: int) -> bytes:
-        """Return notches as compressed JSON: as many as an answer may have, and one at least."""
-        parts: list[bytes] = []
-        room = LARGEST
-        for notch in self._find(id).passed.window(start, min(end, start + WINDOW)):
-            part = _json(notch)
-            if parts and len(part) > room:
-                break
-            room -= len(part) + 1
-            parts.append(part)
-        head = f'{{"from":{start},"to":{start + len(parts)},"notches":['.encode()
-        return gzip.compress(head + b",".join(parts) + b"]}", _LEVEL)
 
     async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
         branching = self._branching
@@ -263,6 +268,8 @@ class Twin:
 
     async def _value(self, asked: dict[str, Any]) -> JsonValue:
         assert self._loaded is not None
+        if self._secrets is not None:
+            raise _UntoldError("values are hidden here")
         kept = self._find(asked["id"])
         place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
         text = await value_in_full(*self._loaded, kept.stored, *place)
@@ -278,6 +285,20 @@ class Twin:
                 await self._say({"pass": far[0], "given": far[1], "of": far[2]})
 
 
+def packed_window(passed: Passed, start: int, end: int) -> bytes:
+    """Return notches as compressed JSON: as many as an answer may have, and one at least."""
+    parts: list[bytes] = []
+    room = LARGEST
+    for notch in passed.window(start, min(end, start + WINDOW)):
+        part = _json(notch)
+        if parts and len(part) > room:
+            break
+        room -= len(part) + 1
+        parts.append(part)
+    head = f'{{"from":{start},"to":{start + len(parts)},"notches":['.encode()
+    return gzip.compress(head + b",".join(parts) + b"]}", _LEVEL)
+
+
 def _packed(told: JsonObject) -> bytes:
     return gzip.compress(_json(told), _LEVEL)
 
@@ -287,10 +308,17 @@ def _json(told: JsonObject) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-async def serve_twin(fd: int, load: Load, read: Read, branching: Branching | None = None) -> None:
-    """Be a twin, on the line that this descriptor is an end of."""
+async def serve_twin(
+    fd: int,
+    load: Load,
+    read: Read,
+    branching: Branching | None = None,
+    *,
+    secrets: Secrets | None = None,
+) -> None:
+    """Be a twin, on the line that this descriptor is an end of; see `Twin`."""
     # Looked up here: Windows has none, and imports this module, too.
     family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
     end = trio.socket.fromfd(fd, family, kind)
     async with trio.SocketStream(end) as line:
-        await Twin(line, load, read, branching).serve()
+        await Twin(line, load, read, branching, secrets=secrets).serve()

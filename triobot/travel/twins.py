@@ -391,7 +391,7 @@ class Twins:
         """List a chat's conversations, the newest first."""
         rows = await self._journals.conversations(chat_id)
         told = [row for row in rows if row["chat_id"] == chat_id]
-        return {"conversations": [_told_row(row) for row in reversed(told)]}
+        return {"conversations": [told_row(row) for row in reversed(told)]}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
         """Begin a pass over a conversation under the present code; `view` tells how far it is."""
@@ -577,13 +577,15 @@ async def _trail(twin: _Process, lines: Sequence[JsonObject]) -> JsonObject:
     return cast("JsonObject", json.loads(gzip.decompress(await twin.ask("trail", lines=lines))))
 
 
-def _told_row(row: JsonObject) -> JsonValue:
+def told_row(row: JsonObject) -> JsonObject:
+    """Tell of a conversation what stands in a list; nothing that was said in it."""
     state = "waits"
     if row.get("ended_at") is not None:
         state = "ended" if row.get("error") is None else "crashed"
     elif row.get("parked_because") is not None:
         state = "parked"
     return {
+        "chat_id": row["chat_id"],
         "conversation": row["conversation"],
         "route": row["route"],
         "kind": row["kind"],

@@ -1,6 +1,7 @@
 // The page. Read the scripts in this order:
 //
 //   dom, ui, words, format  elements without markup (as a whole; keyed), the two languages, numbers and times
+//   frame                   colours, language and the question for the address, which inspect.js has, too
 //   link, world             the line to the emulator, and what is known of it
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody
@@ -20,11 +21,12 @@
 // nothing is fetched but from this server (world.ownPath).
 
 import { coveragePanel } from "./coverage/panel.js";
-import { fill, h, icon, iconButton } from "./dom.js";
+import { fill, h, icon } from "./dom.js";
+import { askForAddress, dress, tools } from "./frame.js";
 import { heldBanner } from "./held.js";
 import { insidePanel } from "./inside.js";
 import { inspectorPanel } from "./inspector.js";
-import { follow, placeInAddress, useToken } from "./link.js";
+import { follow, placeInAddress } from "./link.js";
 import { banner, machinePanel } from "./machine.js";
 import { mischiefPanel } from "./mischief.js";
 import { peopleList } from "./people.js";
@@ -35,7 +37,7 @@ import { ofCall, ofLine, ofMessage, telling } from "./travel/links.js";
 import { conversationsOf } from "./travel/passes.js";
 import { travelView } from "./travel/view.js";
 import { walletPanel } from "./wallet.js";
-import { chooseLanguage, language, t } from "./words.js";
+import { t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
 
 const MOST_PANES = 3;
@@ -50,27 +52,6 @@ const panes = [];
 let focused = null;
 /** @type {string | null} */
 let panel = null;
-
-function applyTheme(theme) {
-  if (theme) localStorage.setItem("triobot-theme", theme);
-  const chosen =
-    theme ??
-    localStorage.getItem("triobot-theme") ??
-    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  document.documentElement.dataset.theme = chosen;
-  return chosen;
-}
-
-function turnTheme() {
-  const chosen = applyTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-  themeButton.replaceChildren(icon(chosen === "dark" ? "sun" : "moon"));
-}
-
-function turnLanguage() {
-  chooseLanguage(language() === "fa" ? "en" : "fa");
-  // Every word on the page changes; a fresh start is simpler than telling each of them, and loses nothing.
-  location.reload();
-}
 
 // --- panes
 
@@ -263,26 +244,12 @@ function show(what) {
 
 // --- the page itself
 
-applyTheme();
-document.documentElement.lang = language();
-document.documentElement.dir = language() === "fa" ? "rtl" : "ltr";
+dress();
 
-const themeButton = iconButton(
-  document.documentElement.dataset.theme === "dark" ? "sun" : "moon",
-  t("theme"),
-  turnTheme,
-);
 const people = peopleList({
   open: (chatId) => openChat(chatId),
   isOpen: (chatId) => panes.some((pane) => pane.chatId === chatId),
-  tools: [
-    h(
-      "button.icon-button.language",
-      { type: "button", title: t("otherLanguage"), onclick: turnLanguage },
-      language() === "fa" ? "EN" : "فا",
-    ),
-    themeButton,
-  ],
+  tools: tools(),
 });
 const notice = banner(() => openPanel("machine"));
 const held = heldBanner({ answers: (chat, conversation) => openTravel(chat, conversation, null, true) });
@@ -323,35 +290,10 @@ listen((fresh) => {
 });
 addEventListener("focus", () => focused && people.read(focused.chatId));
 
-function askForToken() {
-  const input = h("input", {
-    dir: "ltr",
-    autofocus: true,
-    placeholder: `${location.origin}/#…`,
-    "aria-label": t("address"),
-  });
-  const go = (event) => {
-    event.preventDefault();
-    useToken(input.value);
-    start();
-  };
-  fill(
-    app,
-    h(
-      "form.gate",
-      { onsubmit: go },
-      h("h1", {}, "triobot"),
-      h("p", {}, t("gate")),
-      input,
-      h("button.button.primary", { type: "submit" }, t("open")),
-    ),
-  );
-}
-
 function start() {
   if (!app.querySelector(".columns"))
     fill(app, notice.element, held.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
-  follow(merge, (state) => (state === "refused" ? askForToken() : notice.line(state)));
+  follow(merge, (state) => (state === "refused" ? askForAddress(app, t("gate"), start) : notice.line(state)));
 }
 
 start();

@@ -4,7 +4,7 @@ import { exactClock, money } from "../format.js";
 import { html, Icon, Part } from "../ui.js";
 import { t } from "../words.js";
 import { ownPath } from "../world.js";
-import { brief, cameWords, moneyWords } from "./say.js";
+import { cameWords, moneyWords, saying, textOf } from "./say.js";
 import { isOf, near, saidAt } from "./story.js";
 
 /** @typedef {import("./story.js").Item} Item */
@@ -26,7 +26,8 @@ class Entry extends Part {
         </button>
       `;
     }
-    const text = item.kind === "mine" ? (item.notch.in?.text ?? "") : (said?.text ?? "");
+    const told = item.kind === "mine" ? item.notch.in : said;
+    const text = told?.letters ? html`<${Bars} letters=${told.letters} />` : short(told?.text ?? "");
     const content = item.kind === "mine" ? item.notch.in?.content : said?.content;
     const media = content && content.type !== "text" ? content.type : "";
     return html`
@@ -37,20 +38,39 @@ class Entry extends Part {
         onclick=${() => go(item.at)}
       >
         ${media && mediaOf(content)}
-        ${text && html`<span class="then-text" dir="auto">${short(text)}</span>`}
+        ${text && html`<span class="then-text" dir="auto">${text}</span>`}
         ${said?.form && formOf(said.form, isUsed)}
         <span class="then-time digits">
           ${item.failed ? t("notSent") : isPending ? t("waitsInOutbox") : isLater ? "" : exactClock(item.t)}
         </span>
         ${said?.buttons && !isBare && keysOf(said.buttons.map((row) => row.map(buttonWords)))}
-        ${said?.keyboard && keysOf(said.keyboard.map((row) => row.map((key) => key.label)), "keyboard")}
+        ${said?.keyboard && keysOf(said.keyboard.map((row) => row.map((key) => labelOf(key, key.label))), "keyboard")}
       </button>
     `;
   }
 }
 
-const buttonWords = (button) =>
-  button.kind === "pay" ? `${button.text} ${money(button.amount, button.currency)}` : button.text;
+// Of a text that the server hides: bars, as long as it is.
+const LINE = 28;
+const LINES = 6;
+
+/** @param {{letters: number}} given */
+function Bars({ letters }) {
+  const lines = [];
+  for (let left = letters; left > 0 && lines.length < LINES; left -= LINE) lines.push(Math.min(LINE, left));
+  return html`
+    <span class="then-bars" role="img" aria-label=${textOf({ letters })}>
+      ${lines.map((long) => html`<i style=${{ "inline-size": `${long * 0.5}em` }}></i>`)}
+    </span>
+  `;
+}
+
+const labelOf = (one, words) => (one.letters === undefined ? words : html`<${Bars} letters=${one.letters} />`);
+
+const buttonWords = (button) => labelOf(button, wordsOn(button));
+
+const wordsOn = (button) =>
+  button.kind === "pay" && button.letters === undefined ? `${button.text} ${money(button.amount, button.currency)}` : button.text;
 
 /** A picture, if its file is on this server; of all else, what it is. */
 function mediaOf(content) {
@@ -69,9 +89,9 @@ const keysOf = (rows, kind = "") => html`
 
 const formOf = (fields, isUsed) => html`
   <span class=${`then-form ${isUsed ? "used" : ""}`}>
-    ${fields.filter((field) => field.name).map(
+    ${fields.filter((field) => field.type !== "submit").map(
       (field) => html`
-        <span class="then-field"><i><bdi>${field.label || field.name}</bdi></i><b><bdi>${field.value ? String(field.value) : "–"}</bdi></b></span>
+        <span class="then-field"><i><bdi>${labelOf(field, field.label || field.name)}</bdi></i><b><bdi>${field.value ? String(field.value) : "–"}</bdi></b></span>
       `,
     )}
   </span>
@@ -80,9 +100,8 @@ const formOf = (fields, isUsed) => html`
 /** What a grey line says. @param {Item} item */
 function actWords(item) {
   if (item.sent) {
-    const text = brief(item.sent.text);
-    if (item.sent.to) return t("wroteElsewhere", { text });
-    return t(item.sent.kind === "answer" ? "answeredPress" : item.sent.kind === "invoice" ? "madeInvoice" : "didSend", { text });
+    if (item.sent.to) return saying("wroteElsewhere", item.sent);
+    return saying(item.sent.kind === "answer" ? "answeredPress" : item.sent.kind === "invoice" ? "madeInvoice" : "didSend", item.sent);
   }
   if (item.money) return moneyWords(item.money);
   return item.notch.in ? cameWords(item.notch.in, item.notch.k) : "";

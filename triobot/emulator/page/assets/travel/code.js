@@ -105,7 +105,7 @@ const Parting = ({ recorded, line }) => html`
 `;
 
 /** The column. @param {any} given */
-export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, parting }) {
+export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting }) {
   const name = sources[source]?.name ?? "";
   return html`
     <section class="column column-code" id="travel-code">
@@ -116,6 +116,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
       </header>
       ${branches} ${parting && html`<${Parting} ...${parting} />`}
       <div class="code" tabindex="0" role="region" aria-label=${t("codeOf", { name })} dir="ltr">
+        ${why && html`<p class="none">${why}</p>`}
         <div class="lines">${lines.map((pieces, place) => {
           const all = stood.get(`${source}:${place + 1}`) ?? [];
           const isLit = place + 1 === lit;

@@ -40,20 +40,20 @@ const Switcher = ({ all, conversation, choose }) => html`
 `;
 
 /** @param {any} given */
-export function Head({ chat, crowd, pass, conversation, all, choose, field, leave, copyLink, keep, branch }) {
+export function Head({ chat, crowd, pass, conversation, all, choose, field, back, leave, copyLink, keep, branch }) {
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   // A chat of the crowd's may have the number of one that is here.
   const name = !crowd ? nameOf(chat) : crowd.person ? t("crowdOther", { name: crowd.person }) : t("crowd");
   return html`
     <header class="travel-head">
-      <${Button} picture="back" words=${t("backToNow")} onclick=${leave} />
+      <${Button} picture="back" words=${t(back)} onclick=${leave} />
       <h1>${t("travel")}${" "}
         ${pass && html`<small>${isOnly ? t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name }) : name}</small>`}
       </h1>
       ${!isOnly && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
       ${pass && html`<span class=${`tag ${KINDS[pass.state] ?? "bad"}`}>${t(`state_${pass.state}`)}</span>`}
-      <span class="tag read-only">${t("nothingSent")}</span>
+      <span class="tag read-only">${t(pass?.hidden ? "valuesHidden" : "nothingSent")}</span>
       <span class="spring"></span>
       ${field}
       ${copyLink && html`<${Button} picture="link" words=${t("copyLink")} onclick=${copyLink} />`}

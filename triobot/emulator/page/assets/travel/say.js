@@ -19,6 +19,13 @@ export function brief(text, longest = LONGEST) {
   return line.length > longest || line.length < String(text ?? "").length ? `${line.slice(0, longest)}…` : line;
 }
 
+/** What was written; of what the server hides, how long it is. @param {{text?: string, letters?: number} | null | undefined} one */
+export const textOf = (one) => (one?.letters ? t("lettersHidden", { count: number(one.letters) }) : (one?.text ?? ""));
+
+/** Words around what was written, or hidden. @param {string} key @param {{text?: string, letters?: number}} one */
+export const saying = (key, one, longest = LONGEST, more = {}) =>
+  t(one.letters === undefined ? key : `${key}_hidden`, { ...more, text: brief(textOf(one), longest) });
+
 /** An operation's kind as the panel of the inside says it. */
 export function kindWords(kind) {
   const [what = "", ...rest] = kind.split(" ");
@@ -55,10 +62,10 @@ export function cameWords(came, kind) {
   switch (came.what) {
     case "message":
       return came.content && came.content.type !== "text"
-        ? t("cameMedia", { name, text: [t(came.content.type), text].filter(Boolean).join(", ") })
-        : t("cameMessage", { name, text });
+        ? t("cameMedia", { name, text: [t(came.content.type), brief(textOf(came))].filter(Boolean).join(", ") })
+        : saying("cameMessage", came, LONGEST, { name });
     case "press":
-      return t("camePress", { name, text: brief(came.label ?? came.text) });
+      return saying("camePress", { ...came, text: came.label ?? came.text }, LONGEST, { name });
     case "form":
       return came.fields
         ? t("cameFormWith", { name, text: brief(fieldsWords(came.fields)) })
@@ -99,8 +106,7 @@ export function notchWords(notch, pass, itemOf) {
   if (notch.k === "fired") return t("didFired");
   const [done] = (notch.done ?? []).map(([id]) => itemOf(id)).filter(Boolean);
   if (done) {
-    const text = brief(done.sent?.text, 60);
-    return text ? t("didSend", { text }) : t("didSendPlain");
+    return done.sent && textOf(done.sent) ? saying("didSend", done.sent, 60) : t("didSendPlain");
   }
   return notch.k === "send" ? t("didSendPlain") : t("didOther", { what: kindWords(notch.k) });
 }
@@ -112,7 +118,7 @@ export function labelOf(notch) {
   if (came.what === "form") return t("labelForm");
   if (came.what === "timeout") return t("labelTimeout");
   if (came.what === "payment") return t("labelPayment");
-  return brief(came.label ?? came.text, 22) || cameWords(came, notch.k);
+  return brief(came.label ?? textOf(came), 22) || cameWords(came, notch.k);
 }
 
 /** What one hears of a notch. */

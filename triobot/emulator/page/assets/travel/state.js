@@ -10,11 +10,12 @@ const EVERY = 64;
  * @typedef {{id: string, due: number | null, ended: boolean, line: [number, number] | null, words: string}} Block
  * @typedef {{
  *   what: string, from?: number | null, name?: string, text?: string, label?: string, message_id?: number,
- *   content?: any, fields?: Record<string, string>, event?: any, block?: string, taken?: boolean, money?: Money
+ *   letters?: number, content?: any, fields?: Record<string, string>, event?: any, block?: string,
+ *   taken?: boolean, money?: Money
  * }} Came
  * @typedef {{what: string, name: string, amount?: number, currency?: string, code?: number | null}} Money
  * @typedef {{
- *   id: string, kind: string, chat_id?: number, text?: string, content?: any, message_id?: number, to?: boolean,
+ *   id: string, kind: string, chat_id?: number, text?: string, letters?: number, content?: any, message_id?: number, to?: boolean,
  *   buttons?: {text: string, kind: string, amount?: number, currency?: string}[][],
  *   keyboard?: {label: string, value: string}[][] | null,
  *   form?: {type: string, name?: string, label?: string, value?: string | null}[] | null,
@@ -35,7 +36,8 @@ const EVERY = 64;
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
  *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
  *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
- *   crowd?: any
+ *   crowd?: any,
+ *   hidden?: boolean, redacted?: boolean
  * }} Pass
  * @typedef {{
  *   frames: Record<string, Frame[]>, vars: Record<string, Record<string, string>[]>, parked: Parked[],

@@ -69,7 +69,7 @@ export function storyOf(notches, payer = "") {
         const isBubble = !sent.to && sent.kind === "send";
         const item = made(`out ${sent.id}`, isBubble ? "bot" : "act", notch, sent);
         // An answer to a press without words shows nothing.
-        if (isBubble || sent.text) items.push(item);
+        if (isBubble || sent.text || sent.letters) items.push(item);
         byOperation.set(sent.id, item);
       }
     }

@@ -3,7 +3,7 @@
 import { exactClock, longwatch, number } from "../format.js";
 import { html } from "../ui.js";
 import { t } from "../words.js";
-import { brief, waitWords } from "./say.js";
+import { brief, textOf, waitWords } from "./say.js";
 
 const nothing = () => html`<p class="none">${t("nothing")}</p>`;
 
@@ -107,7 +107,7 @@ export function Values({ notch, words, state, variables, changes, name, began, o
         <//>`}
         <${Card} title=${t("outboxThen")}>
           ${outbox.length
-            ? outbox.map((item) => html`<div class="value-row"><span><bdi>${brief(item.sent.text, 60) || t(item.sent.content?.type ?? "file")}</bdi></span><code dir="ltr">${item.sent.kind} #${item.sent.id}</code></div>`)
+            ? outbox.map((item) => html`<div class="value-row"><span><bdi>${brief(textOf(item.sent), 60) || t(item.sent.content?.type ?? "file")}</bdi></span><code dir="ltr">${item.sent.kind} #${item.sent.id}</code></div>`)
             : nothing()}
         <//>
         ${data.length > 0 &&

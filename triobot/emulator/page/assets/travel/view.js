@@ -25,11 +25,10 @@ const AGAIN = 700;
 const WRITTEN_AFTER = 150;
 const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
-
 const GOES_ON = new Set(["waits", "works"]);
 
-/** @param {{onClose: () => void, onRequest: (choose: import("./links.js").Choose) => void}} hooks */
-export function travelView({ onClose, onRequest }) {
+/** @param {{onClose: () => void, onRequest: ((choose: import("./links.js").Choose) => void) | null, back?: string}} hooks */
+export function travelView({ onClose, onRequest, back = "backToNow" }) {
   const element = document.createElement("section");
   element.className = "travel";
   element.setAttribute("aria-label", t("travel"));
@@ -382,7 +381,7 @@ export function travelView({ onClose, onRequest }) {
       all=${place.crowd ? [] : listed}
       choose=${choose}
       field=${journal && find.field(journal, sources, cur, go)}
-      leave=${leave}
+      back=${back} leave=${leave}
       copyLink=${!place.crowd && copyLink}
       keep=${journal && mayKeep() && keepAsTest}
       branch=${journal && mayBranch() && answerDifferently}
@@ -470,7 +469,7 @@ export function travelView({ onClose, onRequest }) {
           stood=${journal.stood}
           cur=${cur}
           go=${go}
-          branches=${branches(state, branch)}
+          branches=${branches(state, branch)} why=${pass.redacted ? t("redactedWhy") : ""}
           parting=${at.isParted && { recorded: pass.divergence?.what, line: lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
@@ -485,9 +484,9 @@ export function travelView({ onClose, onRequest }) {
           money=${money.map((one) => ({ key: one.n, words: say(one) }))}
           lineOf=${lineOf}
           whole=${whole}
-          sent=${items.filter((item) => !place?.crowd && item.at === cur && item.messageId !== null)}
-          request=${(message) => onRequest(sending(pass.chat_id, message))}
-          posted=${!place?.crowd && (notch.in?.event || notch.in?.what === "payment") && (() => onRequest(posting(pass.chat_id, notch)))}
+          sent=${items.filter((item) => onRequest && !place?.crowd && item.at === cur && item.messageId !== null)}
+          request=${(message) => onRequest?.(sending(pass.chat_id, message))}
+          posted=${onRequest && !place?.crowd && (notch.in?.event || notch.in?.what === "payment") && (() => onRequest(posting(pass.chat_id, notch)))}
         />
       </div>
       <${TimeLine}

@@ -1,0 +1,182 @@
+"""The page of `triobot inspect`: a list that is found by typing, and the view without what people wrote."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from chrome import Browser, Page
+from test_browser_travel import AXE, complaints
+from travels import Told, pizza
+from window import needs_browser
+
+from tests.passing import SCHEMA
+from tests.schema import wrong
+from triobot.conversations.inspection.standing import Standing
+from triobot.emulator.exchange import TravelError
+from triobot.emulator.inspector import Inspector, serve_inspector
+from triobot.travel.hiding import hidden
+from triobot.travel.passes import Passed
+from triobot.wire.rules import JsonValue
+
+pytestmark = [needs_browser, pytest.mark.processes]
+
+WIDE = (1440, 900)
+SAID = ("Sara", "Small", "cutlery", "Enghelab", "pizza for")
+ORDER, OTHER = 13601, 13700
+
+
+def outlined(told: Told) -> Told:
+    """The order as a server that hides tells it; its variables are texts of a kind."""
+    for notch in told.notches:
+        for frames in notch.get("v", {}).values():
+            for frame in frames or []:
+                frame.update({name: value and "text, 4 letters" for name, value in frame.items()})
+        notch["data"] = {key: value and "number" for key, value in notch.get("data", {}).items()}
+    covered = hidden(Passed(told.head, told.notches, [told.source], Standing()), ())
+    head, notches = {**covered.head, "id": "p1"}, [*covered.notches]
+    assert wrong(head, SCHEMA["$defs"]["head"], SCHEMA) is None
+    assert [wrong(one, SCHEMA["$defs"]["notch"], SCHEMA) for one in notches] == [None] * len(notches)
+    return Told(head, notches, told.source)
+
+
+@attrs.frozen
+class Looked:
+    """Shows one order, in this way or that."""
+
+    order: Told
+
+    async def conversations(self, chat_id: int) -> JsonValue:
+        await trio.lowlevel.checkpoint()
+        rows = [row for row in self.rows(ORDER, 12) if row["chat_id"] == chat_id]
+        return {"conversations": [*rows, *self.rows(OTHER, 1)] if chat_id == OTHER else list[JsonValue](rows)}
+
+    def rows(self, chat: int, count: int) -> list[dict[str, JsonValue]]:
+        states = ("waits", "parked", "crashed", "ended")
+        return [
+            {
+                "chat_id": chat + n,
+                "conversation": chat - ORDER + n + 1,
+                "route": "pizza.order" if n % 3 else "pizza.complain",
+                "kind": "conversation",
+                "state": states[n % 4],
+                "because": None,
+                "started_at": 1_798_880_400_000 + n,
+                "updated_at": 1_798_880_400_000 - 60_000 * n,
+            }
+            for n in range(count)
+        ]
+
+    async def open(self, chat_id: int, conversation: int) -> JsonValue:
+        await trio.lowlevel.checkpoint()
+        return {"id": "p1"}
+
+    def passed(self, id: str) -> JsonValue:
+        head: JsonValue = self.order.head
+        return head
+
+    async def notches(self, id: str, start: int, end: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        found = [self.order.whole_at(start), *self.order.notches[start + 1 : end]]
+        return gzip.compress(json.dumps({"from": start, "to": start + len(found), "notches": found}).encode())
+
+    async def source(self, id: str, source: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return gzip.compress(self.order.source.encode())
+
+    async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
+        await trio.lowlevel.checkpoint()
+        raise TravelError("values are hidden here")
+
+    async def close(self, id: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def listed(self, about: Mapping[str, JsonValue], after: int) -> Mapping[str, JsonValue]:
+        await trio.lowlevel.checkpoint()
+        told: list[JsonValue] = [*self.rows(ORDER, 12)]
+        return {"about": dict(about), "conversations": told, "after": None if after else 12}
+
+
+@asynccontextmanager
+async def inspected(
+    browser: Browser, told: Told, *, size: tuple[int, int] = WIDE, dark: bool = False, redacted: bool = False
+) -> AsyncGenerator[Page]:
+    """Open the page of a server that shows this."""
+    looks = Looked(told)
+    about = {"what": "store", "bot": "pizza:bot", "hidden": True, "redacted": redacted}
+    async with trio.open_nursery() as nursery:
+        serve = partial(serve_inspector, looks, partial(looks.listed, about), key="key")
+        inspector: Inspector = await nursery.start(serve)
+        async with browser.page(inspector.page_address, size=size, dark=dark) as page:
+            await page.has(".conversation-choice")
+            yield page
+            assert not page.errors, page.errors
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_conversation_is_found_and_gone_through(browser: Browser) -> None:
+    """Nothing in the page can do a thing, nothing that was said is in it; and axe finds nothing wrong."""
+    async with inspected(browser, outlined(pizza())) as page:
+        await page.has(".conversation-choice", times=12)
+        await page.sees("What people wrote is hidden")
+        await page.push("button", "Read more")
+        await page.lacks(".inspected > .button")
+        await page.push("searchbox", "Find by chat")
+        await page.type("complain crashed")
+        await page.has(".conversation-choice", times=1)
+        await page.press("Control+a")
+        await page.type("order crashed")
+        await page.has(".conversation-choice", times=2)
+        await page.press("Control+a")
+        await page.type(str(OTHER))
+        await page.press("Enter")
+        await page.has(".conversation-choice", times=1)
+        assert await complaints(page, "body") == []
+        await page.press("Enter")
+
+        await page.finds("slider", "Time line")
+        await page.sees("conversation 1 of", within=".travel-head")
+        await page.press("Home")
+        await page.press("Shift+ArrowRight")
+        await page.sees("4 letters", within=".notch-words")
+        await page.sees("text, 4 letters", within=".variables")
+        await page.has(".mine.now [role=img][aria-label='4 letters']")
+        text = await page.run("document.body.innerText")
+        code = await page.run("document.querySelector('.column-code').innerText")
+        assert [said for said in SAID if said in text.replace(code, "")] == []
+        buttons = "[...document.querySelectorAll('button')].map((one) => one.textContent.trim())"
+        assert {"Answer differently", "Keep as a test", "Its request"}.isdisjoint(await page.run(buttons))
+        await page.press("b")
+        await page.lacks(".branch")
+        assert await complaints(page) == []
+        await page.press("Escape")
+        await page.has(".conversation-choice", times=1)
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
+async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> None:
+    """On a phone, in the dark, in Persian."""
+    told = outlined(pizza())
+    bare = [{name: one[name] for name in ("n", "t", "r", "id", "k", "dot")} for one in told.notches]
+    bare[0] |= {"whole": True, "f": {}, "v": {}, "parked": [], "blocks": [], "data": {}}
+    none: Any = {"sources": [], "failures": [], "redacted": True}
+    size = (390, 844)
+    redacted = Told({**told.head, **none}, bare, "")
+    async with inspected(browser, redacted, size=size, dark=True, redacted=True) as page:
+        await page.run("localStorage.setItem('triobot-language', 'fa')")
+        await page.reload()
+        await page.has(".conversation-choice", times=12)
+        await page.sees("تنها خط زمان در آن هست")
+        assert await complaints(page, "body") == []
+        await page.click(".conversation-choice")
+        await page.finds("slider", "خط زمان")
+        await page.push("tab", "کد")
+        await page.sees("تنها خط زمان در آن هست", within=".column-code")
+        assert await complaints(page) == []

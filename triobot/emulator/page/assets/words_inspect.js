@@ -1,0 +1,53 @@
+// The words of the page of `triobot inspect`, and of what it hides; a part of words.js.
+
+export const ENGLISH = {
+  inspect_bot: "a running bot",
+  inspect_store: "a copy of the store",
+  inspect_export: "an exported journal",
+  inspectPlace: "chat {chat} · conversation {number}",
+  inspectCount: "{count} found",
+  conversations: "Conversations",
+  findConversation: "Find by chat, number, function or state",
+  findsNoConversation: "None of those that were read. Enter asks for a chat's number.",
+  noConversations: "No conversation is kept.",
+  moreConversations: "Read more",
+  backToList: "Back to the list",
+  gateInspect: "Open the address that triobot inspect has printed, or paste it here. A new run has a new one.",
+  hiddenWhy: "What people wrote is hidden: texts are their length, variables their kind. What shows it:",
+  redactedWhy:
+    "This export was redacted: what people wrote isn't in it, so no code can be run over it. The time line is all there is.",
+  valuesHidden: "what people wrote is hidden",
+  lettersHidden: "{count} letters",
+  cameMessage_hidden: "{name} wrote {text}",
+  camePress_hidden: "{name} pressed a button",
+  didSend_hidden: "Sent {text}",
+  wroteElsewhere_hidden: "Wrote {text} into another chat",
+  answeredPress_hidden: "Answered the press",
+  madeInvoice_hidden: "Made an invoice",
+};
+
+export const PERSIAN = {
+  inspect_bot: "رباتی که کار می‌کند",
+  inspect_store: "رونوشتی از انباره",
+  inspect_export: "یک گزارش برون‌برده",
+  inspectPlace: "گفتگوی {chat}، شمارهٔ {number}",
+  inspectCount: "{count} مورد",
+  conversations: "گفتگوها",
+  findConversation: "جست‌وجو با شماره، تابع یا حالت",
+  findsNoConversation: "در میان خوانده‌شده‌ها نیست. با Enter شمارهٔ گفتگو پرسیده می‌شود.",
+  noConversations: "هیچ گفتگویی نگه داشته نشده.",
+  moreConversations: "بقیه را بخوان",
+  backToList: "بازگشت به فهرست",
+  gateInspect: "نشانی‌ای را که triobot inspect چاپ کرده باز کنید، یا اینجا بچسبانید. هر اجرا نشانی تازه‌ای دارد.",
+  hiddenWhy: "آنچه نوشته شده پنهان است: از متن‌ها درازا و از متغیرها نوعشان پیداست. نمایش با:",
+  redactedWhy:
+    "نوشته‌ها از این فایل برداشته شده، پس هیچ کدی روی آن اجرا نمی‌شود. تنها خط زمان در آن هست.",
+  valuesHidden: "نوشته‌ها پنهان‌اند",
+  lettersHidden: "{count} حرف",
+  cameMessage_hidden: "{name} {text} نوشت",
+  camePress_hidden: "{name} دکمه‌ای را زد",
+  didSend_hidden: "{text} فرستاده شد",
+  wroteElsewhere_hidden: "{text} در گفتگوی دیگری نوشته شد",
+  answeredPress_hidden: "به فشردن دکمه پاسخ داده شد",
+  madeInvoice_hidden: "صورت‌حسابی ساخته شد",
+};

@@ -1,0 +1,82 @@
+"""A copy of a store that no process has open, made without a write to it: what is looked at is the copy.
+
+SQLite can't read a store with a log without writing beside it, and a visit counts as one. So the files are
+copied as they are, the log and the notes of the last process with them, under a lock that others may share.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ..errors import ConfigError, StoreLockedError
+from .lock import can_lock, lock_path
+from .private_files import checked_path
+
+_FILES: Final = ("", "-wal", "-journal", ".lock")
+
+
+def copy_still(path: Path, folder: Path) -> Path:
+    """Copy a store into a folder that only its owner can read; return the copy's path.
+
+    A bot that starts meanwhile is refused, as while any other tool has the store.
+
+    Raises:
+        ConfigError: there is no store, or no room for a copy.
+        StoreLockedError: a process has it open.
+    """
+    path = checked_path(path)
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {path}")
+    copy = folder / path.name
+    with _held_still(path):
+        for end in _FILES:
+            source = path.with_name(f"{path.name}{end}")
+            try:
+                if source.is_file():
+                    shutil.copyfile(source, f"{copy}{end}")
+            except OSError as error:
+                raise ConfigError(
+                    f"{source} can't be copied into {folder} to be looked at: {error.strerror}; TMPDIR names"
+                    " another place for the copy"
+                ) from None
+    return copy
+
+
+@contextmanager
+def _held_still(database: Path) -> Generator[None]:
+    """Keep every process from opening a store while the block runs; others may do the same meanwhile.
+
+    Raises:
+        StoreLockedError: a process has it open; or, at the end, has opened it meanwhile.
+        ConfigError: the lock file can't be read, or the system has no such locks.
+    """
+    if not can_lock():
+        raise ConfigError("a store in a file needs Linux or macOS: this system lacks its locks")
+    import fcntl
+
+    taken = StoreLockedError(
+        f"the store {database} is open in another process; one process at a time can use it"
+    )
+    path = lock_path(database)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        # Nobody has ever opened it here.
+        yield
+        if path.exists():
+            raise taken from None
+        return
+    except OSError as error:
+        raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise taken from None
+    finally:
+        os.close(fd)
