@@ -71,8 +71,10 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         text = source.read_text()
         late = '        await chat.send("Too slow, come back any time.")\n'
         paid = '            await chat.charge(size.value, title, item=order, late="refund")\n'
-        assert late in text and paid in text
-        text = text.replace(late, f"{late}        await pizza(chat)\n")
+        size = "    size = await chat.choose("
+        hello = '    said = await chat.send("Hello")\n    await chat.edit(said, f"Hello, {name}")\n'
+        assert late in text and paid in text and size in text
+        text = text.replace(late, f"{late}        await pizza(chat)\n").replace(size, f"{hello}{size}")
         source.write_text(text.replace(paid, f'{paid}            await chat.ask("Anything else?")\n'))
         await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
         await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
@@ -144,6 +146,12 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.click(".call.unfolded .chip:has(.icon-travel)")
         await page.wait(f"{WORDS} === 'Sara paid 250,000 rials'")
         await page.press("Escape")
+        # So does an edit.
+        await page.click(".call-head:has-text('editMessage')")
+        await page.click(".call.unfolded .chip:has(.icon-travel)")
+        await page.wait(f"{LIT}.includes('chat.edit(')")
+        await page.click("#travel-values .chip:has-text('Its request')")
+        await page.wait("document.activeElement.textContent.includes('editMessage')")
         await says(page, "No")
         await page.sees("No", within=".mine .bubble")
 

@@ -1,11 +1,12 @@
 // Every request in both directions, as it happens: what the bot asks for, and what is posted to it.
 
-import { asCurl, asHar, chatOf, decoded, failed, nameOf, searchable, sentBy, structure, whoOf } from "./calls.js";
+import { asCurl, asHar, chatOf, decoded, failed, nameOf, searchable, structure, whoOf } from "./calls.js";
 import { exactClock, bytes, number } from "./format.js";
 import { act, look } from "./link.js";
 import { save } from "./saving.js";
 import { sheet, toast, tried } from "./sheet.js";
 import { Asking, draw as put, drawn, Field, html, Icon, IconButton, Part } from "./ui.js";
+import { ofCall } from "./travel/links.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
 
@@ -315,7 +316,7 @@ class Call extends Part {
 
 function Details({ call, posted, made }) {
   const asked = decoded(call);
-  const isMade = call.way === "event" || sentBy(call) !== null;
+  const isMade = ofCall(call) !== null;
   return html`
     <div class="call-details">
       <div class="faint digits">${exactClock(call.at)} · ${call.content_type || t("noBody")} · ${bytes(call.size)}</div>

@@ -5,7 +5,7 @@ import { decoded, sentBy, structure } from "../calls.js";
 
 /**
  * @typedef {import("./story.js").Item} Item
- * @typedef {{at: number, find: (items: Item[]) => Item | undefined}} Wanted
+ * @typedef {{at: number, find: (items: Item[]) => {at: number} | undefined}} Wanted
  */
 
 // The clocks of the platform and of the bot's process differ by so much.
@@ -56,8 +56,13 @@ export function ofLine(line) {
 export function ofCall(call) {
   const made = sentBy(call);
   if (made) return { at: call.at, chat: made.chat, find: (items) => items.find((item) => item.messageId === made.message) };
-  if (call.way !== "event") return null;
   const fields = fieldsOf(call);
+  if (call.way === "operation" && call.name === "editMessage") {
+    const edited = (items) => items.find((item) => item.messageId === Number(fields.message_id));
+    const edit = (item) => item?.edits.find(({ sent }) => sent.text === fields.data);
+    return { at: call.at, chat: Number(fields.chat_id), find: (items) => edit(edited(items)) };
+  }
+  if (call.way !== "event") return null;
   const what = KINDS[fields.type] ?? "message";
   const text = fields.type === "text" ? fields.data : undefined;
   const isIt = (item) => text === undefined || item.notch.in?.text === text;
@@ -81,6 +86,13 @@ export const sending = (chat, message) => (calls) =>
   calls.findLast((call) => {
     const made = sentBy(call);
     return made !== null && made.chat === chat && made.message === message;
+  });
+
+/** The request that gave a message these words. @returns {Choose} */
+export const editing = (chat, message, text) => (calls) =>
+  calls.findLast((call) => {
+    const fields = call.way === "operation" && call.name === "editMessage" ? fieldsOf(call) : {};
+    return Number(fields.chat_id) === chat && Number(fields.message_id) === message && fields.data === text;
   });
 
 /** The request that posted what a notch took. @param {number} chat @param {import("./state.js").Notch} notch @returns {Choose} */

@@ -56,6 +56,14 @@ export function storyOf(notches, payer = "") {
     else if (came && GREY.has(came.what)) items.push(made(`in ${notch.n}`, "act", notch));
     const about = came?.message_id === undefined ? undefined : byMessage.get(came.message_id);
     if (about && came?.what === "form") about.used = Math.min(about.used, notch.n);
+    // What was sent before may be edited at once.
+    for (const [id, message] of notch.done ?? []) {
+      const item = byOperation.get(id);
+      if (!item) continue;
+      item.done = notch.n;
+      item.messageId = message;
+      if (message !== null) byMessage.set(message, item);
+    }
     for (const sent of notch.out ?? []) {
       const old = sent.message_id === undefined ? undefined : byMessage.get(sent.message_id);
       if (sent.kind === "delete") {
@@ -72,13 +80,6 @@ export function storyOf(notches, payer = "") {
         if (isBubble || sent.text || sent.letters) items.push(item);
         byOperation.set(sent.id, item);
       }
-    }
-    for (const [id, message] of notch.done ?? []) {
-      const item = byOperation.get(id);
-      if (!item) continue;
-      item.done = notch.n;
-      item.messageId = message;
-      if (message !== null) byMessage.set(message, item);
     }
     for (const id of notch.failed ?? []) {
       const item = byOperation.get(id);

@@ -3,6 +3,7 @@
 import { exactClock, longwatch, number } from "../format.js";
 import { html } from "../ui.js";
 import { t } from "../words.js";
+import { editing, posting, sending } from "./links.js";
 import { brief, textOf, waitWords } from "./say.js";
 
 const nothing = () => html`<p class="none">${t("nothing")}</p>`;
@@ -55,9 +56,10 @@ function BlockRow({ block, at, began, lineOf }) {
 const rawOf = (notch) =>
   JSON.stringify({ ...(notch.in?.event ? { in: notch.in.event } : {}), ...(notch.out?.length ? { out: notch.out.map((one) => one.raw ?? one) } : {}) }, null, 2);
 
-/** The record in words; as it is on demand. */
-function RecordCard({ notch, words, sent, request, posted }) {
+/** The record in words; as it is on demand. `request` leads to requests, where there are any. */
+function RecordCard({ notch, words, sent, chat, request }) {
   const raw = rawOf(notch);
+  const edits = (notch.out ?? []).filter((one) => one.kind === "edit" && one.text !== undefined);
   return html`
     <${Card} title=${t("record", { n: number(notch.r) })}>
       <p>${words}</p>
@@ -67,10 +69,17 @@ function RecordCard({ notch, words, sent, request, posted }) {
         ${Object.entries(notch.in.fields).map(([name, value]) => html`<div><dt>${name}</dt><dd>${String(value)}</dd></div>`)}
       </dl>`}
       ${(notch.out ?? []).map((sent) => html`<p class="faint" dir="ltr">→ ${sent.kind} #${sent.id}</p>`)}
-      ${posted && html`<button type="button" class="chip" onclick=${posted}>${t("eventsRequest")}</button>`}
-      ${sent.map(
+      ${request &&
+      (notch.in?.event || notch.in?.what === "payment") &&
+      html`<button type="button" class="chip" onclick=${() => request(posting(chat, notch))}>${t("eventsRequest")}</button>`}
+      ${(request ? sent : []).map(
         (item) => html`
-          <button type="button" class="chip" key=${item.key} onclick=${() => request(item.messageId)}>${t("itsRequest")} #${item.sent.id}</button>
+          <button type="button" class="chip" key=${item.key} onclick=${() => request(sending(chat, item.messageId))}>${t("itsRequest")} #${item.sent.id}</button>
+        `,
+      )}
+      ${(request ? edits : []).map(
+        (one) => html`
+          <button type="button" class="chip" key=${one.id} onclick=${() => request(editing(chat, one.message_id, one.text))}>${t("itsRequest")} #${one.id}</button>
         `,
       )}
       ${raw !== "{}" &&
@@ -80,7 +89,7 @@ function RecordCard({ notch, words, sent, request, posted }) {
 }
 
 /** The column. @param {any} given */
-export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, request, posted }) {
+export function Values({ notch, words, state, variables, changes, name, began, outbox, money, lineOf, whole, sent, chat, request }) {
   const data = Object.entries(state.data);
   return html`
     <section class="column column-values" id="travel-values">
@@ -116,7 +125,7 @@ export function Values({ notch, words, state, variables, changes, name, began, o
         <//>`}
         ${money.length > 0 &&
         html`<${Card} title=${t("money")}>${money.map((one) => html`<p key=${one.key}>${one.words}</p>`)}<//>`}
-        <${RecordCard} notch=${notch} words=${words} sent=${sent} request=${request} posted=${posted} />
+        <${RecordCard} notch=${notch} words=${words} sent=${sent} chat=${chat} request=${request} />
       </div>
     </section>
   `;

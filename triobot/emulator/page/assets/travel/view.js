@@ -10,7 +10,6 @@ import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
 import { Head, nameOf } from "./head.js";
-import { posting, sending } from "./links.js";
 import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
@@ -484,9 +483,9 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           money=${money.map((one) => ({ key: one.n, words: say(one) }))}
           lineOf=${lineOf}
           whole=${whole}
-          sent=${items.filter((item) => onRequest && !place?.crowd && item.at === cur && item.messageId !== null)}
-          request=${(message) => onRequest?.(sending(pass.chat_id, message))}
-          posted=${onRequest && !place?.crowd && (notch.in?.event || notch.in?.what === "payment") && (() => onRequest(posting(pass.chat_id, notch)))}
+          sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
+          chat=${pass.chat_id}
+          request=${place?.crowd ? null : onRequest}
         />
       </div>
       <${TimeLine}
