@@ -41,6 +41,32 @@ async def hello(chat: Chat) -> None:
 """
 
 
+PAID = """\
+import attrs
+
+from triobot import Bot, Chat, Paid
+from triobot.filters import paid
+
+bot = Bot()
+
+
+@attrs.frozen
+class Tea:
+    cups: int
+
+
+@bot.conversation
+async def hello(chat: Chat) -> None:
+    await chat.charge(5_000, "Tea", item=Tea(1))
+    await chat.send("Thank you.")
+
+
+@bot.aside(paid(Tea))
+async def give(chat: Chat[Paid[Tea]]) -> None:
+    await chat.send("Here it is.")
+"""
+
+
 @attrs.define
 class Dev:
     """A running ``triobot dev``."""
@@ -413,4 +439,115 @@ async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -
         await reza.sees("Your name?", within=PATIENCE)
         source.write_text(longer)
         assert (await is_held())["chat_id"] == reza.chat_id
+        await dev.ends()
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
+async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path) -> None:
+    """A question is put before another: the developer answers it, and the chat goes on with the new code."""
+    source = tmp_path / "bot.py"
+    asks = '    name = await chat.ask("Your name?")\n'
+    old = BOT.replace(asks, f'{asks}    city = await chat.ask("Which city do you live in?")\n')
+    source.write_text(old)
+    async with developing(tmp_path) as dev:
+        sara = await dev.app.user("Lena")
+        await sara.joins()
+        await sara.sees("Your name?", within=PATIENCE)
+        await sara.says("Lena")
+        await sara.sees("Which city do you live in?", within=PATIENCE)
+        chat = f"travel/{sara.chat_id}"
+
+        async def loaded() -> None:
+            """A process has loaded the code with which what is saved next is compared."""
+            with trio.fail_after(PATIENCE):
+                while not (listed := cast("Told", await dev.app.get(chat))["conversations"]):
+                    await trio.sleep(0.05)
+                opened = cast("Told", await dev.app.post(f"{chat}/{listed[0]['conversation']}/open", {}))
+                while "format" not in cast("Told", await dev.app.get(f"travel/pass/{opened['id']}")):
+                    await trio.sleep(0.05)
+
+        await loaded()
+        source.write_text(old.replace(asks, f'    drink = await chat.ask("Something to drink?")\n{asks}'))
+        with trio.fail_after(PATIENCE):
+            while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
+                await trio.sleep(0.05)
+        (one,) = held
+        path = f"travel/{sara.chat_id}/{one['conversation']}"
+
+        async def given() -> Told:
+            """What the new code asks first; then it gets the answers that were given."""
+            look = cast("Told", await dev.app.post(f"{path}/answers", {}))
+            branch = f"travel/branch/{look['id']}"
+            assert (look["answers"]["left"], look["can_take"]) == (1, True)
+            await dev.app.post(f"{branch}/act", {"name": "say", "values": {"text": "Tea"}})
+            look = cast("Told", await dev.app.post(f"{branch}/answers", {"way": "go_on"}))
+            assert look["answers"] == {"left": 0, "stopped": None}
+            return look
+
+        look = await given()
+        # The old code goes on: what people say to it meanwhile is not in the branch.
+        await sara.says("Shiraz")
+        await sara.sees("Hello, Lena.", within=PATIENCE)
+        with pytest.raises(AppError, match=r"gone on since|doesn't hold|no such|has ended"):
+            await dev.app.post(f"travel/branch/{look['id']}/take", {})
+        await dev.wait_phase("running")
+        with trio.fail_after(PATIENCE):
+            while (await dev.bot())["starts"] != 2:
+                await trio.sleep(0.05)
+
+        # The other way round, and now nothing comes between.
+        await dev.wait_phase("running")
+        await sara.says("Hello")
+        await sara.sees("Something to drink?", within=PATIENCE)
+        await sara.says("Water")
+        await sara.sees("Your name?", within=PATIENCE)
+        await loaded()
+        source.write_text(old)
+        with trio.fail_after(PATIENCE):
+            while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
+                await trio.sleep(0.05)
+        path = f"travel/{sara.chat_id}/{held[0]['conversation']}"
+        look = cast("Told", await dev.app.post(f"{path}/answers", {}))
+        branch = f"travel/branch/{look['id']}"
+        look = cast("Told", await dev.app.post(f"{branch}/answers", {"way": "insist"}))
+        assert look["can_take"] is True
+        await dev.app.post(f"{branch}/take", {})
+        with trio.fail_after(PATIENCE):
+            while (bot := await dev.bot())["starts"] != 3 or bot["phase"] != "running":
+                await trio.sleep(0.05)
+        assert cast("Told", await dev.app.get("travel/held")) == {"held": []}
+        shown = cast("Told", await dev.app.get(f"users/{sara.id}/chat"))
+        texts = [message["content"]["text"] for message in shown["messages"]]
+        assert texts[-3:] == ["Your name?", "Water", "Which city do you live in?"]
+        assert "Something to drink?" not in texts[-4:]
+        await sara.says("Shiraz")
+        await dev.wait_log("goes on with the new code, which was given its answers")
+        with trio.fail_after(PATIENCE):
+            while True:
+                shown = cast("Told", await dev.app.get(f"users/{sara.id}/chat"))
+                if shown["messages"][-1]["content"].get("text") == "Hello, Water.":
+                    break
+                await trio.sleep(0.05)
+
+        # Where money was asked for, no chat's place is taken: none may be lost.
+        source.write_text(PAID)
+        with trio.fail_after(PATIENCE):
+            while (bot := await dev.bot())["starts"] != 4 or bot["phase"] != "running":
+                await trio.sleep(0.05)
+        await sara.says("Hello")
+        with trio.fail_after(PATIENCE):
+            while not await dev.app.get("payments"):
+                await trio.sleep(0.05)
+        await loaded()
+        charges = "    await chat.charge("
+        source.write_text(PAID.replace(charges, f'    await chat.send("Welcome!")\n{charges}'))
+        with trio.fail_after(PATIENCE):
+            while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
+                await trio.sleep(0.05)
+        path = f"travel/{sara.chat_id}/{held[0]['conversation']}"
+        look = cast("Told", await dev.app.post(f"{path}/answers", {}))
+        with pytest.raises(AppError, match="money was asked for in it"):
+            await dev.app.post(f"travel/branch/{look['id']}/take", {})
+        assert cast("Told", await dev.app.get("travel/held"))["held"][0]["way"] is None
         await dev.ends()

@@ -116,7 +116,7 @@ async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
         await rig.opened()
         rig.write(SHOP)
         rig.twins.changed()
-        look = read(await rig.twins.same_answers(5, 1, group=False))
+        look = read(await rig.twins.same_answers(5, 1, group=False, numbers=500))
         assert look["answers"] == {
             "left": 2,
             "stopped": "what is open is another question than the one that was answered",
@@ -133,11 +133,19 @@ async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
         assert instead.chat is not None
         texts = [entry.content for entry in instead.chat.entries.values()]
         assert texts == ["More?", "00000", "3 for 00000", "Well?", "00001"]
+        assert min(instead.chat.entries) == 501
+        # Whether it may take its place is the parent's to say.
+        assert look["can_take"] is False
+        rig.twins.may_take = lambda conversation: conversation == 1
+        assert read(await rig.twins.in_branch(own, "look", {}))["can_take"] is True
+        assert rig.twins.origin(own) == journal(2)
         with pytest.raises(TravelError, match="no such conversation"):
-            await rig.twins.same_answers(6, 1, group=False)
+            await rig.twins.same_answers(6, 1, group=False, numbers=0)
         other = read(await rig.twins.branch(await rig.opened(), 0, group=False))
         with pytest.raises(TravelError, match="opened at a notch"):
             await rig.twins.replacement(other["id"])
+        with pytest.raises(TravelError, match="opened at a notch"):
+            rig.twins.origin(other["id"])
 
 
 # --- over HTTP
@@ -155,8 +163,10 @@ class FakeTravels:
     async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
         return self._note("branch", id, notch, group)
 
-    async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
-        return self._note("same answers", chat_id, conversation, group)
+    async def same_answers(
+        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int
+    ) -> bytes:
+        return self._note("same answers", chat_id, conversation, group, numbers)
 
     async def in_branch(self, id: str, what: str, given: dict[str, Any]) -> bytes:
         if what == "wait" and given["seconds"] < 0:
@@ -198,7 +208,7 @@ async def test_each_request_is_one_question(tmp_path: Path) -> None:
 
         cases: Sequence[tuple[str, str, dict[str, Any] | None, int, tuple[Any, ...]]] = [
             ("POST", "pass/p1/branch", {"notch": 4}, 201, ("branch", "p1", 4, True)),
-            ("POST", "-7/3/answers", {}, 201, ("same answers", -7, 3, True)),
+            ("POST", "-7/3/answers", {}, 201, ("same answers", -7, 3, True, 0)),
             ("POST", "pass/p1/test", {"notch": 4}, 200, ("keep", "p1", 4, True)),
             ("GET", "branch/b1", None, 200, ("in branch", "b1", "look", {})),
             ("POST", "branch/b1/act", {"name": "say"}, 200, ("in branch", "b1", "act", {"name": "say"})),
@@ -229,6 +239,11 @@ async def test_a_reload_that_is_held_is_decided_on(tmp_path: Path) -> None:
                 raise TravelError("this conversation doesn't hold the reload")
             self.way = way
 
+        async def take(self, branch: str) -> None:
+            if branch != "b1":
+                raise TravelError("money was asked for in it", refused=True)
+            self.way = "take"
+
     async with routes(tmp_path) as (client, _, exchange):
 
         async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
@@ -237,6 +252,7 @@ async def test_a_reload_that_is_held_is_decided_on(tmp_path: Path) -> None:
 
         assert await ask("GET", "held") == (200, {"held": []})
         assert (await ask("POST", "-7/3/held", {"way": "wait"}))[0] == 404
+        assert (await ask("POST", "branch/b1/take", {}))[0] == 404
         exchange.reload = FakeReload()  # type: ignore[assignment]
         assert await ask("GET", "held") == (200, {"held": [{"way": None}]})
         assert await ask("POST", "-7/3/held", {"way": "wait"}) == (200, {"held": [{"way": "wait"}]})
@@ -247,5 +263,7 @@ async def test_a_reload_that_is_held_is_decided_on(tmp_path: Path) -> None:
             ("-7/x/held", {"way": "end"}, 400),
         ):
             assert (await ask("POST", path, body))[0] == status
+        assert await ask("POST", "branch/b2/take", {}) == (409, {"error": "money was asked for in it"})
+        assert await ask("POST", "branch/b1/take", {}) == (200, {"held": [{"way": "take"}]})
         exchange.travels = None
-        assert Follower(exchange).everything()["held"] == [{"way": "wait"}]
+        assert Follower(exchange).everything()["held"] == [{"way": "take"}]

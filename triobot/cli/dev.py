@@ -145,14 +145,14 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 os.environ, token=token, base_url=platform.base_url, secret=secret, store=store
             )
             # A store is written by its own bot alone, which the token tells from others.
-            ask = partial(ask_bot, read_environment(environ))
-            journals = StoredJournals(ask, supervisor.marks, platform.exchange.clock.now())
+            settings = read_environment(environ)
+            since = platform.exchange.clock.now()
+            journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, since, settings)
             twins = make_twins(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.travels = twins
             probes = make_probes(arguments.bot, environ, journals, platform.exchange.tell)
             platform.exchange.coverage = probes
-            reload = HeldReload(twins, supervisor, platform.exchange.wait_news, platform.exchange.tell)
-            platform.exchange.reload = reload
+            platform.exchange.reload = reload = HeldReload(twins, supervisor, journals, platform.exchange)
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
             async with trio.open_nursery() as bots:

@@ -9,16 +9,20 @@ from typing import Final, cast, final
 
 import trio
 
+from ..clock import SystemClock
 from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..journals import ConversationId
 from ..operator.api import Tell
-from ..operator.requests import ListJournals, OrderEnd, Request, ShowJournal
+from ..operator.requests import AboutPayments, ListJournals, OrderEnd, Request, ShowJournal
+from ..settings import Settings
+from ..store import open_store
 from ..travel.probes import Probes
+from ..travel.same_answers import Replacement
 from ..travel.twins import Twins
 from ..wire.ids import ChatId
-from .consulting import gather
+from .consulting import gather, stamp_of
 
 _MOST: Final = 1_000
 """Conversations of one chat that are listed."""
@@ -39,12 +43,18 @@ class StoredJournals:
         ask: carries a question to the running bot, or to its store while it is down.
         marks: returns when its process was killed and started again, since a wall time.
         since: when this run began.
+        settings: of the bot, for what is written while it is down; None: nothing is.
     """
 
     def __init__(
-        self, ask: Callable[[Request, Tell], Awaitable[object]], marks: Marks, since: int = 0
+        self,
+        ask: Callable[[Request, Tell], Awaitable[object]],
+        marks: Marks,
+        since: int = 0,
+        settings: Settings | None = None,
     ) -> None:
         self._ask = ask
+        self._settings = settings
         # The store of a bot that is down is opened for each question, by one at a time.
         self._one = trio.Lock()
         self._marks = marks
@@ -87,6 +97,32 @@ class StoredJournals:
     async def end(self, conversation: int) -> None:
         """Have a conversation end, whatever it waits for; durable when this returns."""
         await self._lines(OrderEnd(ConversationId(conversation)))
+
+    async def has_payments(self, chat_id: int, since: int) -> bool:
+        """Return whether money was asked for in a chat since this time."""
+        asked: JsonObject = {"ask": "payments.list", "chat": chat_id, "limit": 1_000}
+        [told] = await self._lines(AboutPayments(cast("dict[str, object]", asked)))
+        rows = cast("Sequence[Mapping[str, int]]", told["payments"])
+        return any(row["made_at"] >= since for row in rows)
+
+    async def put(self, instead: Replacement, chat_id: int) -> None:
+        """Put what takes a conversation's place into the store of a bot that is down, in one commit."""
+        async with self._one:
+            try:
+                await self._put(instead, ChatId(chat_id))
+            except (TriobotError, OSError) as error:
+                raise TravelError(str(error)) from error
+
+    async def _put(self, instead: Replacement, chat_id: ChatId) -> None:
+        settings = self._settings
+        if settings is None:
+            raise TravelError("nothing is written here", refused=True)
+        async with open_store(
+            settings.store, stamp=stamp_of(settings), clock=SystemClock(), visit=True
+        ) as store:
+            lease = store.lease(chat_id)
+            assert lease is not None, "one process has the whole store"
+            await store.commit(*instead.writes(lease, chat_id))
 
     async def _lines(self, request: Request) -> list[JsonObject]:
         try:

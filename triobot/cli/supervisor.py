@@ -186,6 +186,16 @@ class BotSupervisor:
             self._process.terminate()
         self._wake()
 
+    async def wait_down(self) -> None:
+        """Bring the process to rest, and wait until it has ended; it stays down until it is restarted."""
+        self._again = False
+        if self._process is not None and self._phase in ("starting", "running"):
+            self._enter("stopping")
+            self._process.terminate()
+        while self._process is not None:
+            await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+
     async def wait_up(self) -> None:
         """Wait until the process takes events."""
         while self._phase != "running":

@@ -196,8 +196,14 @@ class Travels(Looks, Protocol):
         """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
         ...
 
-    async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
-        """Give the present code the answers that were given in a conversation, in a branch."""
+    async def same_answers(
+        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int
+    ) -> bytes:
+        """Give the present code the answers that were given in a conversation, in a branch.
+
+        Args:
+            numbers: its messages get numbers above this one.
+        """
         ...
 
     async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
@@ -260,6 +266,14 @@ class Reload(Protocol):
 
         Raises:
             TravelError: it doesn't hold the reload, or that can't be done.
+        """
+        ...
+
+    async def take(self, branch: str) -> None:
+        """Have what new code made of a conversation's answers take its place, and be loaded with that.
+
+        Raises:
+            TravelError: the branch is gone, or that can't be done.
         """
         ...
 

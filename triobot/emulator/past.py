@@ -21,6 +21,7 @@
 ``POST branch/ID/step``               of the step that waits, or of ``step``: ``returns`` (a value); or
                                       ``raises`` (a class's name), ``text``; or ``runs: true``
 ``POST branch/ID/answers``            ``way``: ``go_on``, ``insist`` or ``leave_out``
+``POST branch/ID/take``               of one with the answers that were given: it takes its chat's place
 ``POST branch/ID/test``               write it down as a test, and run that
 ``DELETE branch/ID``                  throw it away
 ====================================  ===================================================================
@@ -47,6 +48,8 @@ from .exchange import Exchange, Looks, TravelError, Travels
 
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
+_KEPT_FREE: Final = 1_000
+"""Numbers of messages, for a branch that may take a chat's place."""
 _CAN: Final = ("branch", "test", "answers")
 # What is done in a branch, and with which keys.
 _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -159,7 +162,10 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         async def opened() -> bytes:
             await _asked()
             chat_id, number = as_number("chat", chat), as_number("conversation", conversation)
-            return await there().same_answers(chat_id, number, group=group_of(chat_id))
+            numbers = exchange.world.last_message
+            # What it sends may be this chat's: no other message has these numbers.
+            exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
+            return await there().same_answers(chat_id, number, group=group_of(chat_id), numbers=numbers)
 
         return await told(opened, 201)
 
@@ -181,6 +187,16 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             return {"held": list(reload.view())}
 
         return await told(chosen)
+
+    async def take(id: str) -> Response:
+        async def taken() -> JsonValue:
+            await _asked()
+            if exchange.reload is None:
+                raise TravelError("nothing reloads the bot's code here: only `triobot dev` does")
+            await exchange.reload.take(id)
+            return {"held": list(exchange.reload.view())}
+
+        return await told(taken)
 
     async def look(id: str) -> Response:
         return await told(lambda: there().in_branch(id, "look", {}))
@@ -218,6 +234,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         ("/branch/<id>", "GET", look),
         ("/branch/<id>", "DELETE", throw_away),
         ("/branch/<id>/test", "POST", keep_branch),
+        ("/branch/<id>/take", "POST", take),
         ("/branch/<id>/<any(act, wait, step, answers):what>", "POST", do),
     ):
         blueprint.add_url_rule(rule, f"{method} {rule}", view, methods=[method])

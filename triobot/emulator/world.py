@@ -294,6 +294,11 @@ class World:
             if stands:
                 self._chats[consequence.chat_id].lines.append(change)
 
+    def rewritten(self) -> None:
+        """Have whoever follows the log read everything anew: what is there was changed by nobody's act."""
+        self._seq += 1
+        self._log.clear()
+
     def next_message_id(self) -> MessageId:
         """Return a fresh message id, unique in the world."""
         self._last_message += 1

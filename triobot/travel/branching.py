@@ -127,15 +127,18 @@ class Branching:
         """Take a bot."""
         self.bot, self.target, self.settings = bot, target, settings
 
-    async def open(self, origin: BranchedFrom, notch: int | None) -> JsonObject:
+    async def open(self, origin: BranchedFrom, notch: int | None, *, numbers: int = 0) -> JsonObject:
         """Open a branch at a notch; without one, from the start with the answers that were given.
+
+        Args:
+            numbers: of the latter, messages get numbers above this one.
 
         Raises:
             NoBranchError: three are open.
         """
         if len(self._open) >= MOST:
             raise NoBranchError(f"{MOST} branches are open: close one of them first")
-        thread = _Thread(origin, partial(self._opened, origin, notch))
+        thread = _Thread(origin, partial(self._opened, origin, notch, numbers))
         id = f"b{next(self._numbers)}"
         self._open[id] = thread
         try:
@@ -147,14 +150,14 @@ class Branching:
             raise
 
     @asynccontextmanager
-    async def _opened(self, origin: BranchedFrom, notch: int | None) -> AsyncGenerator[There]:
+    async def _opened(self, origin: BranchedFrom, notch: int | None, numbers: int) -> AsyncGenerator[There]:
         bot = self._bot()
         given: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings}
         if notch is not None:
             async with open_branch(bot, origin.stored, notch, **given) as branch:
                 yield branch, None
         else:
-            async with open_same_answers(bot, origin.stored, **given) as same:
+            async with open_same_answers(bot, origin.stored, numbers=numbers, **given) as same:
                 yield same.branch, same
 
     async def do(self, id: str, what: str, asked: Mapping[str, Any]) -> JsonObject:

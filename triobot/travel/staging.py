@@ -63,7 +63,7 @@ class ChatStage:
         self.people: dict[SenderId | None, User] = {}
         self.invoices: dict[tuple[int, str], str] = {}
         self.declined: list[tuple[int, int, int]] = []
-        self._told = {sent.id for sent in map(_sent_in, past.whole.records) if sent is not None}
+        self._told = {sent.id for sent in map(sent_in, past.whole.records) if sent is not None}
         self._newest = numbers
         if is_chat(self._chat_id):
             self._chat = self._populate(list(senders.values()))
@@ -258,7 +258,8 @@ def _events_of(record: Record) -> Sequence[Event]:
     return [] if event is None else [event]
 
 
-def _sent_in(record: Record) -> Sent | None:
+def sent_in(record: Record) -> Sent | None:
+    """Return what the platform said of the message that this record is about; None if it is about none."""
     if record[0] != DONE or not isinstance(record[5], dict) or "sent" not in record[5]:
         return None
     return cast("Sent", CODEC.value_of(record[5]))

@@ -243,7 +243,8 @@ class Twin:
                 case "branch":
                     return _packed(await branching.open(self._origin(asked), int(asked["notch"])))
                 case "same answers":
-                    return _packed(await branching.open(self._origin(asked), None))
+                    numbers = int(asked["numbers"])
+                    return _packed(await branching.open(self._origin(asked), None, numbers=numbers))
                 case "in branch":
                     return _packed(await branching.do(asked["id"], asked["what"], asked["given"]))
                 case "replacement":

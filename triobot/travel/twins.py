@@ -189,6 +189,9 @@ class Twins:
         environ: all of its variables.
         bot: ``MODULE:BOT``.
         tell: called when something is new.
+
+    Attributes:
+        may_take: tells whether a conversation's place may be taken by what new code makes of its answers.
     """
 
     def __init__(
@@ -213,6 +216,9 @@ class Twins:
         self._loading = trio.Lock()
         # The twin of each branch, its number there, and when the bot's process was killed before it.
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
+        # The journals whose answers were given to the present code, by branch.
+        self._origins: dict[str, Sequence[JsonObject]] = {}
+        self.may_take: Callable[[int], bool] = _never
         self._version = 0
         # Whether the bot runs the present code.
         self._is_taken = True
@@ -462,30 +468,60 @@ class Twins:
         told = await self._ask(id, "branch", notch=notch, **given)
         return self._opened(cast("bytes", told), one.twin, _kills(one))
 
-    async def same_answers(self, chat_id: int, conversation: int, *, group: bool | None) -> bytes:
+    async def same_answers(
+        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int
+    ) -> bytes:
         """Give the present code the answers that were given in a conversation, in a branch."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
         beside, twin = await self._beside(chat_id, conversation), await self._loaded()
-        told = await twin.ask("same answers", lines=lines, beside=beside, group=group)
-        return self._opened(cast("bytes", told), twin, [])
+        asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers}
+        told = await twin.ask("same answers", **asked)
+        return self._opened(cast("bytes", told), twin, [], lines)
 
-    def _opened(self, told: bytes, twin: _Process | None, kills: list[JsonValue]) -> bytes:
+    def _opened(
+        self,
+        told: bytes,
+        twin: _Process | None,
+        kills: list[JsonValue],
+        origin: Sequence[JsonObject] | None = None,
+    ) -> bytes:
         """Give a new branch a number that no other twin's branch has."""
         assert twin is not None
         look = json.loads(gzip.decompress(told))
         id = f"b{next(self._numbers)}"
         self._branches[id] = twin, look["id"], kills
+        if origin is not None:
+            self._origins[id] = origin
         for old in [old for old, (one, *_) in self._branches.items() if one.dead]:
             del self._branches[old]
-        return gzip.compress(json.dumps({**look, "id": id}).encode())
+            self._origins.pop(old, None)
+        return self._looks(id, look)
+
+    def _looks(self, id: str, look: JsonObject) -> bytes:
+        """Return how a branch looks, under the number by which it is known here."""
+        can = id in self._origins and not look["asked"] and self.may_take(cast("int", look["conversation"]))
+        return gzip.compress(json.dumps({**look, "id": id, "can_take": can}).encode())
+
+    def origin(self, id: str) -> Sequence[JsonObject]:
+        """Return the journal whose answers were given to new code in a branch.
+
+        Raises:
+            TravelError: it is gone, or was opened for something else.
+        """
+        self._find_branch(id)
+        if id not in self._origins:
+            raise TravelError(
+                "this branch was opened at a notch: nothing takes its chat's place", refused=True
+            )
+        return self._origins[id]
 
     async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
         """Do something in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
         twin, own, _ = self._find_branch(id)
         look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
-        return gzip.compress(json.dumps({**look, "id": id}).encode())
+        return self._looks(id, look)
 
     async def replacement(self, id: str) -> JsonObject:
         """Return what came of the answers that new code was given: see `same_answers.replacement_of`."""
@@ -497,6 +533,7 @@ class Twins:
         """Throw a branch away."""
         twin, own, _ = self._find_branch(id)
         del self._branches[id]
+        self._origins.pop(id, None)
         await twin.ask("close branch", id=own)
 
     async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
@@ -559,6 +596,10 @@ class Twins:
         if one is not None:
             one.given, one.of = cast("int", told["given"]), cast("int", told["of"])
             self._tell()
+
+
+def _never(_: int) -> bool:
+    return False
 
 
 def _kills(one: _Open) -> list[JsonValue]:

@@ -13,7 +13,7 @@ import { listen, ownerOf, world } from "./world.js";
  * @typedef {{file: string, line: number, code: string} | null} Line
  * @typedef {{
  *   chat_id: number, conversation: number, route: string, notch: number, was: Line, now: Line, what: string | null,
- *   way: "wait" | "end" | null, can_wait: boolean
+ *   way: "wait" | "end" | "take" | null, can_wait: boolean
  * }} Holding
  */
 
@@ -34,6 +34,7 @@ const Side = ({ name, at }) => html`
 function Held({ held, answers }) {
   const { chat_id: chatId, conversation, route, was, now, way, can_wait: canWait } = held;
   const name = nameOf(chatId);
+  const isDone = way === "end" || way === "take";
   const choose = (way) => tried(() => act(`travel/${chatId}/${conversation}/held`, { way }));
   const end = async () => {
     if (await confirm(t("heldEnd"), t("heldEndWhy", { name }), t("heldEndYes"))) choose("end");
@@ -46,13 +47,13 @@ function Held({ held, answers }) {
         <${Side} name="heldNow" at=${now} />
       </div>
       <div class="chips">
-        <button type="button" class="button primary" disabled=${way === "end"} onclick=${() => answers(chatId, conversation)}>
-          ${t("heldAnswers")}
+        <button type="button" class="button primary" disabled=${isDone} onclick=${() => answers(chatId, conversation)}>
+          ${t(way === "take" ? "heldTaken" : "heldAnswers")}
         </button>
-        <button type="button" class="button" aria-pressed=${String(way === "wait")} disabled=${!canWait || way === "end"} onclick=${() => choose("wait")}>
+        <button type="button" class="button" aria-pressed=${String(way === "wait")} disabled=${!canWait || isDone} onclick=${() => choose("wait")}>
           ${t(way === "wait" ? "heldWaits" : "heldWait")}
         </button>
-        <button type="button" class="button" disabled=${way === "end"} onclick=${end}>${t(way === "end" ? "heldEnds" : "heldEnd")}</button>
+        <button type="button" class="button" disabled=${isDone} onclick=${end}>${t(way === "end" ? "heldEnds" : "heldEnd")}</button>
       </div>
     </li>
   `;
