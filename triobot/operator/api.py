@@ -234,6 +234,9 @@ class OperatorApi:
         done = 0
         if not request.dry and self._order is None:
             raise ConfigError("nobody here can end a conversation, or try it again")
+        chosen = (request.conversation, request.chat_id, request.route, request.because)
+        if not request.dry and chosen == (None, None, None, None):
+            raise ConfigError("say which ones: by conversation, chat_id, route or because")
         after = 0 if request.conversation is None else request.conversation - 1
         limit = _PAGE if request.conversation is None else 1
         while rows := await self._store.parked(after=after, limit=limit):

@@ -55,6 +55,12 @@ _FLAGS: Final = {"true": True, "false": False}
 # What can't stand between two slashes, or leads elsewhere there.
 _NO_PLACE: Final = (None, "", ".", "..")
 _IN_QUERY: Final = ("GET", "DELETE")
+_SORTS: Final[Mapping[Sort, str]] = {
+    "number": "a whole number",
+    "flag": "true or false",
+    "text": "a text",
+    "words": "a list",
+}
 
 
 @final
@@ -183,17 +189,16 @@ def decode_request(route: HttpRoute, there: Mapping[str, str], query: str, body:
     for name, text in (*there.items(), *_pairs(query)):
         given[name] = _read(name, text, _sort_of(route, name))
     for name, value in _object(body).items():
-        _sort_of(route, name)
-        given[name] = value
+        given[name] = _checked(name, value, _sort_of(route, name))
     given |= route.fixed
     if route.kind is AboutBroadcasts:
         return AboutBroadcasts(given)
     if route.kind is AboutPayments:
         return AboutPayments(given)
-    try:
-        return route.kind(**given)
-    except TypeError:
-        raise RemoteProtocolError("request", "must say what it is about") from None
+    for field in attrs.fields(route.kind):
+        if field.default is attrs.NOTHING and field.name not in given:
+            raise RemoteProtocolError(field.name, "must be given")
+    return route.kind(**given)
 
 
 def _pairs(query: str) -> Sequence[tuple[str, str]]:
@@ -213,17 +218,37 @@ def _sort_of(route: HttpRoute, name: str) -> Sort:
 def _read(name: str, text: str, sort: Sort) -> object:
     match sort:
         case "text":
-            return text
+            return _plain(name, text)
         case "words":
             return [word for word in text.split(",") if word]
         case "number" if _NUMBER.fullmatch(text):
             return int(text)
         case "flag" if text in _FLAGS:
             return _FLAGS[text]
-        case "number":
-            raise RemoteProtocolError(name, "must be a whole number")
-        case "flag":
-            raise RemoteProtocolError(name, "must be true or false")
+        case _:
+            raise RemoteProtocolError(name, f"must be {_SORTS[sort]}")
+
+
+def _checked(name: str, value: object, sort: Sort) -> object:
+    """Return a field of a body as it is, if it is of this sort, or null."""
+    match sort, value:
+        case ("text", str(text)):
+            return _plain(name, text)
+        case ("words", list()) | (_, None):
+            return cast("object", value)
+        case ("flag", bool()):
+            return value
+        case ("number", int()) if not isinstance(value, bool):
+            return value
+        case _:
+            raise RemoteProtocolError(name, f"must be {_SORTS[sort]}")
+
+
+def _plain(name: str, text: str) -> str:
+    """Return a text that files' names and a store can hold."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise RemoteProtocolError(name, "must be text without NUL and without halves of letters")
+    return text
 
 
 def _object(body: bytes) -> Mapping[str, object]:

@@ -35,6 +35,7 @@ from .routes import ROUTES, decode_request, routes_at, status_of
 log: Final = logging.getLogger("triobot.operator")
 
 AT_ONCE: Final = 8
+_WAITING: Final = 128
 _LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
 _LONGEST_BODY: Final = 64 * 1024
 _ONE: Final = ((b"content-type", b"application/json"),)
@@ -102,7 +103,7 @@ def _bind(path: Path) -> trio.socket.SocketType:
                 listener.bind(name)
             finally:
                 os.umask(before)
-        listener.listen(AT_ONCE)
+        listener.listen(_WAITING)
     except BaseException:
         listener.close()
         raise

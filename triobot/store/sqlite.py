@@ -293,6 +293,8 @@ async def _back_up_open(file: StoreFile, clock: WallClock, path: Path) -> None:
         await trio.to_thread.run_sync(partial(file.copy, path, clock.now(), between=_let_others_write))
     except FileExistsError:
         raise ConfigError(f"{path} is there already; name a new file") from None
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        raise ConfigError(f"the backup {path} can't be written: {error.strerror}") from error
     except (OSError, sqlite3.Error) as error:
         raise StoreFullError(f"the backup {path} could not be written: {error}") from error
 
