@@ -231,17 +231,15 @@ def _read(name: str, text: str, sort: Sort) -> object:
 
 def _checked(name: str, value: object, sort: Sort) -> object:
     """Return a field of a body as it is, if it is of this sort, or null."""
-    match sort, value:
-        case ("text", str(text)):
-            return _plain(name, text)
-        case ("words", list()) | (_, None):
-            return cast("object", value)
-        case ("flag", bool()):
-            return value
-        case ("number", int()) if not isinstance(value, bool):
-            return value
-        case _:
-            raise RemoteProtocolError(name, f"must be {_SORTS[sort]}")
+    fits = {
+        "text": isinstance(value, str),
+        "words": isinstance(value, list),
+        "flag": isinstance(value, bool),
+        "number": isinstance(value, int) and not isinstance(value, bool),
+    }
+    if value is not None and not fits[sort]:
+        raise RemoteProtocolError(name, f"must be {_SORTS[sort]}")
+    return _plain(name, value) if isinstance(value, str) else value
 
 
 def _plain(name: str, text: str) -> str:
