@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": {"errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "conversations": SEAMS | {"engine"},
-    "emulator": SEAMS,
+    "emulator": SEAMS | {"extras"},
     "filters": {"conversations"},
     "runtime": BOT | {"broadcast", "extras", "tracing"},
     # Loaded by bots only whose spans somebody wants.

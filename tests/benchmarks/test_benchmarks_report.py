@@ -13,21 +13,20 @@ from tests.benchmarks.drawing import Bar, Panel, draw
 from tests.benchmarks.figures import Spread, baseline, percentile, ratio
 
 
-def test_pages_show_what_was_measured_last() -> None:
+def test_the_page_shows_what_was_measured_last() -> None:
     """Neither a table nor a result is edited by hand."""
     results = json.loads(RESULTS.read_text())
 
     tables = report.tables_of(results)
 
-    for page in report.PAGES:
-        assert page.read_text() == report.fill(page.read_text(), tables)
+    assert report.PAGE.read_text() == report.fill(report.PAGE.read_text(), tables)
     assert report.PLOT.read_text() == report.plot_of(results)
     assert set(results["parts"]) == set(PARTS)
 
 
-def test_every_table_is_on_a_page() -> None:
+def test_every_table_is_on_the_page() -> None:
     """What is measured is shown."""
-    text = "".join(page.read_text() for page in report.PAGES)
+    text = report.PAGE.read_text()
 
     for name in report.tables_of(json.loads(RESULTS.read_text())):
         assert f"<!-- measured: {name} -->" in text

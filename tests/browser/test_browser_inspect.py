@@ -138,7 +138,8 @@ async def test_a_conversation_is_found_and_gone_through(browser: Browser) -> Non
         await page.type(str(OTHER))
         await page.press("Enter")
         await page.has(".conversation-choice", times=1)
-        assert await complaints(page, "body") == []
+        if AXE.exists():
+            assert await complaints(page, "body") == []
         await page.press("Enter")
 
         await page.finds("slider", "Time line")
@@ -155,12 +156,12 @@ async def test_a_conversation_is_found_and_gone_through(browser: Browser) -> Non
         assert {"Answer differently", "Keep as a test", "Its request"}.isdisjoint(await page.run(buttons))
         await page.press("b")
         await page.lacks(".branch")
-        assert await complaints(page) == []
+        if AXE.exists():
+            assert await complaints(page) == []
         await page.press("Escape")
         await page.has(".conversation-choice", times=1)
 
 
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
 async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> None:
     """On a phone, in the dark, in Persian."""
     told = outlined(pizza())
@@ -174,9 +175,11 @@ async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> Non
         await page.reload()
         await page.has(".conversation-choice", times=12)
         await page.sees("تنها خط زمان در آن هست")
-        assert await complaints(page, "body") == []
+        if AXE.exists():
+            assert await complaints(page, "body") == []
         await page.click(".conversation-choice")
         await page.finds("slider", "خط زمان")
         await page.push("tab", "کد")
         await page.sees("تنها خط زمان در آن هست", within=".column-code")
-        assert await complaints(page) == []
+        if AXE.exists():
+            assert await complaints(page) == []

@@ -142,8 +142,19 @@ async def behind_caddy(folder: Path, behind: Path, secret: str) -> AsyncGenerato
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(run)
-            while not (folder / "caddy.sock").exists():
-                await trio.sleep(0.02)
+            await _listens(folder / "caddy.sock")
             async with httpx.AsyncClient(base_url="https://bot.example.org", transport=transport) as client:
                 yield client
             nursery.cancel_scope.cancel()
+
+
+async def _listens(path: Path) -> None:
+    """Wait until somebody accepts connections there: the file comes before that."""
+    while True:
+        try:
+            stream = await trio.open_unix_socket(path)
+        except OSError:
+            await trio.sleep(0.02)
+        else:
+            await stream.aclose()
+            return

@@ -35,8 +35,9 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
     # Each chat has at most one text on its way when the process dies, and most have none.
     assert result.repeats <= chats * ORDERS * TEXTS // 4
     errors = [line for line in result.output.splitlines() if "ERROR" in line]
-    # To die several times soon after the start is what that alarm is for.
-    assert [line for line in errors if "ALARM crash_loop: " not in line] == []
+    # To die several times soon after the start is what that alarm is for; and a machine may stand still.
+    told = ("ALARM crash_loop: ", "triobot.watchdog: every chat has waited")
+    assert [line for line in errors if not any(words in line for words in told)] == []
 
 
 @on_both_stacks
