@@ -18,7 +18,6 @@ import trio
 from trio.testing import MockClock
 
 from ..bot import Bot
-from ..conversations.revival.stored import Stored
 from ..emulator.views import JsonObject, view_bill, view_keyboard, view_user
 from ..errors import LocalProtocolError, TriobotError
 from ..rooms import is_chat
@@ -28,6 +27,7 @@ from .branches import MOST, LiveBranch, open_branch
 from .keeping import Kill, write_test
 from .past import look_back
 from .same_answers import SameAnswers, open_same_answers
+from .twin import BranchedFrom
 
 _SHOWN: Final = 2_000
 _LISTED: Final = 500
@@ -38,21 +38,6 @@ Work: TypeAlias = Callable[[LiveBranch, "SameAnswers | None"], Awaitable[Any]]
 
 class NoBranchError(TriobotError):
     """There is no such branch, or no room for one more."""
-
-
-@final
-@attrs.frozen
-class BranchedFrom:
-    """Where a branch comes from.
-
-    Attributes:
-        beside: the journals of other conversations of the chat.
-        group: the chat is one; None: as far as the journal tells.
-    """
-
-    stored: Stored
-    beside: Sequence[Stored] = ()
-    group: bool | None = None
 
 
 @final
@@ -126,6 +111,35 @@ class Branching:
     def loaded(self, bot: Bot, target: str, settings: Settings) -> None:
         """Take a bot."""
         self.bot, self.target, self.settings = bot, target, settings
+
+    async def answer(
+        self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
+    ) -> JsonObject | str | None:
+        """Do what a twin's parent asks for; see `Twins`.
+
+        Args:
+            origin: reads where a new branch comes from.
+
+        Raises:
+            TriobotError, ValueError, KeyError, TypeError: it can't be done.
+        """
+        kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
+        match what:
+            case "branch":
+                return await self.open(origin(), int(asked["notch"]))
+            case "same answers":
+                return await self.open(origin(), None, numbers=int(asked["numbers"]))
+            case "in branch":
+                return await self.do(asked["id"], asked["what"], asked["given"])
+            case "replacement":
+                return await self.replacement(asked["id"])
+            case "branch test":
+                return await self.test_of_branch(asked["id"], kills)
+            case "test":
+                return await self.test_of_notch(origin(), int(asked["notch"]), kills)
+            case _:
+                self.close(asked["id"])
+                return None
 
     async def open(self, origin: BranchedFrom, notch: int | None, *, numbers: int = 0) -> JsonObject:
         """Open a branch at a notch; without one, from the start with the answers that were given.

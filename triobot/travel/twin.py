@@ -15,8 +15,9 @@ import gzip
 import json
 import signal
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
@@ -29,9 +30,7 @@ from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..lines import lines_of
 from ..wire.rules import JsonValue
-from .branching import BranchedFrom, Branching
 from .hiding import hidden, outline
-from .keeping import Kill
 from .notches import WINDOW
 from .parting import trail_of
 from .passes import Passed, remember_sources, run_pass, value_in_full
@@ -55,6 +54,27 @@ Loaded: TypeAlias = tuple[Services, Table]
 Load: TypeAlias = Callable[[str], Loaded]
 Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
 Secrets: TypeAlias = Callable[[], Collection[str]]
+
+
+@final
+@attrs.frozen
+class BranchedFrom:
+    """Where a branch comes from.
+
+    Attributes:
+        beside: the journals of other conversations of the chat.
+        group: the chat is one; None: as far as the journal tells.
+    """
+
+    stored: Stored
+    beside: Sequence[Stored] = ()
+    group: bool | None = None
+
+
+# What is to be done, what that needs, and what reads where the branch comes from.
+Branch: TypeAlias = Callable[
+    [str, Mapping[str, Any], Callable[[], BranchedFrom]], Awaitable[JsonObject | str | None]
+]
 
 
 @final
@@ -89,7 +109,7 @@ class Twin:
     Args:
         load: loads the bot of this name.
         read: reads a journal as it is told.
-        branching: opens branches of the bot that `load` has loaded; None: there are none here.
+        branch: opens branches of the bot that `load` has loaded; None: there are none here.
         secrets: what people wrote gets no further than this process, nor what this returns of the bot that is
             loaded; None: all is told.
     """
@@ -99,13 +119,13 @@ class Twin:
         line: trio.SocketStream,
         load: Load,
         read: Read,
-        branching: Branching | None = None,
+        branch: Branch | None = None,
         *,
         secrets: Secrets | None = None,
     ) -> None:
         self._line = line
         self._secrets = secrets
-        self._branching = branching
+        self._branches = branch
         self._load = load
         self._read = read
         self._loaded: Loaded | None = None
@@ -234,30 +254,13 @@ class Twin:
         return gzip.compress(_json(trail_of(passed)), 1)
 
     async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
-        branching = self._branching
-        if branching is None:
+        if self._branches is None:
             raise _UntoldError("there are no branches here")
-        kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
         try:
-            match what:
-                case "branch":
-                    return _packed(await branching.open(self._origin(asked), int(asked["notch"])))
-                case "same answers":
-                    numbers = int(asked["numbers"])
-                    return _packed(await branching.open(self._origin(asked), None, numbers=numbers))
-                case "in branch":
-                    return _packed(await branching.do(asked["id"], asked["what"], asked["given"]))
-                case "replacement":
-                    return _packed(await branching.replacement(asked["id"]))
-                case "branch test":
-                    return await branching.test_of_branch(asked["id"], kills)
-                case "test":
-                    return await branching.test_of_notch(self._origin(asked), int(asked["notch"]), kills)
-                case _:
-                    branching.close(asked["id"])
-                    return None
+            told = await self._branches(what, asked, partial(self._origin, asked))
         except (TriobotError, ValueError, KeyError, TypeError) as error:
             raise _NotDoneError(str(error) or type(error).__name__) from error
+        return _packed(told) if isinstance(told, Mapping) else told
 
     def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
         """Return what a branch comes from: a pass, or a journal as it is told."""
@@ -313,7 +316,7 @@ async def serve_twin(
     fd: int,
     load: Load,
     read: Read,
-    branching: Branching | None = None,
+    branch: Branch | None = None,
     *,
     secrets: Secrets | None = None,
 ) -> None:
@@ -322,4 +325,4 @@ async def serve_twin(
     family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
     end = trio.socket.fromfd(fd, family, kind)
     async with trio.SocketStream(end) as line:
-        await Twin(line, load, read, branching, secrets=secrets).serve()
+        await Twin(line, load, read, branch, secrets=secrets).serve()
