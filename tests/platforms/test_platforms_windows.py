@@ -102,7 +102,10 @@ def test_a_platform_is_kept_by_one_process(folder: Path) -> None:
     "tests",
     [
         ["client/test_client_platform.py", "client/test_client_download.py", "wire/test_wire_values.py"],
-        ["testing/test_testing_drive.py", "emulator/test_emulator_door.py"],
+        # A new bot's test, below, is by the kit, too.
+        pytest.param(
+            ["testing/test_testing_drive.py", "emulator/test_emulator_door.py"], marks=pytest.mark.long
+        ),
     ],
     ids=["client", "kit"],
 )

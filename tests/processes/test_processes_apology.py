@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.loopback import Users, open_platform, text_event
-from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start_bot
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks_when_long, start_bot
 
 pytestmark = pytest.mark.processes
 
 APOLOGY = "Something went wrong here. Please start again."
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_an_apology_that_was_on_its_way_at_a_kill_is_said(tmp_path: Path, stack: Stack) -> None:
     """Nobody knows whether it arrived, so it comes again: better than silence."""
     store = tmp_path / "bot.db"

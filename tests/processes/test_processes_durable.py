@@ -11,7 +11,7 @@ import trio
 from tests.loopback import Users, open_platform, text_event
 from tests.processes.bots import TIMEOUTS
 from tests.processes.ordering import TEXTS, check, order_all
-from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start_bot
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks, on_both_stacks_when_long, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -40,7 +40,7 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
     assert [line for line in errors if not any(words in line for words in told)] == []
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path, stack: Stack) -> None:
     """Killed between the first and the second: each has ended once, in order, and not before its time."""
     store = tmp_path / "bot.db"

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.loopback import Platform, Users, open_platform, text_event
-from tests.processes.process import SECRET, Stack, get, listen, on_both_stacks, start_bot
+from tests.processes.process import SECRET, Stack, get, listen, on_both_stacks_when_long, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -18,7 +18,7 @@ def heard(platform: Platform, words: str) -> bool:
     return any(text.startswith(words) for text in platform.texts[7])
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 @pytest.mark.parametrize("pause", [0, 0.6], ids=["at once", "a moment later"])
 async def test_an_equal_word_after_a_kill_is_handled(tmp_path: Path, stack: Stack, pause: float) -> None:
     """Killed as soon as it was answered, before anything is written behind, or when all has been."""

@@ -9,7 +9,7 @@ import trio
 
 from tests.loopback import PATIENCE
 from tests.processes.market import Market, are, buys, open_market, until
-from tests.processes.process import Stack, on_both_stacks
+from tests.processes.process import Stack, on_both_stacks_when_long
 from triobot.emulator.person import Person
 
 pytestmark = pytest.mark.processes
@@ -27,7 +27,7 @@ async def heard(person: Person) -> list[str]:
     return [seen.text for seen in await person.history() if seen.from_bot]
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_who_paid_meanwhile_gets_it_once(tmp_path: Path, stack: Stack) -> None:
     """Wherever the payment was: on its way to the screen, open, or verified by an answer that nobody read."""
     async with open_market(tmp_path, stack) as market:

@@ -21,6 +21,7 @@ from tests.processes.process import (
     get,
     listen,
     on_both_stacks,
+    on_both_stacks_when_long,
     running_bot,
     start_bot,
 )
@@ -93,7 +94,7 @@ async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: P
         assert dict(platform.texts) == dict(users.accepted)
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_bot_that_was_killed_on_a_full_disk_comes_back(disk: Path, stack: Stack) -> None:
     """It begins with what it had accepted."""
     async with open_platform() as platform:
@@ -121,7 +122,7 @@ async def test_a_bot_that_was_killed_on_a_full_disk_comes_back(disk: Path, stack
         assert list(dict.fromkeys(platform.texts[1])) == users.accepted[1]
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_stopping_on_a_full_disk_is_clean(disk: Path, stack: Stack) -> None:
     """What was handled but could not be crossed out is said again, and nothing else happens."""
     async with open_platform() as platform:

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from tests.loopback import Platform, open_platform
-from tests.processes.process import Stack, listen, on_both_stacks, start_bot
+from tests.processes.process import Stack, listen, on_both_stacks_when_long, start_bot
 from tests.processes.ticking import LENGTH, LISTENERS
 
 pytestmark = pytest.mark.processes
@@ -51,7 +51,7 @@ async def wait_for_more(platform: Platform, *, runs: int) -> None:
     )
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_due_time_begins_one_run_which_is_ended(tmp_path: Path, stack: Stack, long: bool) -> None:
     """Whatever is killed: every second kill comes in the middle of a run, the others at any moment."""
     chance = random.Random(5)

@@ -38,7 +38,7 @@ async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack
         assert dict(users.accepted) == dict(platform.texts)
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_stuck_chat_slows_nobody(tmp_path: Path, stack: Stack) -> None:
     """A chat whose sends are never answered does not delay another's."""
     async with open_platform() as platform:
@@ -57,7 +57,7 @@ async def test_a_stuck_chat_slows_nobody(tmp_path: Path, stack: Stack) -> None:
         assert not platform.held & set(platform.texts)
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_memory_stays_flat_when_events_come_faster_than_they_are_handled(
     tmp_path: Path, stack: Stack
 ) -> None:

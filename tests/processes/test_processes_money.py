@@ -12,7 +12,7 @@ import pytest
 
 from tests.loopback import PATIENCE
 from tests.processes.market import Market, are, buys, open_market, until
-from tests.processes.process import Stack, on_both_stacks
+from tests.processes.process import Stack, on_both_stacks, on_both_stacks_when_long
 
 pytestmark = pytest.mark.processes
 
@@ -131,7 +131,7 @@ def event(chat: int, kind: str, data: str) -> bytes:
     return urlencode({"chat_id": chat, "type": kind, "data": data}).encode()
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path: Path, stack: Stack) -> None:
     """Hundreds of them: what is asked for waits on, and is sold to who pays."""
     async with open_market(tmp_path, stack) as market:
@@ -148,7 +148,7 @@ async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path:
         assert len(market.baked) == 1
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_whoever_forges_callbacks_with_a_number_gets_nothing(tmp_path: Path, stack: Stack) -> None:
     """Nor leads anybody astray; and paid money is given, whatever is said of it."""
     async with open_market(tmp_path, stack) as market:

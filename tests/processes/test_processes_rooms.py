@@ -10,7 +10,7 @@ import trio
 
 from tests.loopback import Users, open_platform, text_event
 from tests.processes.bots import ROUNDS
-from tests.processes.process import SECRET, Stack, listen, on_both_stacks, start_bot
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks_when_long, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -22,7 +22,7 @@ def has_more(texts: list[str], than: int) -> bool:
     return len(texts) > than
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_hundred_chats_count_in_one_place_and_in_four_rooms(tmp_path: Path, stack: Stack) -> None:
     """Whatever of it is killed: each update is made once, and each signal heard once."""
     store = tmp_path / "bot.db"

@@ -12,13 +12,22 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
-from tests.processes.process import BOTS, SECRET, Stack, environment, listen, on_both_stacks, start_bot
+from tests.processes.process import (
+    BOTS,
+    SECRET,
+    Stack,
+    environment,
+    listen,
+    on_both_stacks,
+    on_both_stacks_when_long,
+    start_bot,
+)
 from triobot.store.lock import take_lock
 
 pytestmark = pytest.mark.processes
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_events(
     tmp_path: Path, stack: Stack
 ) -> None:

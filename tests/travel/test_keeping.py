@@ -285,7 +285,7 @@ async def test_a_payments_aside_is_kept_with_its_order(shop: ModuleType, autojum
         write_test("cakes.py:bot", await look_back(shop.bot, aside, 0))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", samples.sample(NAMES, every=3))
 async def test_what_a_crowd_did_is_kept(name: str, autojump_clock: MockClock) -> None:
     """At the last notch of the first conversation of each chat, before something interrupted it."""
     bot: Bot = load_bot(f"{EXAMPLES / name}.py:bot")
