@@ -66,7 +66,9 @@ def test_the_demo_runs_from_nothing_and_leaves_nothing(tmp_path: Path) -> None:
 def test_quiet_is_quiet(triobot: Command) -> None:
     ended = triobot("demo", "--quiet")
 
-    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert (ended.code, ended.out) == (0, "")
+    # That the machine stood still, the watchdog may say.
+    assert [line for line in ended.err.splitlines() if " triobot.watchdog: " not in line] == []
 
 
 def test_the_demo_fails_when_what_it_shows_isn_t_so(
