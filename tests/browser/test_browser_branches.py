@@ -93,7 +93,7 @@ async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> No
         assert asked in good
         await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
         source.write_text(good.replace(asked, f"    print(name[99])\n{asked}"))
-        await page.wait("window.world.bot.starts === 2 && window.world.bot.phase === 'running'")
+        await page.wait("window.world.bot?.starts === 2 && window.world.bot.phase === 'running'")
         await page.click(".join")
         await page.sees("Your name?")
         await page.type("Sara", selector=".compose")
@@ -103,7 +103,7 @@ async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> No
         await page.push("button", "Look at it")
         await page.finds("article", "IndexError")
         source.write_text(good)
-        await page.wait("window.world.bot.starts === 3 && window.world.bot.phase === 'running'")
+        await page.wait("window.world.bot?.starts === 3 && window.world.bot.phase === 'running'")
         await page.push("button", "Run again from here", exact=True)
         await page.sees("Where to?", within=BRANCH)
 
