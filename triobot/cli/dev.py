@@ -31,13 +31,15 @@ from ..emulator.server import Emulator, serve_emulator
 from ..errors import ConfigError
 from ..operator.calling import file_of
 from ..settings import read_environment
+from ..travel.probes import Probes
+from ..travel.twins import Twins
 from .arguments import port
 from .consulting import ask_bot
-from .dev_past import StoredJournals, make_probes, make_twins
 from .dev_reload import HeldReload
 from .keeping import SavedPlatform, path_beside
 from .listening import add_listening, announced, check_listening, ignored_variables
 from .loading import check_there, parse_target
+from .stored_journals import StoredJournals
 from .supervisor import BotSupervisor, keep_asking, read_journal
 from .terminal import harmless, set_up_logging
 
@@ -148,9 +150,9 @@ async def _dev(arguments: argparse.Namespace) -> None:
             settings = read_environment(environ)
             since = platform.exchange.clock.now()
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, since, settings)
-            twins = make_twins(arguments.bot, environ, journals, platform.exchange.tell)
+            twins = Twins(_module("dev_twin"), environ, arguments.bot, journals, platform.exchange.tell)
             platform.exchange.travels = twins
-            probes = make_probes(arguments.bot, environ, journals, platform.exchange.tell)
+            probes = Probes(_module("dev_probe"), environ, arguments.bot, journals, platform.exchange.tell)
             platform.exchange.coverage = probes
             platform.exchange.reload = reload = HeldReload(twins, supervisor, journals, platform.exchange)
             _greet(arguments, platform, store)
@@ -167,6 +169,11 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 platforms.start_soon(_kill_on_next, signals, supervisor)
                 bots.cancel_scope.cancel()
             platforms.cancel_scope.cancel()
+
+
+def _module(name: str) -> list[str]:
+    """Return the command of a process that this one starts."""
+    return [sys.executable, "-m", f"triobot.cli.{name}"]
 
 
 def _endings() -> list[signal.Signals]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import attrs
 import trio
@@ -33,8 +33,6 @@ from ..wire.rules import JsonValue
 from .loading import load_bot
 from .replay import read_exported
 from .simulate import again
-
-MODULE: Final = __name__
 
 Say = Callable[[JsonObject], None]
 

@@ -20,8 +20,8 @@ from ..travel.same_answers import Replacement, replacement_of
 from ..travel.taking import show_instead
 from ..travel.twins import Twins
 from ..wire.rules import JsonValue
-from .dev_past import StoredJournals
 from .replay import read_exported
+from .stored_journals import StoredJournals
 from .supervisor import BotSupervisor
 
 Way: TypeAlias = Literal["wait", "end", "take"]

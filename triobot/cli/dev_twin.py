@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, final
 
 import attrs
 import trio
@@ -22,8 +22,6 @@ from ..settings import Settings, read_environment
 from ..travel.twin import Branch, BranchedFrom, Loaded, serve_twin
 from .loading import load_bot
 from .replay import read_exported
-
-MODULE: Final = __name__
 
 
 def main() -> None:

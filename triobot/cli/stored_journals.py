@@ -1,8 +1,7 @@
-"""What ``triobot dev`` shows of the past: the bot's journals, and what runs them again."""
+"""The journals of a bot, asked for at the running bot or in its store while that is down."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast, final
@@ -18,14 +17,12 @@ from ..operator.api import Tell
 from ..operator.requests import AboutPayments, ListJournals, OrderEnd, Request, ShowJournal
 from ..settings import Settings
 from ..store import open_store
-from ..travel.probes import Probes
 from ..travel.same_answers import Replacement
-from ..travel.twins import Twins
 from ..wire.ids import ChatId
 from .consulting import gather, stamp_of
 
 _MOST: Final = 1_000
-"""Conversations of one chat that are listed."""
+"""Conversations, or payments, of a chat in one answer."""
 
 _COMPARED: Final = 200
 """Conversations that are looked at after a save."""
@@ -100,10 +97,17 @@ class StoredJournals:
 
     async def has_payments(self, chat_id: int, since: int) -> bool:
         """Return whether money was asked for in a chat since this time."""
-        asked: JsonObject = {"ask": "payments.list", "chat": chat_id, "limit": 1_000}
-        [told] = await self._lines(AboutPayments(cast("dict[str, object]", asked)))
-        rows = cast("Sequence[Mapping[str, int]]", told["payments"])
-        return any(row["made_at"] >= since for row in rows)
+        asked: dict[str, object] = {"ask": "payments.list", "chat": chat_id, "limit": _MOST}
+        # They come in the order of their ids, which are random: the newest may be on any page.
+        while rows := await self._payments(asked):
+            if any(cast("int", row["made_at"]) >= since for row in rows):
+                return True
+            asked["after"] = rows[-1]["ref"]
+        return False
+
+    async def _payments(self, asked: Mapping[str, object]) -> Sequence[JsonObject]:
+        [told] = await self._lines(AboutPayments({**asked}))
+        return cast("Sequence[JsonObject]", told["payments"])
 
     async def put(self, instead: Replacement, chat_id: int) -> None:
         """Put what takes a conversation's place into the store of a bot that is down, in one commit."""
@@ -135,25 +139,3 @@ class StoredJournals:
 def _number_of(rows: Sequence[JsonObject]) -> int:
     """Return the conversation of a row, 0 without one."""
     return cast("int", rows[0]["conversation"]) if rows else 0
-
-
-def make_twins(
-    bot: str, environ: Mapping[str, str], journals: StoredJournals, tell: Callable[[], None]
-) -> Twins:
-    """Make the twins of a bot; none of their processes is there yet.
-
-    Args:
-        environ: the variables of the bot's process.
-        tell: called when something is new.
-    """
-    return Twins([sys.executable, "-m", "triobot.cli.dev_twin"], environ, bot, journals, tell)
-
-
-def make_probes(
-    bot: str, environ: Mapping[str, str], journals: StoredJournals, tell: Callable[[], None]
-) -> Probes:
-    """Make what finds out which of a bot's lines were reached, and lets crowds use it.
-
-    Args: as those of `make_twins`.
-    """
-    return Probes([sys.executable, "-m", "triobot.cli.dev_probe"], environ, bot, journals, tell)
