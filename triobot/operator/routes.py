@@ -245,7 +245,7 @@ def _checked(name: str, value: object, sort: Sort) -> object:
 def _plain(name: str, text: str) -> str:
     """Return a text that files' names and a store can hold."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise RemoteProtocolError(name, "must be text without NUL and without halves of letters")
+        raise RemoteProtocolError(name, "must be text without NUL characters and lone surrogates")
     return text
 
 

@@ -36,6 +36,7 @@ log: Final = logging.getLogger("triobot.operator")
 
 AT_ONCE: Final = 8
 _WAITING: Final = 128
+"""Connections that the system keeps until one of those at once is free."""
 _LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
 _LONGEST_BODY: Final = 64 * 1024
 _ONE: Final = ((b"content-type", b"application/json"),)
