@@ -220,7 +220,7 @@ async def test_a_store_that_cannot_be_closed_cleanly_has_lost_nothing(
 ) -> None:
     async with opened(path) as store:
         row = await accepted(store, arrival())
-        disk.fail("INSERT OR REPLACE INTO meta", sqlite3.SQLITE_FULL)
+        disk.fail("INSERT INTO meta", sqlite3.SQLITE_FULL)
     assert "could not be closed cleanly" in caplog.text
     async with opened(path) as store:
         assert list(await store.pending(ChatId(1), after=0, limit=10)) == [row]

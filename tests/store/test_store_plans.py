@@ -114,8 +114,9 @@ def test_no_statement_walks_through_a_table(watched: _Watched) -> None:
         (name, step)
         for name, steps in seen.items()
         for step in steps
-        # A list that is given is no table.
-        if step.startswith("SCAN") and not step.startswith(("SCAN CONSTANT ROW", "SCAN json_each "))
+        # A list that is given is no table, and SQLite's own of the last numbers has three rows.
+        if step.startswith("SCAN")
+        and not step.startswith(("SCAN CONSTANT ROW", "SCAN json_each ", "SCAN sqlite_sequence"))
     }
     assert walks == set()
     sorts = {(name, step) for name, steps in seen.items() for step in steps if "TEMP B-TREE" in step}

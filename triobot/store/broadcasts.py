@@ -26,6 +26,7 @@ from ..seams import (
 )
 from ..wire.ids import ChatId
 from ..wire.rules import check_integer, check_text
+from .sql import Sql
 
 CREATE_BROADCASTS: Final = (
     # meant: no receiver behind this position has been tried. last: the highest position given.
@@ -103,9 +104,9 @@ def stop_after_restore(connection: sqlite3.Connection) -> None:
 
 @final
 class BroadcastTables:
-    """The rows of broadcasts in a store file; used inside the transaction that is open."""
+    """The rows of broadcasts in a store; used inside the transaction that is open."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Sql) -> None:
         self._sql = connection
 
     def apply(self, write: BroadcastWrite) -> None:
@@ -138,7 +139,8 @@ class BroadcastTables:
             self._sql.execute("DELETE FROM receivers WHERE n = ?", (n,))
             self._sql.execute("DELETE FROM broadcasts WHERE n = ?", (n,))
         self._sql.execute(
-            "INSERT OR IGNORE INTO broadcasts (key, at, state, content) VALUES (?, ?, 'capturing', ?)",
+            "INSERT INTO broadcasts (key, at, state, content) VALUES (?, ?, 'capturing', ?)"
+            " ON CONFLICT DO NOTHING",
             (write.key, write.at, write.content),
         )
 
@@ -149,7 +151,7 @@ class BroadcastTables:
         position = last[0]
         for chat_id in chats:
             position += self._sql.execute(
-                "INSERT OR IGNORE INTO receivers (n, position, chat_id) VALUES (?, ?, ?)",
+                "INSERT INTO receivers (n, position, chat_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 (n, position + 1, chat_id),
             ).rowcount
         self._sql.execute(
@@ -159,7 +161,7 @@ class BroadcastTables:
     def _advance(self, write: AdvanceBroadcast) -> None:
         if (n := self._number(write.key, "sending", "stopping")) is None:
             return
-        self._sql.execute("UPDATE broadcasts SET meant = max(meant, ?) WHERE n = ?", (write.meant, n))
+        self._sql.execute("UPDATE broadcasts SET meant = ?1 WHERE n = ?2 AND meant < ?1", (write.meant, n))
         counts = dict.fromkeys(Outcome, 0)
         for position, outcome in write.outcomes.items():
             counts[outcome] += self._settle(n, position, outcome)
@@ -176,8 +178,9 @@ class BroadcastTables:
             case Outcome.AGAIN:
                 # Several of one write: each takes the place behind the last one there is.
                 statement = (
-                    "UPDATE receivers SET position = 1 + max((SELECT last FROM broadcasts WHERE n = ?1),"
-                    " (SELECT max(position) FROM receivers WHERE n = ?1))"
+                    "UPDATE receivers SET position = 1 + (SELECT max(place) FROM"
+                    " (SELECT last AS place FROM broadcasts WHERE n = ?1"
+                    " UNION ALL SELECT max(position) FROM receivers WHERE n = ?1) AS places)"
                     " WHERE n = ?1 AND position = ?2 AND gone = 0"
                 )
             case _:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from ..journals import Lease, Opening
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyNotes
+from .opening import count_run
 from .private_files import checked_path, make_private, remove_leftover, sync
 from .rules import RETENTION, Retention
 from .schema import (
@@ -37,7 +37,6 @@ from .schema import (
     check_journals,
     check_original,
     check_stamp,
-    drop_meta,
     due_migrations,
     get_meta,
     put_meta,
@@ -48,6 +47,7 @@ from .schema import (
 )
 from .sqlite_errors import for_the_opener
 from .statements import Tables
+from .writer import Transactions
 
 # How many copies that migrations have made stay beside a store.
 _COPIES: Final = 3
@@ -68,6 +68,7 @@ class StoreFile:
         opening: what is known of this run and of the one before.
         visited: a tool has it, and leaves it as if it had not been there.
         notes: what the database doesn't know of, for the process that comes after a kill.
+        transactions: runs the writer's batches on the connection.
     """
 
     def __init__(self, path: Path, lock: FileLock, connection: sqlite3.Connection) -> None:
@@ -75,6 +76,7 @@ class StoreFile:
         self.opening = Opening(boot=0, at=0)
         self.visited = False
         self.tables = Tables(connection)
+        self.transactions = Transactions(connection, self.tables, path)
         self.notes = lock.notes
         self.connection = connection
         self.turn = threading.Lock()
@@ -102,6 +104,18 @@ class StoreFile:
         with self._copying, self.turn:
             self.check_open()
             copy_store(self.connection, target, now, between=let_others)
+
+    @property
+    def name(self) -> str:
+        """Return what the store is called in logs: its path."""
+        return str(self.path)
+
+    def erase_log(self) -> None:
+        """Leave nothing of what was written, and deleted since, in the log."""
+        with self.turn:
+            self.check_open()
+            self.transactions.checkpoint(erase=True)
+            grow_log(self.path)
 
     def check_open(self) -> None:
         """Raise trio.ClosedResourceError if it was closed; to be called in one's turn."""
@@ -276,64 +290,14 @@ def take_over(
     now: int,
     visit: bool = False,
 ) -> Opening:
-    """Count this run, and take the mark of a clean stop away until it has stopped cleanly itself.
-
-    A visit leaves the mark as it is: how the bot stopped is for the bot's next run to know.
-
-    An answer counts as given once the process had written it, if the machine has not been started since: the
-    kernel sends what was written, however the process ends. After a crash of the machine, or where it
-    isn't known of which boot the store is, the last of them are doubted. Rows that were consumed are so for
-    the same reason; after a crash of the machine they are back.
-
-    Args:
-        machine: names this boot of the machine, if anything does.
-    """
+    """Count this run, in a transaction of its own, and make room for its notes; as `count_run`."""
     connection.execute("BEGIN IMMEDIATE")
-    names = ("boot", "unclean", "epoch", "epoch_at", "run")
-    boot, unclean, epoch, epoch_at, run = (int(get_meta(connection, name) or 0) for name in names)
-    previous, restored = get_meta(connection, "opened_at"), get_meta(connection, "restored_at")
-    clean = get_meta(connection, "clean") is not None
-    same_boot = machine is not None and get_meta(connection, "machine") == machine
-    if same_boot:
-        tables.catch_up(notes.answered_left(), notes.consumed_left(run), now)
-    elif not clean:
-        tables.doubt_last_acknowledgements()
-    noted: tuple[int, ...] = ()
-    if same_boot and not clean:
-        # A visit may have found it before, and has left it for the bot's next run.
-        noted = notes.at_work_left() or tuple(map(int, (get_meta(connection, "at_work") or "").split()))
-    # Before the first run that counted, nothing was under way that could have been cut.
-    unclean = unclean + 1 if boot and not clean else 0
-    # Visits count, too: what one run has read, no other may write.
-    put_meta(connection, "boot", str(boot + 1))
-    if not visit:
-        drop_meta(connection, "clean")
-        drop_meta(connection, "restored_at")
-        put_meta(connection, "opened_at", str(now))
-        put_meta(connection, "unclean", str(unclean))
-        put_meta(connection, "machine", machine or "")
-        drop_meta(connection, "at_work")
-        run = 1 + secrets.randbits(62)
-        put_meta(connection, "run", str(run))
-        tables.note_alive(now)
-    elif not boot:
-        put_meta(connection, "clean", str(now))
-    elif noted:
-        put_meta(connection, "at_work", " ".join(map(str, noted)))
+    opening = count_run(connection, tables, notes, machine=machine, now=now, visit=visit)
     connection.execute("COMMIT")
     notes.clear()
     if machine is not None and not visit:
-        notes.begin(run)
-    return Opening(
-        boot + 1,
-        now,
-        unclean,
-        None if previous is None else int(previous),
-        epoch,
-        restored=restored is not None,
-        epoch_at=epoch_at,
-        at_work=noted,
-    )
+        notes.begin(int(get_meta(connection, "run") or 0))
+    return opening
 
 
 def _prune_copies(path: Path) -> None:

@@ -21,12 +21,13 @@ from ..errors import ConfigError
 from ..journals import Lease
 from ..seams import Store, WallClock
 from .file import take_over
+from .inline import InlineWriter
 from .notes import MemoryNotes
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
 from .sqlite import SqliteStore
 from .statements import Tables
-from .writer import InlineWriter, Transactions
+from .writer import Transactions
 
 # No boot of the machine but this one can find what is in its memory.
 _MACHINE: Final = "memory"

@@ -151,7 +151,7 @@ class Notes:
 
 @final
 class MemoryNotes:
-    """As `Notes`, where the tables know of everything else at once: what is at work."""
+    """As `Notes`, where nothing outlives the process but the tables: what is at work."""
 
     def __init__(self) -> None:
         self.at_work = [0] * WORK_SLOTS
@@ -174,6 +174,13 @@ class MemoryNotes:
 
     def begin(self, run: int) -> None:
         """Do nothing: there is room."""
+
+    def note_answered(self, key: str) -> None:
+        """Do nothing: it is written soon."""
+
+    def note_consumed(self, seqs: Collection[int]) -> bool:
+        """Return that there is no room: it is to be committed."""
+        return False
 
     def drop(self, keys: Collection[str], seqs: Collection[int]) -> None:
         """Do nothing: nothing of that kind is noted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, assert_never, cast, final
 
@@ -20,6 +19,7 @@ from ..money import (
 )
 from ..seams import StaleRowError
 from ..wire.ids import ChatId, InvoiceId, RefId
+from .sql import Sql
 
 TABLES: Final = (
     """CREATE TABLE payments (
@@ -94,9 +94,9 @@ _ALARM_COLUMNS: Final = "kind, key, text, first, last, count, told, acknowledged
 
 @final
 class MoneyTables:
-    """The payments and alarms of one store file."""
+    """The payments and alarms of one store."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Sql) -> None:
         self._sql = connection
 
     def apply(self, write: MoneyWrite) -> None:
@@ -158,18 +158,19 @@ class MoneyTables:
         self._sql.execute(
             "INSERT INTO alarms (kind, key, text, first, last, count) VALUES (?1, ?2, ?3, ?4, ?4, 1)"
             " ON CONFLICT (kind, key) DO UPDATE SET text = excluded.text, last = excluded.last,"
-            " first = iif(acknowledged IS NULL, first, excluded.first),"
-            " count = iif(acknowledged IS NULL, count, 0) + 1,"
-            " told = iif(acknowledged IS NULL, told, NULL), acknowledged = NULL",
+            " first = CASE WHEN alarms.acknowledged IS NULL THEN alarms.first ELSE excluded.first END,"
+            " count = CASE WHEN alarms.acknowledged IS NULL THEN alarms.count ELSE 0 END + 1,"
+            " told = CASE WHEN alarms.acknowledged IS NULL THEN alarms.told END, acknowledged = NULL",
             (write.kind, write.key, write.text, write.at),
         )
 
     def _acknowledge(self, kinds: Sequence[AlarmKind], key: str | None, at: int) -> None:
         names = ", ".join("?" for _ in kinds)
         self._sql.execute(
-            "UPDATE alarms SET acknowledged = ? WHERE acknowledged IS NULL AND (? IS NULL OR key = ?)"
+            "UPDATE alarms SET acknowledged = ? WHERE acknowledged IS NULL"
+            + (" AND key = ?" if key is not None else "")
             + (f" AND kind IN ({names})" if kinds else ""),
-            (at, key, key, *kinds),
+            (at, *([] if key is None else [key]), *kinds),
         )
 
     # --- reading
@@ -194,6 +195,7 @@ class MoneyTables:
             "SELECT min(due_at) FROM"
             " (SELECT min(due_at) AS due_at FROM payments WHERE urgent IS NOT NULL AND due_at IS NOT NULL"
             " UNION ALL SELECT min(due_at) FROM payments WHERE urgent IS NULL AND due_at IS NOT NULL)"
+            " AS lanes"
         ).fetchone()
         return row[0]
 
@@ -235,12 +237,13 @@ class MoneyTables:
         return [PaymentTotal(*row) for row in rows]
 
     def open_alarms(self, told_before: int | None, kinds: Sequence[AlarmKind], limit: int) -> list[AlarmRow]:
+        due = f" AND (told IS NULL OR (told < ? AND (last > told OR kind NOT IN ({_listed(EVENTS)}))))"
         return self._alarms(
-            "WHERE acknowledged IS NULL AND (?1 IS NULL OR told IS NULL OR"
-            f" (told < ?1 AND (last > told OR kind NOT IN ({_listed(EVENTS)}))))"
+            "WHERE acknowledged IS NULL"
+            + (due if told_before is not None else "")
             + (f" AND kind IN ({_listed(kinds)})" if kinds else "")
-            + " ORDER BY first, kind, key LIMIT ?2",
-            (told_before, limit),
+            + " ORDER BY first, kind, key LIMIT ?",
+            (limit,) if told_before is None else (told_before, limit),
         )
 
     def all_alarms(self, limit: int) -> list[AlarmRow]:
@@ -269,7 +272,7 @@ class MoneyTables:
             for row in rows
         ]
 
-    def _alarms(self, rest: str, values: Sequence[int | None]) -> list[AlarmRow]:
+    def _alarms(self, rest: str, values: Sequence[int]) -> list[AlarmRow]:
         rows: list[_Alarm] = self._sql.execute(
             f"SELECT {_ALARM_COLUMNS} FROM alarms {rest}", tuple(values)
         ).fetchall()

@@ -30,9 +30,14 @@ from ..errors import ConfigError, StoreCorruptError, StoreVersionError
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .payment_rows import TABLES as MONEY
+from .sql import Sql
 
 APPLICATION_ID: Final = 0x7472_6962
 """Marks a file as a store, in its header: "trib" in ASCII."""
+PUT_META: Final = (
+    "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+"""Keeps a fact of the store itself."""
 BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
 
@@ -344,18 +349,18 @@ def run_migration(connection: sqlite3.Connection, migration: Migration, known: S
     put_meta(connection, "min_reader_release", reader_release)
 
 
-def get_meta(connection: sqlite3.Connection, name: str) -> str | None:
+def get_meta(connection: Sql, name: str) -> str | None:
     """Read a fact that the store keeps of itself, or None."""
     row: tuple[str] | None = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
 
 
-def put_meta(connection: sqlite3.Connection, name: str, value: str) -> None:
+def put_meta(connection: Sql, name: str, value: str) -> None:
     """Keep a fact of the store itself."""
-    connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, value))
+    connection.execute(PUT_META, (name, value))
 
 
-def drop_meta(connection: sqlite3.Connection, name: str) -> None:
+def drop_meta(connection: Sql, name: str) -> None:
     """Forget a fact of the store itself."""
     connection.execute("DELETE FROM meta WHERE name = ?", (name,))
 
@@ -398,7 +403,7 @@ def stored_stamp(connection: sqlite3.Connection, path: Path) -> StoredStamp:
     return StoredStamp(base_url, salt, digest)
 
 
-def put_stamp(connection: sqlite3.Connection, stamp: Stamp) -> None:
+def put_stamp(connection: Sql, stamp: Stamp) -> None:
     """Bind the store to a platform and a bot."""
     stored = sealed(stamp)
     put_meta(connection, "base_url", stored.base_url)

@@ -55,12 +55,13 @@ from .admission import (
 )
 from .backups import back_up_file, examine_file, restore_file
 from .file import StoreFile, open_file
+from .inline import AnyWriter
 from .notes import AnyNotes
 from .payment_rows import MoneyTables
 from .rules import RETENTION, Retention, names_chat, tell_moved
 from .schema import MIGRATIONS, Migration, Stamp
 from .statements import Tables
-from .writer import AnyWriter, Arriving, AskedJob, Writer
+from .writer import Arriving, AskedJob, Writer
 
 _log: Final = logging.getLogger("triobot.store")
 

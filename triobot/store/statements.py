@@ -10,7 +10,6 @@ of its path finds its rows by a primary key or by an index that holds only what 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, TypeAlias, assert_never, final
@@ -73,11 +72,13 @@ from .rules import (
     is_redelivery,
     overflows,
 )
-from .schema import get_meta
+from .schema import PUT_META, get_meta
+from .sql import Sql
 
 _NOTE_NEW: Final = (
     "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
 )
+_TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
@@ -94,7 +95,7 @@ _APPEND: Final = (
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
 )
 _STANDING: Final = (
-    "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? THEN in_hand ELSE 0 END, updated_at = ?"
+    "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ?"
     " WHERE id = ? AND ended_at IS NULL"
 )
 _POSITION: Final = (
@@ -128,7 +129,7 @@ _IDS_OF_CHAT: Final = (
 )
 _OVER: Final = (
     "SELECT id FROM conversations"
-    " WHERE ended_at IS NOT NULL AND ended_at < ?1 AND (error IS NULL OR ?2) LIMIT ?3"
+    " WHERE ended_at IS NOT NULL AND ended_at < ?1 AND (error IS NULL OR ?2 = 1) LIMIT ?3"
 )
 _TOO_MANY: Final = (
     "SELECT id FROM conversations WHERE ended_at IS NOT NULL AND error IS NULL"
@@ -147,15 +148,19 @@ def _standing(write: PutStanding) -> tuple[object, ...]:
     return int(write.unfinished), write.wake_at, int(write.unfinished), write.at, write.conversation
 
 
+def _taken_in(row: InboxRow) -> tuple[object, ...]:
+    return row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun
+
+
 @final
 class JournalTables:
-    """The conversations of one store file.
+    """The conversations of one store.
 
     Attributes:
         lease: the one under which this process writes.
     """
 
-    def __init__(self, connection: sqlite3.Connection, tally: Tally) -> None:
+    def __init__(self, connection: Sql, tally: Tally) -> None:
         self._sql = connection
         self._tally = tally
         self.lease = Lease(0, 0)
@@ -281,7 +286,7 @@ class JournalTables:
             "INSERT INTO effects (conversation, operation, resulted_at, result) SELECT ?1, ?2, ?3, ?4"
             " WHERE EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND run = ?5 AND ended_at IS NULL)"
             " ON CONFLICT (conversation, operation) DO UPDATE SET"
-            " resulted_at = excluded.resulted_at, result = excluded.result WHERE result IS NULL",
+            " resulted_at = excluded.resulted_at, result = excluded.result WHERE effects.result IS NULL",
             (write.conversation, write.operation, write.at, write.text, write.run),
         )
 
@@ -312,7 +317,7 @@ class JournalTables:
         ).fetchone()
         self._update(
             write.conversation,
-            "parked = ?, error = ?, in_hand = CASE WHEN ? THEN in_hand ELSE 0 END, updated_at = ?",
+            "parked = ?, error = ?, in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ?",
             (write.because, write.error, int(write.because is not None), write.at),
         )
         assert found is not None
@@ -323,7 +328,9 @@ class JournalTables:
 
     def _wake_earlier(self, write: WakeEarlier) -> None:
         self._sql.execute(
-            "UPDATE conversations SET wake_at = max(wake_at - ?, 0) WHERE wake_at IS NOT NULL", (write.by,)
+            "UPDATE conversations SET wake_at = CASE WHEN wake_at > ?1 THEN wake_at - ?1 ELSE 0 END"
+            " WHERE wake_at IS NOT NULL",
+            (write.by,),
         )
 
     def _end(self, write: EndConversation) -> None:
@@ -372,8 +379,7 @@ class JournalTables:
     def forget(self, chat_id: ChatId) -> tuple[int, int]:
         """Delete the conversations of a chat; return how many, and how many records they had."""
         live: tuple[int, int] = self._sql.execute(
-            "SELECT count(*), coalesce(sum(parked IS NOT NULL), 0) FROM conversations"
-            " WHERE chat_id = ? AND ended_at IS NULL",
+            "SELECT count(*), count(parked) FROM conversations WHERE chat_id = ? AND ended_at IS NULL",
             (chat_id,),
         ).fetchone()
         found = [id_ for (id_,) in self._sql.execute(_IDS_OF_CHAT, (chat_id,)).fetchall()]
@@ -483,13 +489,13 @@ class JournalTables:
 
 @final
 class Tables:
-    """The rows of one store file, and their counts.
+    """The rows of one store, and their counts.
 
     Attributes:
         retention: how long what is left over is kept.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Sql) -> None:
         self._sql = connection
         self.tally = Tally()
         self.retention = Retention()
@@ -522,14 +528,12 @@ class Tables:
         for write in also:
             self.apply(write, now)
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
-        values = (chat_id, arrival.at, arrival.content_type, arrival.body, begun)
-        seq = self._sql.execute(
-            "INSERT INTO inbox (chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?)", values
-        ).lastrowid
-        assert seq is not None
+        seq = self._read_last_seq() + 1
+        row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
+        self._sql.execute(_TAKE_IN, _taken_in(row))
         self._last_seq = seq
         self.tally.count_event(chat_id, len(arrival.body), sign=1)
-        return InboxRow(seq, *values[:-1], group, parked, begun)
+        return row
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[InboxRow]:
         """Take these events in, one after another, with a statement for each table.
@@ -552,10 +556,7 @@ class Tables:
             rows.append(
                 InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, *begins)
             )
-        self._sql.executemany(
-            "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)",
-            [(row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun) for row in rows],
-        )
+        self._sql.executemany(_TAKE_IN, [_taken_in(row) for row in rows])
         self._last_seq = seq
         return rows
 
@@ -679,7 +680,7 @@ class Tables:
     def note_alive(self, now: int) -> None:
         """Write that the machine is up, which is all that bounds when it crashed."""
         self._alive_at = now
-        self._sql.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('alive', ?)", (str(now),))
+        self._sql.execute(PUT_META, ("alive", str(now)))
 
     def doubt_last_acknowledgements(self) -> None:
         """Take back the acknowledgements of the last second before a crash of the machine.
@@ -690,7 +691,8 @@ class Tables:
         alive = get_meta(self._sql, "alive")
         self._sql.execute(
             "UPDATE deliveries SET acknowledged = NULL WHERE acknowledged >="
-            " coalesce(?, (SELECT max(max(at, coalesce(acknowledged, 0))) FROM deliveries)) - ?",
+            " coalesce(?, (SELECT max(CASE WHEN acknowledged > at THEN acknowledged ELSE at END)"
+            " FROM deliveries)) - ?",
             (None if alive is None else int(alive), UNSURE_BEFORE_A_CRASH),
         )
 
@@ -737,7 +739,9 @@ class Tables:
 
     def _put_setting(self, write: PutSetting) -> None:
         self._sql.execute(
-            "INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", (write.name, write.value)
+            "INSERT INTO settings (name, value) VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (write.name, write.value),
         )
 
     def _put_data(self, write: PutData) -> None:
@@ -745,7 +749,8 @@ class Tables:
             self._sql.execute("DELETE FROM data WHERE chat_id = ? AND key = ?", (write.chat_id, write.key))
         else:
             self._sql.execute(
-                "INSERT OR REPLACE INTO data (chat_id, key, value) VALUES (?, ?, ?)",
+                "INSERT INTO data (chat_id, key, value) VALUES (?, ?, ?)"
+                " ON CONFLICT (chat_id, key) DO UPDATE SET value = excluded.value",
                 (write.chat_id, write.key, write.value),
             )
 
@@ -764,7 +769,8 @@ class Tables:
             return False
         if noting:
             self._sql.execute(
-                "INSERT OR REPLACE INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL)",
+                "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT"
+                " (key) DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL",
                 delivery,
             )
         return True
@@ -778,7 +784,8 @@ class Tables:
         if sender_id is not None:
             self._sql.execute(
                 "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
-                " DO UPDATE SET several = 1 WHERE several = 0 AND first_sender <> excluded.first_sender",
+                " DO UPDATE SET several = 1"
+                " WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender",
                 (chat_id, sender_id),
             )
         several: tuple[int] | None = self._sql.execute(
@@ -850,10 +857,9 @@ class Tables:
 
     def keyed(self, key: str, after: ChatId | None, limit: int) -> list[tuple[ChatId, str]]:
         """Return the chats behind `after` that have a value under a key, each with it."""
+        behind, values = ("", (key, limit)) if after is None else (" AND chat_id > ?", (key, after, limit))
         rows: list[tuple[int, str]] = self._sql.execute(
-            "SELECT chat_id, value FROM data WHERE key = ? AND (? IS NULL OR chat_id > ?)"
-            " ORDER BY chat_id LIMIT ?",
-            (key, after, after, limit),
+            f"SELECT chat_id, value FROM data WHERE key = ?{behind} ORDER BY chat_id LIMIT ?", values
         ).fetchall()
         return [(ChatId(chat_id), value) for chat_id, value in rows]
 

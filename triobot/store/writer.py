@@ -16,7 +16,7 @@ the inbox were consumed. It is noted where a killed process doesn't lose it (`no
 among the jobs: what was handed over before it doesn't see it, what comes after it does, or fails if it can't
 be stored.
 
-A store in memory has no task, no thread and no batches: its `InlineWriter` runs each job where it is asked.
+A store in memory has no task, no thread and no batches: `inline` runs each job where it is asked.
 
 If one caller's work fails, all of the batch is taken back and done again with a savepoint for each, so a
 failure of its own concerns it alone. But a full disk or a failed write may end the *whole* transaction, not
@@ -42,12 +42,12 @@ import time
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from itertools import groupby
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, final
+from typing import Any, Final, Generic, Protocol, TypeVar, cast, final
 
 import outcome
 import trio
@@ -63,7 +63,7 @@ from ..seams import (
     StoreStatistics,
     WallClock,
 )
-from .file import StoreFile, grow_log
+from .notes import AnyNotes
 from .sqlite_errors import ends_the_store, for_the_caller
 from .statements import Tables
 
@@ -84,7 +84,7 @@ _BEAT_SECONDS: Final = 1.5
 _BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Of a batch's latency, in seconds: from a disk that caches what it is told to one that dies."""
 
-_SWEEP_EVERY: Final = 60 * 1000
+SWEEP_EVERY: Final = 60 * 1000
 _CHECKPOINT_AT: Final = 4 * 1024 * 1024  # SQLite's own default: a thousand pages
 _ROW_OVERHEAD: Final = 8 * 1024  # a small row touches about two pages
 
@@ -219,7 +219,7 @@ class _TransactionLostError(Exception):
 
 @final
 class Transactions:
-    """Runs batches on one connection, one at a time."""
+    """RunsBatches batches on one connection, one at a time."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables, path: Path) -> None:
         self._sql = connection
@@ -394,21 +394,71 @@ def _each(batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]
     return verdicts
 
 
+class RunsBatches(Protocol):
+    """RunsBatches batches on one connection, one at a time."""
+
+    @property
+    def broken(self) -> StoreError | None:
+        """Return why nothing may be asked any more, as a fresh error, or None."""
+        ...
+
+    def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        """Run a batch, and tell for each whether it failed; what didn't fail is durable."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Do what keeps the log short, now and then."""
+        ...
+
+
+class Served(Protocol):
+    """An open store, as a writer needs it."""
+
+    @property
+    def name(self) -> str:
+        """Return what the store is called in logs."""
+        ...
+
+    @property
+    def tables(self) -> Tables:
+        """Return its rows."""
+        ...
+
+    @property
+    def notes(self) -> AnyNotes:
+        """Return where what isn't in the tables yet is noted for the next process."""
+        ...
+
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """Return the lock under which its connection is used."""
+        ...
+
+    @property
+    def transactions(self) -> RunsBatches:
+        """Return what runs batches."""
+        ...
+
+    def erase_log(self) -> None:
+        """Leave nothing of what was written, and deleted since, where it can be read; in any thread."""
+        ...
+
+
 @final
 class Writer:
-    """Serves the jobs of one store file until it is closed.
+    """Serves the jobs of one store until it is closed.
 
     Args:
-        file: the open file; its connection serves nothing else but copies.
+        served: the open store; its connection serves nothing else but copies.
         clock: for what must be forgotten after a while.
         on_crash: called, once, when the store is broken and the program should stop.
     """
 
-    def __init__(self, file: StoreFile, clock: WallClock, on_crash: Callable[[], None]) -> None:
-        self._file = file
+    def __init__(self, served: Served, clock: WallClock, on_crash: Callable[[], None]) -> None:
+        self._store = served
         self._clock = clock
         self._on_crash = on_crash
-        self._transactions = Transactions(file.connection, file.tables, file.path)
+        self._transactions = served.transactions
         # Handed over, in order, and whether it is time to take them.
         self._waiting: list[Job[Any]] = []
         self._due = False
@@ -430,7 +480,7 @@ class Writer:
         # Written by the thread alone.
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
-        self._notes = file.notes
+        self._notes = served.notes
         # What is noted joins this, until a job comes.
         self._open: Noted | None = None
         self._some_noted = trio.Event()
@@ -439,7 +489,7 @@ class Writer:
         self._failed = False
         self.crash: Exception | None = None
         self.gave_up = False
-        self.statistics: StoreStatistics = file.tables.tally.statistics()
+        self.statistics: StoreStatistics = served.tables.tally.statistics()
 
     @property
     def unharmed(self) -> bool:
@@ -534,14 +584,7 @@ class Writer:
 
     async def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
-
-        def erase() -> None:
-            with self._file.turn:
-                self._file.check_open()
-                self._transactions.checkpoint(erase=True)
-                grow_log(self._file.path)
-
-        await trio.to_thread.run_sync(erase, limiter=trio.CapacityLimiter(1))
+        await trio.to_thread.run_sync(self._store.erase_log, limiter=trio.CapacityLimiter(1))
         self._stop_if_broken()
 
     def close(self) -> None:
@@ -624,7 +667,7 @@ class Writer:
             self._crashed(error)
             verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
         self._served += 1
-        self.statistics = self._file.tables.tally.statistics()
+        self.statistics = self._store.tables.tally.statistics()
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
             if verdict is None and not isinstance(job, Noted):
@@ -668,7 +711,7 @@ class Writer:
             if job.writes:
                 kind = "write"
                 self._in_log += _ROW_OVERHEAD + job.size()
-        with self._file.turn:
+        with self._store.turn:
             began = time.perf_counter()
             verdicts = self._transactions.run(work)
             took = time.perf_counter() - began
@@ -677,7 +720,7 @@ class Writer:
         return verdicts
 
     def _checkpoint(self) -> None:
-        with self._file.turn:
+        with self._store.turn:
             self._transactions.checkpoint()
 
     def _stop_if_broken(self) -> None:
@@ -687,7 +730,7 @@ class Writer:
     def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
         """Forget what has grown old, now and then, in a transaction that is made anyway."""
         now = self._clock.now()
-        if abs(now - self._swept_at) < _SWEEP_EVERY or not any(job.writes for job in batch):
+        if abs(now - self._swept_at) < SWEEP_EVERY or not any(job.writes for job in batch):
             return []
         self._swept_at = now
         return [AskedJob(lambda tables: tables.sweep(now), writes=True)]
@@ -702,103 +745,14 @@ class Writer:
         if self.crash is None:
             self.crash = error
             # A text that isn't ours may hold private data.
-            what = str(error) if isinstance(error, StoreCorruptError) else type(error).__name__
-            _log.error("the store %s stops: %s", self._file.path, what)
+            what = str(error) if isinstance(error, StoreError) else type(error).__name__
+            _log.error("the store %s stops: %s", self._store.name, what)
             self._on_crash()
 
 
 @final
-class InlineWriter:
-    """Runs each job at once, in a transaction of its own, in its caller's task.
-
-    So virtual time and a seed decide everything that happens in a store in memory.
-
-    Args:
-        tables: the rows.
-        transactions: over the same rows.
-        clock: for what must be forgotten after a while.
-    """
-
-    def __init__(self, tables: Tables, transactions: Transactions, clock: WallClock) -> None:
-        self._tables = tables
-        self._transactions = transactions
-        self._clock = clock
-        self._swept_at = clock.now()
-        self._closed = False
-
-    @property
-    def statistics(self) -> StoreStatistics:
-        """Return the store's statistics as they are now."""
-        return self._tables.tally.statistics()
-
-    def latencies(self) -> Mapping[str, Latencies]:
-        """Return nothing: there is no disk to wait for."""
-        return {}
-
-    def ask(
-        self,
-        work: Callable[[Tables], R],
-        *,
-        writes: bool,
-        size: Callable[[], int] | None = None,
-        announce: Callable[[R], None] | None = None,
-    ) -> Coroutine[Any, Any, R]:
-        """Run `work`, announce its result and return it; as `Writer.ask`."""
-        return self.do(AskedJob(work, writes, size, announce))
-
-    # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
-    @trio.lowlevel.enable_ki_protection
-    async def do(self, job: Job[R]) -> R:
-        """Do a job, announce its answer and return it; as `Writer.do`.
-
-        Cancellation: *atomic*: nothing has been done if it is raised; there is no checkpoint behind the work.
-        """
-        await trio.lowlevel.checkpoint()
-        if self._closed:
-            raise trio.ClosedResourceError("the store is closed")
-        verdict = self._transactions.run_alone(job)
-        if verdict is not None:
-            raise verdict
-        job.announce()
-        if job.writes:
-            self._sweep()
-        return job.answer
-
-    def note_answered(self, key: str) -> None:
-        """Write this at once; a store that can't is one that was killed before it."""
-        self._catch_up((key,), ())
-
-    def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Write this at once, and return whether it could be."""
-        return self._catch_up((), seqs)
-
-    @trio.lowlevel.enable_ki_protection
-    def _catch_up(self, answered: Collection[str], consumed: Collection[int]) -> bool:
-        now = self._clock.now()
-        job = AskedJob(lambda tables: tables.catch_up(answered, consumed, now), writes=True)
-        return not self._closed and self._transactions.run_alone(job) is None
-
-    async def erase_log(self) -> None:
-        """Pass a checkpoint and do nothing else: there is no log."""
-        await trio.lowlevel.checkpoint()
-
-    def close(self) -> None:
-        """Take no more jobs."""
-        self._closed = True
-
-    def _sweep(self) -> None:
-        now = self._clock.now()
-        if abs(now - self._swept_at) >= _SWEEP_EVERY:
-            self._swept_at = now
-            self._transactions.run_alone(AskedJob(lambda tables: tables.sweep(now), writes=True))
-
-
-AnyWriter: TypeAlias = Writer | InlineWriter
-
-
-@final
 class Hop:
-    """Runs what one task gives it, one after another, in a thread that is made for the first."""
+    """RunsBatches what one task gives it, one after another, in a thread that is made for the first."""
 
     def __init__(self, name: str) -> None:
         self._name = name

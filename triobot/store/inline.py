@@ -1,0 +1,103 @@
+"""Runs each job of a store in memory at once, where it is asked; `writer` does so for those on a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, TypeAlias, TypeVar, final
+
+import trio
+
+from ..seams import Latencies, StoreStatistics, WallClock
+from .statements import Tables
+from .writer import SWEEP_EVERY, AskedJob, Job, Transactions, Writer
+
+R = TypeVar("R")
+
+
+@final
+class InlineWriter:
+    """Runs each job at once, in a transaction of its own, in its caller's task.
+
+    So virtual time and a seed decide everything that happens in a store in memory.
+
+    Args:
+        tables: the rows.
+        transactions: over the same rows.
+        clock: for what must be forgotten after a while.
+    """
+
+    def __init__(self, tables: Tables, transactions: Transactions, clock: WallClock) -> None:
+        self._tables = tables
+        self._transactions = transactions
+        self._clock = clock
+        self._swept_at = clock.now()
+        self._closed = False
+
+    @property
+    def statistics(self) -> StoreStatistics:
+        """Return the store's statistics as they are now."""
+        return self._tables.tally.statistics()
+
+    def latencies(self) -> Mapping[str, Latencies]:
+        """Return nothing: there is no disk to wait for."""
+        return {}
+
+    def ask(
+        self,
+        work: Callable[[Tables], R],
+        *,
+        writes: bool,
+        size: Callable[[], int] | None = None,
+        announce: Callable[[R], None] | None = None,
+    ) -> Coroutine[Any, Any, R]:
+        """Run `work`, announce its result and return it; as `Writer.ask`."""
+        return self.do(AskedJob(work, writes, size, announce))
+
+    # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
+    @trio.lowlevel.enable_ki_protection
+    async def do(self, job: Job[R]) -> R:
+        """Do a job, announce its answer and return it; as `Writer.do`.
+
+        Cancellation: *atomic*: nothing has been done if it is raised; there is no checkpoint behind the work.
+        """
+        await trio.lowlevel.checkpoint()
+        if self._closed:
+            raise trio.ClosedResourceError("the store is closed")
+        verdict = self._transactions.run_alone(job)
+        if verdict is not None:
+            raise verdict
+        job.announce()
+        if job.writes:
+            self._sweep()
+        return job.answer
+
+    def note_answered(self, key: str) -> None:
+        """Write this at once; a store that can't is one that was killed before it."""
+        self._catch_up((key,), ())
+
+    def note_consumed(self, seqs: Collection[int]) -> bool:
+        """Write this at once, and return whether it could be."""
+        return self._catch_up((), seqs)
+
+    @trio.lowlevel.enable_ki_protection
+    def _catch_up(self, answered: Collection[str], consumed: Collection[int]) -> bool:
+        now = self._clock.now()
+        job = AskedJob(lambda tables: tables.catch_up(answered, consumed, now), writes=True)
+        return not self._closed and self._transactions.run_alone(job) is None
+
+    async def erase_log(self) -> None:
+        """Pass a checkpoint and do nothing else: there is no log."""
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Take no more jobs."""
+        self._closed = True
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        if abs(now - self._swept_at) >= SWEEP_EVERY:
+            self._swept_at = now
+            self._transactions.run_alone(AskedJob(lambda tables: tables.sweep(now), writes=True))
+
+
+AnyWriter: TypeAlias = Writer | InlineWriter
