@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
-from chrome import Browser
+from chrome import Browser, Page
+from test_browser_branches import BRANCH
+from test_browser_dev import developing, says, sees
+from test_browser_past import TRAVEL
 from test_browser_travel import AXE, complaints
 from window import needs_browser, window
 
@@ -88,3 +93,87 @@ async def test_the_banner_is_read_from_the_right(browser: Browser) -> None:
         assert wide <= 0
         if AXE.exists():
             assert await complaints(page, ".held") == []
+
+
+BOT = """\
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    dish = await chat.ask("What would you like?")
+    number = await chat.ask("How many?")
+    await chat.send(f"{number} of {dish}, then.")
+"""
+DRINK = '    number = await chat.ask("How many?")\n'
+LONGER = BOT.replace(DRINK, f'    drink = await chat.ask("And to drink?")\n{DRINK}')
+
+
+async def runs_anew(page: Page, starts: int) -> None:
+    """Wait until the bot runs the code that was held."""
+    await page.wait(f"window.world.bot?.starts === {starts} && window.world.bot.phase === 'running'")
+    await page.has(".held:not([hidden])", times=0)
+
+
+@pytest.mark.processes
+async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """A question is put before the one that the chat waits at, taken out, and put there again."""
+    pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
+    source = tmp_path / "pizza.py"
+    async with developing(browser, tmp_path, "pizza", source=BOT) as page:
+        await page.run("import('/page/world.js').then(({world}) => void (window.world = world))")
+        await sees(page, "What would you like?")
+        await says(page, "Soup")
+        await sees(page, "How many?")
+        # What is saved is compared with what the bot runs; once it can be looked at, that has been loaded.
+        await page.push("button", TRAVEL)
+        await page.has(".line.lit")
+        await page.press("Escape")
+
+        # The new code gets the answer that it takes, asks what it adds, and takes the chat's place.
+        source.write_text(LONGER)
+        await page.finds("region", "The reload is held")
+        await page.sees('drink = await chat.ask("And to drink?")', within=".held")
+        await page.push("button", "Give the same answers", exact=True)
+        await page.sees("And to drink?", within=BRANCH)
+        await page.type("Tea", selector=f"{BRANCH} .compose")
+        await page.press("Enter")
+        await page.sees("How many?", within=BRANCH)
+        await page.push("button", "Take the chat’s place", exact=True)
+        await runs_anew(page, 2)
+        await says(page, "2")
+        await sees(page, "2 of Soup, then.")
+
+        # The old code serves the chat until its conversation ends.
+        await says(page, "Hello?")
+        await sees(page, "What would you like?")
+        await says(page, "Bread")
+        await sees(page, "And to drink?")
+        source.write_text(BOT)
+        await page.finds("region", "The reload is held")
+        await page.push("button", "Wait until it ends", exact=True)
+        await page.has(".held button[aria-pressed=true]")
+        await says(page, "Water")
+        await sees(page, "How many?")
+        await says(page, "1")
+        await sees(page, "1 of Bread, then.")
+        await runs_anew(page, 3)
+
+        # The conversation ends, and the next one begins with the new code.
+        await says(page, "Hello?")
+        await sees(page, "What would you like?")
+        await says(page, "Rice")
+        await sees(page, "How many?")
+        source.write_text(LONGER)
+        await page.finds("region", "The reload is held")
+        await page.push("button", "End it", exact=True)
+        await page.push("button", "End it now", exact=True)
+        await runs_anew(page, 4)
+        await says(page, "Hello?")
+        await sees(page, "What would you like?")
+        await says(page, "Cake")
+        await sees(page, "And to drink?")

@@ -278,8 +278,8 @@ class HeldReload:
             self._bot.keep_events(keep=False)
             chats = ", ".join(str(chat) for chat in sorted({cast("int", one["chat_id"]) for one in parts}))
             self._bot.say(
-                f"the reload is held for chat {chats}; on the page, give the new code the same answers, wait until"
-                " the conversation ends, end it, or restart with it as it is"
+                f"the reload is held for chat {chats}; on the page, give the new code the same answers, wait"
+                " until the conversation ends, end it, or restart with it as it is"
             )
         self._tell()
 

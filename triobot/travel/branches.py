@@ -163,8 +163,8 @@ class LiveBranch:
         """Return the chat as its people see it, oldest first: messages, and a line for what shows none.
 
         ``kind`` is ``message``, as the control API shows one, or ``press``, ``form``, ``money``, ``answer``
-        (to a press), ``join``, ``leave``, ``time`` (so many ``seconds`` were let pass). ``new``: it came of
-        the branch.
+        (to a press), ``join``, ``leave``, ``time`` (so many ``seconds``, one or more, were let pass).
+        ``new``: it came of the branch.
         """
         found: list[tuple[int, JsonObject]] = []
         for change in self.exchange.world.changes(0):
@@ -172,8 +172,8 @@ class LiveBranch:
             if line is not None:
                 found.append((change.seq, {**line, "at": change.at, "new": change.seq > self.began}))
         for did in self.diary:
-            if did.name == "wait":
-                line = {"kind": "time", "seconds": did.given["seconds"], "at": did.at, "new": True}
+            if did.name == "wait" and (seconds := did.given["seconds"]) >= 1:
+                line = {"kind": "time", "seconds": seconds, "at": did.at, "new": True}
                 found.append((did.after, line))
         return [line for _, line in sorted(found, key=lambda one: one[0])]
 

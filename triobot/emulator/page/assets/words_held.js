@@ -7,7 +7,7 @@ export const ENGLISH = {
   heldWas: "was line {line}",
   heldWasNone: "was another line",
   heldNow: "is line {line}",
-  heldNowNone: "is over there",
+  heldNowNone: "has ended by then",
   heldAnswers: "Give the same answers",
   heldTaken: "Takes the chat’s place…",
   heldWait: "Wait until it ends",
