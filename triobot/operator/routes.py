@@ -187,9 +187,13 @@ def decode_request(route: HttpRoute, there: Mapping[str, str], query: str, body:
     """
     given: dict[str, Any] = {}
     for name, text in (*there.items(), *_pairs(query)):
-        given[name] = _read(name, text, _sort_of(route, name))
-    for name, value in _object(body).items():
-        given[name] = _checked(name, value, _sort_of(route, name))
+        sort = _sort_of(route, name)
+        _check_once(name, given)
+        given[name] = _read(name, text, sort)
+    for name, value in _members(body):
+        sort = _sort_of(route, name)
+        _check_once(name, given)
+        given[name] = _checked(name, value, sort)
     given |= route.fixed
     if route.kind is AboutBroadcasts:
         return AboutBroadcasts(given)
@@ -213,6 +217,12 @@ def _sort_of(route: HttpRoute, name: str) -> Sort:
         known = ", ".join(route.fields) or "none at all"
         raise RemoteProtocolError("request", f"has a field that isn't known here; known are {known}")
     return route.fields[name]
+
+
+def _check_once(name: str, given: Told) -> None:
+    # Which of two is meant, nobody can know; of what ends or pays something, none is to be guessed.
+    if name in given:
+        raise RemoteProtocolError(name, "must be given once")
 
 
 def _read(name: str, text: str, sort: Sort) -> object:
@@ -249,14 +259,22 @@ def _plain(name: str, text: str) -> str:
     return text
 
 
-def _object(body: bytes) -> Mapping[str, object]:
+@final
+@attrs.frozen
+class _Members:
+    """The members of a JSON object, one named twice included."""
+
+    pairs: Sequence[tuple[str, object]]
+
+
+def _members(body: bytes) -> Sequence[tuple[str, object]]:
     try:
-        found: object = json.loads(body) if body.strip() else {}
+        found: object = json.loads(body, object_pairs_hook=_Members) if body.strip() else _Members([])
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict):
+    if not isinstance(found, _Members):
         raise RemoteProtocolError("body", "must be a JSON object, or nothing")
-    return cast("dict[str, object]", found)
+    return found.pairs
 
 
 def encode_request(request: Request) -> tuple[str, str, bytes]:
