@@ -104,6 +104,7 @@ class Speaker:
 
 _speaks: Final[ContextVar[Speaker | None]] = ContextVar("speaks", default=None)
 _voices: Final[list[Speaker]] = []
+_expected: Final[list[str]] = []
 
 
 def new_key() -> str:
@@ -119,6 +120,16 @@ def registered(voice: Speaker) -> Generator[None]:
         yield
     finally:
         _voices.remove(voice)
+
+
+@contextmanager
+def expected(name: str) -> Generator[None]:
+    """Let lines be this bot's by name while the block runs, as long as no bot has begun."""
+    _expected.append(name)
+    try:
+        yield
+    finally:
+        _expected.remove(name)
 
 
 @contextmanager
@@ -151,9 +162,10 @@ def _speaker() -> tuple[Speaker | None, Whose | None]:
 class JsonFormatter(logging.Formatter):
     """Writes a record as one JSON object.
 
-    ``time``, ``level``, ``logger``, ``message``; ``bot``, ``conversation``, ``route``, ``operation`` and
-    ``chat`` as far as they are known, else null; and ``exception`` if there is one: its type, the frames from
-    the outermost on, its causes. No text of an exception and no variable, which may hold what people wrote.
+    ``time``, ``level``, ``logger``, ``message``; ``bot``, unless the line is no bot's; ``conversation``,
+    ``route``, ``operation`` and ``chat`` as far as they are known, else null; and ``exception`` if there is
+    one: its type, the frames from the outermost on, its causes. No text of an exception and no variable,
+    which may hold what people wrote.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -168,7 +180,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": text,
-            "bot": None if voice is None else voice.name,
+            **_named_bot(voice),
             "conversation": None if whose is None else whose.conversation,
             "route": None if whose is None else whose.route,
             "operation": None if whose is None else whose.operation,
@@ -181,6 +193,12 @@ class JsonFormatter(logging.Formatter):
             places = (line.strip() for line in record.stack_info.splitlines())
             told["stack"] = [line for line in places if line.startswith("File ")]  # without the source
         return json.dumps(told, separators=(",", ":"))
+
+
+def _named_bot(voice: Speaker | None) -> dict[str, str]:
+    if voice is not None:
+        return {"bot": voice.name}
+    return {"bot": _expected[0]} if not _voices and len(_expected) == 1 else {}
 
 
 def _moment(at: float) -> str:

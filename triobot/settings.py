@@ -70,8 +70,9 @@ class Settings:
         allow_insecure: let the token travel over http:// to another machine.
         env: what the variables' names begin with, for what is said of them.
         name: what log lines and metrics call the bot (``TRIOBOT_NAME``); see `label`.
-        metrics_port: where 127.0.0.1 is to serve ``/metrics`` for Prometheus (``TRIOBOT_METRICS_PORT``), 0
-            for a free port; None: only the operator's socket does.
+        metrics_host, metrics_port: where to serve ``/metrics`` for Prometheus (``TRIOBOT_METRICS_HOST``,
+            ``TRIOBOT_METRICS_PORT``): an address, by default this machine's own only, and a port, 0 for a
+            free one. Without a port only the operator's socket does.
         alarm_url, alarm_secret: an address that each alarm is posted to (``TRIOBOT_ALARM_URL``), and the key
             of the signature (``TRIOBOT_ALARM_SECRET``).
         alarm_email, alarm_smtp, alarm_from: addresses that each alarm is mailed to (``TRIOBOT_ALARM_EMAIL``,
@@ -113,6 +114,7 @@ class Settings:
     log_tracebacks: bool = False
     env: str = PREFIX
     name: str | None = None
+    metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     alarm_url: Secret | None = attrs.field(default=None, converter=_hidden)
     alarm_secret: Secret | None = attrs.field(default=None, converter=_hidden)
@@ -139,9 +141,13 @@ class Settings:
         if self.unix_mode is not None and not 0 <= self.unix_mode <= 0o777:
             raise ConfigError("the mode of the path to listen on must be from 0 to 0o777")
         if (self.alarm_url is None) != (self.alarm_secret is None):
-            raise ConfigError("ALARM_URL and ALARM_SECRET go together: set both, or none")
+            raise ConfigError(
+                f"{self.env}ALARM_URL and {self.env}ALARM_SECRET go together: set both, or none"
+            )
         if bool(self.alarm_email) != (self.alarm_smtp is not None):
-            raise ConfigError("ALARM_EMAIL and ALARM_SMTP go together: set both, or none")
+            raise ConfigError(
+                f"{self.env}ALARM_EMAIL and {self.env}ALARM_SMTP go together: set both, or none"
+            )
         if self.trace_share is not None and not 0 <= self.trace_share <= 1:
             raise ConfigError("trace_share must be from 0 to 1")
         if self.alarm_repeat_hours < 0:
@@ -222,6 +228,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "public_url": str,
     "username": str,
     "name": str,
+    "metrics_host": str,
     "metrics_port": _whole("a number", 9),
     "alarm_url": Secret,
     "alarm_secret": Secret,
@@ -230,7 +237,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "alarm_from": str,
     "alarm_chat": _whole("a chat's number", 18),
     "trace_share": _share,
-    "alarm_repeat_hours": _whole("a number of hours", 5),
+    "alarm_repeat_hours": _whole("a whole number of hours, from 0 to 99999", 5),
     "media_hosts": _listed,
     "development": lambda text: text != "0",
     "log_tracebacks": lambda text: text != "0",

@@ -178,7 +178,10 @@ async def serve_together(
         intakes[0].traffic = traffic
         if first.metrics_port is not None:
             page = await listener.start(
-                _serve_metrics, [intake.api for intake in intakes], first.metrics_port, closing
+                _serve_metrics,
+                [intake.api for intake in intakes],
+                TcpBind(first.metrics_host, first.metrics_port),
+                closing,
             )
             log.info("metrics are at %s%s", page, METRICS_PATH)
         # Not before the bots have come to rest: until then events are accepted.
@@ -195,12 +198,12 @@ async def serve_together(
 
 async def _serve_metrics(
     apis: Sequence[OperatorApi],
-    port: int,
+    bind: TcpBind,
     shutdown: trio.Event,
     *,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the metrics of all bots on a port of this machine's own, until `shutdown` is set."""
+    """Serve the metrics of all bots on a port of their own, until `shutdown` is set."""
 
     async def handle(talk: Talk) -> None:
         if path_of(talk.request) == METRICS_PATH:
@@ -208,7 +211,7 @@ async def _serve_metrics(
         else:
             await talk.answer(404, _TEXT, b"there is GET /metrics\n", close=True)
 
-    listeners = await open_listeners([TcpBind("127.0.0.1", port)], backlog=_SCRAPERS)
+    listeners = await open_listeners([bind], backlog=_SCRAPERS)
     address = address_of(listeners[0], secured=False)
     async with trio.open_nursery() as nursery:
         limits = ServingLimits(connections=_SCRAPERS)

@@ -214,6 +214,9 @@ def test_the_end_of_a_bot_that_logs_for_programs_is_a_line_of_its_own(
         assert ended.code == 1
         (line,) = map(json.loads, ended.err.splitlines())
         assert (line["level"], line["message"].partition(":")[0]) == ("critical", "no token")
+        assert line["bot"] == "triobot"
+    nobody = triobot("run", "no-such-module:bot", "--log-format", "json")
+    assert "bot" not in json.loads(nobody.err)
     plain = triobot("run", f"{hello}:bot", "--log-format", "plain")
     assert plain.err.startswith("triobot: no token")
 

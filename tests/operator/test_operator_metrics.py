@@ -140,11 +140,14 @@ async def serve(pairs: list[tuple[Bot, Settings]], *, task_status: trio.TaskStat
 async def two_on_a_port(folder: Path, caplog: pytest.LogCaptureFixture) -> AsyncGenerator[str]:
     """Two bots in one process; yields where their metrics are."""
     caplog.set_level("INFO", "triobot")
-    given = [settings(folder, number, metrics_port=0, name=f"bot {number}") for number in (0, 1)]
+    given = [
+        settings(folder, number, metrics_host="127.0.0.2", metrics_port=0, name=f"bot {number}")
+        for number in (0, 1)
+    ]
     pairs = [(busy_bot(Chats(), one), one) for one in given]
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(serve, pairs))
-        (address,) = re.findall(r"metrics are at (http://127\.0\.0\.1:\d+/metrics)", caplog.text)
+        (address,) = re.findall(r"metrics are at (http://127\.0\.0\.2:\d+/metrics)", caplog.text)
         yield address
         pairs[0][0].stop()
 

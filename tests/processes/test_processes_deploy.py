@@ -174,11 +174,15 @@ def test_a_backup_takes_the_oldest_one_s_place(tmp_path: Path) -> None:
     assert kept[2] == "notes.txt"
 
 
+def steps(name: str) -> list[str]:
+    """What the steps of this name of the container file say."""
+    return re.findall(rf"(?m)^{name} (.*)$", (DEPLOY / "container/Containerfile").read_text())
+
+
 def step(name: str) -> str:
-    """What a step of the container file says."""
-    text = (DEPLOY / "container/Containerfile").read_text()
-    (found,) = re.findall(rf"(?m)^{name} (.*)$", text)
-    return str(found)
+    """What the one step of this name says."""
+    (found,) = steps(name)
+    return found
 
 
 def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,11 +191,16 @@ def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     main(["new", "pizza"])
     for copied in re.findall(r"(?m)^COPY (\S+) \.$", (DEPLOY / "container/Containerfile").read_text()):
         assert (tmp_path / "pizza" / copied).is_file()
-    port = free_port()
+    port, metrics = free_port(), free_port()
     (tmp_path / "token").write_text(TOKEN)
     (tmp_path / "data").mkdir()
-    variables = dict(pair.split("=", 1) for pair in step("ENV").split())
-    places = {"/run/secrets/token": f"{tmp_path}/token", "/data": f"{tmp_path}/data", "8080": str(port)}
+    variables = dict(pair.split("=", 1) for line in steps("ENV") for pair in line.split())
+    places = {
+        "/run/secrets/token": f"{tmp_path}/token",
+        "/data": f"{tmp_path}/data",
+        "8080": str(port),
+        "9464": str(metrics),
+    }
     for name, value in variables.items():
         for old, new in places.items():
             value = value.replace(old, new)
@@ -207,6 +216,10 @@ def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert check().returncode in (0, 1)
         while check().returncode != 0:
             assert popen.poll() is None
+        assert step("EXPOSE").split() == ["8080", "9464"]
+        # Not at 127.0.0.1 only, which nobody outside a container reaches.
+        told = httpx.get(f"http://127.0.0.3:{metrics}/metrics", timeout=PATIENCE)
+        assert "triobot_working{" in told.text
         popen.send_signal(signal.Signals[step("STOPSIGNAL")])
         assert popen.wait(PATIENCE) == 0
         assert check().returncode == 1

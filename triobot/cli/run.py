@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 import attrs
@@ -15,6 +16,7 @@ import trio
 from ..bot import Bot
 from ..errors import ConfigError
 from ..http.binding import inherited_binds
+from ..logs import expected
 from ..settings import LOG_FORMAT, PREFIX, Settings
 from ..together import run_together
 from ..webhook.limits import Limits
@@ -48,7 +50,7 @@ FORMATS: Final = ("plain", "json")
 # The options that are settings as they are.
 _SETTINGS: Final = (
     *("host", "port", "unix", "unix_mode", "unix_group"),
-    *("tls_certificate", "tls_key", "store", "grace", "metrics_port"),
+    *("tls_certificate", "tls_key", "store", "grace", "metrics_host", "metrics_port"),
 )
 
 
@@ -89,8 +91,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--metrics-port",
         metavar="N",
         type=port,
-        help="serve /metrics to Prometheus on this port of 127.0.0.1, 0 for a free one",
+        help="serve /metrics to Prometheus on this port of --metrics-host, 0 for a free one",
     )
+    parser.add_argument("--metrics-host", metavar="HOST", help="the address for /metrics (default 127.0.0.1)")
     parser.add_argument(
         "--log-format",
         metavar="FORMAT",
@@ -109,17 +112,17 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the bot until a signal."""
     form = _log_format(arguments.log_format, os.environ)
     set_up_logging(debug=arguments.debug, access=arguments.access_log, form=form)
-    if form == "plain":
-        _run(arguments)
-        return
-    try:
-        _run(arguments)
-    except Exception as error:
-        # The reason why it ends is a line as all others are.
-        for cause in dict.fromkeys(one_line(cause) for cause in leaves(error)):
-            log.critical(cause)
-        log.debug("the bot failed", exc_info=error)
-        sys.exit(FAILED)
+    with ExitStack() as named:
+        try:
+            _run(arguments, named)
+        except Exception as error:
+            if form == "plain":
+                raise
+            # The reason why it ends is a line as all others are.
+            for cause in dict.fromkeys(one_line(cause) for cause in leaves(error)):
+                log.critical(cause)
+            log.debug("the bot failed", exc_info=error)
+            sys.exit(FAILED)
 
 
 def _log_format(given: str | None, environ: Mapping[str, str]) -> str:
@@ -129,7 +132,7 @@ def _log_format(given: str | None, environ: Mapping[str, str]) -> str:
     return form
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace, named: ExitStack) -> None:
     targets: list[str] = arguments.bots
     if len(targets) > 1 and arguments.store:
         raise ConfigError("each of several bots has a store of its own: leave --store out")
@@ -138,6 +141,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for target in targets:
         bot = load_bot(target)
         settings = _with_arguments(bot.settings(), arguments, fd)
+        named.enter_context(expected(settings.label))
         bots.append((bot, _show_address(settings) if sys.stdout.isatty() else settings))
     run_together(bots, server=arguments.server)
 
