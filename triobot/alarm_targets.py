@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import logging
+import re
 import shlex
 import smtplib
 import socket
@@ -51,6 +52,12 @@ _AT_ONCE: Final = 20
 _MOST: Final = 1_000
 _LONGEST: Final = 2_000
 _HOUR: Final = 3_600_000
+_SERVER: Final = (
+    "smtps://USER:PASSWORD@HOST:PORT, or smtp:// with STARTTLS; in the user and the password a character such"
+    " as / ? # @ : % is written as % and its code, such as %2F"
+)
+_HOST: Final = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
+_MAILBOX: Final = re.compile(r"[!-~]+@[!-~]+")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Happened: TypeAlias = Literal["raised", "repeated", "resolved"]
@@ -178,7 +185,7 @@ class MailTarget:
         receivers: the addresses that it goes to.
 
     Raises:
-        ConfigError: the server's address is none.
+        ConfigError: the server's address is none, or one of the others.
     """
 
     name = "e-mail"
@@ -188,14 +195,20 @@ class MailTarget:
             parts = urlsplit(server.reveal())
             self._host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise ConfigError("ALARM_SMTP is no address") from None
-        if parts.scheme not in ("smtp", "smtps") or not self._host:
-            raise ConfigError("ALARM_SMTP must be smtps://USER:PASSWORD@HOST:PORT, or smtp:// with STARTTLS")
+            raise ConfigError(f"ALARM_SMTP is no address: it must be {_SERVER}") from None
+        plain = _HOST.fullmatch(self._host) and port != 0
+        if parts.scheme not in ("smtp", "smtps") or not plain or parts.path not in ("", "/"):
+            raise ConfigError(f"ALARM_SMTP must be {_SERVER}")
+        if parts.query or parts.fragment:
+            raise ConfigError(f"ALARM_SMTP must be {_SERVER}")
         self._wrapped = parts.scheme == "smtps"
         self._port = port or (465 if self._wrapped else 25 if self._host in _LOOPBACK else 587)
         self._user, self._password = unquote(parts.username or ""), Secret(unquote(parts.password or ""))
         self._sender = sender or (self._user if "@" in self._user else f"triobot@{socket.gethostname()}")
         self._receivers = receivers
+        for name, address in (("FROM", self._sender), *(("EMAIL", one) for one in receivers)):
+            if not _MAILBOX.fullmatch(address):
+                raise ConfigError(f"ALARM_{name} must hold addresses such as you@example.org")
         # A thread that is given up still ends by itself; until then there is no second one.
         self._threads = trio.CapacityLimiter(1)
 

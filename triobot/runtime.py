@@ -40,7 +40,7 @@ from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
 from .conversations.services import Instead
-from .errors import StoreError
+from .errors import ConfigError, StoreError
 from .extras import needing
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
@@ -449,6 +449,13 @@ def _alarm_targets(intake: Intake) -> Sequence[Target]:
     Raises:
         ConfigError: an address is none.
     """
+    try:
+        return _made_targets(intake)
+    except ConfigError as error:
+        raise ConfigError(f"{intake.settings.env}{error}") from None
+
+
+def _made_targets(intake: Intake) -> Sequence[Target]:
     settings, targets = intake.settings, list[Target]()
     if settings.alarm_url is not None and settings.alarm_secret is not None:
         targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))

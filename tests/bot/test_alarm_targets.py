@@ -298,11 +298,40 @@ def test_an_address_that_is_none_is_refused_and_not_shown(url: str) -> None:
     assert CANARY not in str(refused.value)
 
 
-@pytest.mark.parametrize("server", [f"http://{CANARY}@example.org", "smtp://", f"{CANARY}"])
+@pytest.mark.parametrize(
+    "server",
+    [
+        *(f"http://{CANARY}@example.org", "smtp://", f"{CANARY}", f"smtp://u:{CANARY}@exa mple.org"),
+        *(f"smtps://u:{CANARY}@example.org:99999", f"smtps://u:{CANARY}@example.org:0"),
+        *(f"smtps://u:a/{CANARY}@example.org", f"smtps://u:a#{CANARY}@example.org"),
+        *(f"smtps://u:a?{CANARY}@example.org", f"smtp://example.org/{CANARY}"),
+    ],
+)
 def test_a_mail_server_that_is_none_is_refused_and_not_shown(server: str) -> None:
-    with pytest.raises(ConfigError, match="ALARM_SMTP must be") as refused:
+    with pytest.raises(ConfigError, match=r"ALARM_SMTP .*must be smtps://USER:PASSWORD@HOST") as refused:
         MailTarget(Secret(server), None, ["a@example.org"])
     assert CANARY not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "sender", "receiver"), [("FROM", "bot", "a@example.org"), ("EMAIL", "b@example.org", "a")]
+)
+def test_what_is_no_mailbox_is_refused(name: str, sender: str, receiver: str) -> None:
+    with pytest.raises(ConfigError, match=f"ALARM_{name} must hold addresses"):
+        MailTarget(Secret("smtps://example.org"), sender, [receiver])
+
+
+async def test_a_bot_does_not_start_with_a_mail_server_that_is_none(tmp_path: Path) -> None:
+    """The line names its own variable: each of several bots has one."""
+    given = make_bot(Chats(), store=f"sqlite:{tmp_path}/shop.db").settings()
+    wrong = attrs.evolve(given, env="SHOP_", alarm_email=("a@b",), alarm_smtp=Secret("smtp://x/y"))
+    bot = Bot(settings=wrong)
+    bot.conversation(silent)
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(ConfigError, match="^SHOP_ALARM_SMTP must be"), flatten_subgroups=True
+    ):
+        async with bot.running():
+            pass
 
 
 def test_settings_that_go_together() -> None:
