@@ -5,15 +5,17 @@ Both run the whole bot inside the life of the server that they are given to, and
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, TypeAlias, cast, final
+from typing import Any, Final, Never, Protocol, TypeAlias, cast, final
 
 import trio
 from quart_trio import QuartTrio
 
-from .errors import ConfigError, StoreLockedError, TriobotError
+from .errors import StoreLockedError, TriobotError
 from .runtime import Intake
 from .settings import Settings
 from .webhook.app import build_app, mount_endpoint
@@ -62,9 +64,9 @@ class AsgiBot:
     async def _live(self, receive: Receive, send: Send) -> None:
         started, failure = False, ""
         await receive()
+        if not _on_trio():
+            await _end_other_loop()
         try:
-            if not _on_trio():
-                raise ConfigError("a bot runs on Trio: give hypercorn --worker-class trio")
             async with self._bot.running(claims=False) as intake:
                 self._endpoint = Endpoint(
                     intake.inbox,
@@ -99,6 +101,16 @@ def _on_trio() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+async def _end_other_loop() -> Never:
+    """End a server that runs on asyncio, with one line: hypercorn prints a traceback of a failed start."""
+    log.error("the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio")
+    loop = asyncio.get_running_loop()
+    # From the loop, and not from this task, whose exception the server would print as well.
+    loop.call_soon(sys.exit, 1)
+    await loop.create_future()
+    raise AssertionError("the loop has ended")
 
 
 def _words(errors: BaseExceptionGroup[Any]) -> str:

@@ -24,7 +24,8 @@ from tests.processes.process import (
 
 pytestmark = pytest.mark.processes
 
-SERVER = (sys.executable, "-m", "hypercorn", "--worker-class", "trio", "--access-logfile", "-")
+HYPERCORN = (sys.executable, "-m", "hypercorn")
+SERVER = (*HYPERCORN, "--worker-class", "trio", "--access-logfile", "-")
 
 
 async def start(
@@ -126,3 +127,17 @@ async def test_two_workers_on_one_store_say_what_is_wrong_and_end(tmp_path: Path
     assert len(said) == 1
     assert "open in another process" in said[0]
     assert "one worker" in said[0]
+
+
+async def test_hypercorn_s_usual_worker_is_told_the_right_one_in_one_line(tmp_path: Path) -> None:
+    """With no traceback of hypercorn's behind it."""
+    ended = await trio.run_process(
+        [*HYPERCORN, "--bind", "127.0.0.1:0", "tests.processes.bots:bot.asgi"],
+        env=environment(TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}"),
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+    )
+    said = (ended.stdout + ended.stderr).decode()
+    assert said == "the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio\n"
+    assert list(tmp_path.iterdir()) == []
