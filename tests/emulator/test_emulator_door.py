@@ -11,7 +11,8 @@ import pytest
 import trio
 from emulated import CONTROL, Emulated, emulated
 
-from triobot.emulator.door import Message, Receive, Send
+from tests.loopback import PATIENCE
+from triobot.emulator.door import Message, Receive, RequestGuard, Send
 from triobot.emulator.faults import EventFault, Fault, FaultPlan
 from triobot.emulator.server import Emulator, serve_emulator
 from triobot.errors import ConfigError
@@ -161,6 +162,67 @@ async def test_addresses_of_other_machines_are_refused_unless_exposed() -> None:
     for host in ("0.0.0.0", "192.168.1.2", "example.org", "::"):
         with pytest.raises(ConfigError, match="loopback"):
             await serve_emulator(host=host, bot_url=None, token="t", control_token="c")
+
+
+@pytest.mark.parametrize(
+    "line", ["PUT /nothing", "PUT /", "POST /nothing", "POST /control/nothing", "GET /control/nothing"]
+)
+async def test_a_connection_goes_on_after_a_body_that_nobody_wanted(line: str) -> None:
+    """Its body comes when the answer has begun: hypercorn once left such a connection open, and deaf."""
+    async with trio.open_nursery() as nursery:
+        platform: Emulator = await nursery.start(
+            partial(serve_emulator, port=0, bot_url=None, token="t", control_token=CONTROL)
+        )
+        host, _, port = platform.base_url.removeprefix("http://").partition(":")
+        head = f" HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        asks = f"{line}{head}X-Triobot-Control: {CONTROL}\r\nContent-Type: application/json\r\n"
+        async with await trio.open_tcp_stream(host, int(port)) as stream:
+            with trio.fail_after(PATIENCE):
+                await stream.send_all(f"{asks}Content-Length: 5\r\n\r\n".encode())
+                first = await stream.receive_some()
+                await stream.send_all(f"12345GET /page/main.js{head}\r\n".encode())
+                second = b""
+                while b"HTTP/1.1 200" not in second:
+                    second += (piece := await stream.receive_some())
+                    assert piece, first + second
+        assert first.startswith(b"HTTP/1.1 40")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_body_that_never_comes_holds_an_answer_for_a_moment_only(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Then the server closes the connection, before the application hears that the sender has left."""
+    told: list[str] = []
+    left = trio.Event()
+
+    async def receive() -> Message:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        told.append(message["type"])
+        if message["type"] == "http.response.body":
+            left.set()
+            await trio.sleep(1)
+            told.append("closed")
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def hear() -> None:
+                told.append((await receive())["type"])
+
+            nursery.start_soon(hear)
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+
+    door = RequestGuard(application, plan=FaultPlan(), control_token="c", authorities=["a"])
+    headers = [(b"host", b"a"), (b"content-length", b"5")]
+    start = trio.current_time()
+    await door({"type": "http", "method": "GET", "path": "/", "headers": headers}, receive, send)
+    assert told == ["http.response.start", "http.response.body", "closed", "http.disconnect"]
+    assert trio.current_time() - start == 3
 
 
 async def test_a_planned_status_answers_instead_and_does_nothing(tmp_path: Path) -> None:

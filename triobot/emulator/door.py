@@ -38,6 +38,7 @@ MAY_CONTROL: Final = "triobot.may_control"
 """The key in a connection's scope under which it says that the control API is open to it."""
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _CONTROL: Final = "/control/"
+_LINGER: Final = 2.0
 
 
 @final
@@ -70,7 +71,8 @@ class RequestGuard:
         """Serve one connection."""
         match scope["type"]:
             case "http":
-                await self._http(scope, receive, send)
+                body = _WholeBody(receive, send)
+                await self._http(scope, body.receive, body.send)
             case "lifespan":
                 await _lifespan(receive, send)
             case "websocket" if self._stopped_socket(scope) is None:
@@ -149,6 +151,52 @@ class RequestGuard:
             await _cut(send)
         else:
             await self._inner(scope, receive, send)
+
+
+@final
+class _WholeBody:
+    """Reads a request's body to its end before the answer ends, whatever the application wants of it.
+
+    Hypercorn takes no further request on a connection whose body wasn't read, and closes it. On the way it
+    tells the application that the sender has left; Quart then cancels the task that closes, and the
+    connection stays open without a reader. So that is told once the answer is written.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._whole = trio.Event()
+        self._ends = False
+        self._over = trio.Event()
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self._whole.set()
+        if message["type"] == "http.disconnect" and self._ends:
+            await self._over.wait()
+        return message
+
+    async def send(self, message: Message) -> None:
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if not last:
+            await self._send(message)
+            return
+        if not self._whole.is_set():
+            await self._throw_away()
+        self._ends = True
+        try:
+            await self._send(message)
+        finally:
+            self._over.set()
+
+    async def _throw_away(self) -> None:
+        # The application may read at the same time, and get the end of it.
+        with trio.move_on_after(_LINGER):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_drain, self.receive)
+                await self._whole.wait()
+                nursery.cancel_scope.cancel()
 
 
 def _plain(path: str) -> str:
