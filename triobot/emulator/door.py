@@ -71,7 +71,7 @@ class RequestGuard:
         """Serve one connection."""
         match scope["type"]:
             case "http":
-                body = _WholeBody(receive, send)
+                body = _UnreadRest(receive, send)
                 await self._http(scope, body.receive, body.send)
             case "lifespan":
                 await _lifespan(receive, send)
@@ -154,7 +154,7 @@ class RequestGuard:
 
 
 @final
-class _WholeBody:
+class _UnreadRest:
     """Reads a request's body to its end before the answer ends, whatever the application wants of it.
 
     Hypercorn takes no further request on a connection whose body wasn't read, and closes it. On the way it
