@@ -15,6 +15,7 @@ from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import attrs
 import httpx
@@ -22,6 +23,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.bot.mail_server import HOST, MailServer, receiving
 from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE, Line
 from triobot import Alarm, Bot, Chat, Settings
@@ -394,6 +396,88 @@ async def test_a_mail_says_it_all(accepts: bytes) -> None:
     )
     assert "فارسی" in mail.get_content()
     assert "triobot alarms acknowledge --kind adopted" in mail.get_content()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["starttls", "smtps"])
+async def test_a_bot_mails_its_alarms_within_tls_after_a_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool
+) -> None:
+    """As its settings say, with a password that an address can't hold as it is."""
+    password = f"{CANARY}/p@ss #1"
+    server = MailServer("bot@example.org", password, wrapped=wrapped)
+    trust(server, tmp_path, monkeypatch)
+    async with receiving(server):
+        login = f"bot%40example.org:{quote(password, safe='')}"
+        scheme = "smtps" if wrapped else "smtp"
+        given = attrs.evolve(
+            make_bot(Chats(), store=f"sqlite:{tmp_path}/shop.db").settings(),
+            alarm_email=("you@example.org",),
+            alarm_smtp=Secret(f"{scheme}://{login}@{HOST}:{server.port}"),
+        )
+        bot = Bot(settings=given)
+        bot.conversation(silent)
+        async with bot.running() as intake:
+            intake.bell.ring(Alarm("adopted", "77", "A payment was taken into the books."))
+            with trio.fail_after(PATIENCE):
+                while not server.mails:
+                    await trio.sleep(0.01)
+    (mail,) = server.mails
+    assert (mail["From"], mail["To"]) == ("bot@example.org", "you@example.org")
+    assert "A payment was taken into the books." in mail.get_content()
+    # In clear went the greeting and the wish for TLS, and nothing else.
+    in_clear = server.said[: len(server.said) - server.ciphered]
+    assert [line.split()[0].upper() for line in in_clear] == ([] if wrapped else ["EHLO", "STARTTLS"])
+
+
+@pytest.mark.parametrize(
+    ("secured", "trusted", "right", "error"),
+    [
+        (True, True, False, "SMTPAuthenticationError"),
+        (True, False, True, "SSLCertVerificationError"),
+        (False, True, True, "SMTPNotSupportedError"),
+    ],
+    ids=["a wrong password", "a certificate of nobody's", "no TLS"],
+)
+async def test_a_mail_server_that_takes_no_mail_learns_no_password(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    secured: bool,
+    trusted: bool,
+    right: bool,
+    error: str,
+) -> None:
+    """What the log and the alarm say names the class of the error: its text holds what the server said."""
+    server = MailServer("bot@example.org", CANARY if right else f"{CANARY}-2", secured=secured)
+    if trusted:
+        trust(server, tmp_path, monkeypatch)
+    caplog.set_level("DEBUG")
+    async with receiving(server):
+        address = f"smtp://bot%40example.org:{CANARY}@{HOST}:{server.port}"
+        target = MailTarget(Secret(address), None, ["you@example.org"])
+        async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
+            rung: list[Alarm] = []
+            ring = rung.append
+            courier = Courier(target, "shop", store, Clock(), repeat=None, raise_alarm=ring)
+            await store.commit(RaiseAlarm("adopted", "77", "text", 1))
+            nursery.start_soon(courier.run)
+            with trio.fail_after(PATIENCE):
+                while not rung:
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    assert server.mails == []
+    assert f"e-mail ({error})" in rung[0].text
+    assert CANARY not in rung[0].text + caplog.text
+    # The right password was never said; the wrong one within TLS only.
+    assert any(line.startswith("AUTH") for line in server.said) != right
+    assert not any(line.startswith("AUTH") for line in server.said[: len(server.said) - server.ciphered])
+
+
+def trust(server: MailServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have programs that begin a connection now trust the server's authority."""
+    server.authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "authority.pem"))
 
 
 # --- a chat, and the whole
