@@ -23,6 +23,8 @@ from hypothesis import HealthCheck, settings
 
 from tests import passing, samples
 from tests.clocks import run_in_virtual_time
+from tests.postgres import postgres as postgres
+from tests.postgres import postgres_server as postgres_server
 from triobot import Key
 from triobot.conversations import data as slots
 

@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
-    "store": SEAMS | {"file_locks"},
+    "store": SEAMS | {"extras", "file_locks"},
     "client": HTTP,
     "webhook": HTTP,
     "operator": HTTP,

@@ -145,7 +145,8 @@ class Bot(Router):
         env: what the names of its variables begin with in place of ``TRIOBOT_``, such as ``SHOP_``: for
             several bots in one process, each with a token and a store of its own.
         base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
-        store: ``sqlite:PATH`` or ``memory:``; else ``TRIOBOT_STORE``, else ``sqlite:triobot.db``.
+        store: ``sqlite:PATH``, ``memory:`` or ``postgresql://...``; else ``TRIOBOT_STORE``, else
+            ``sqlite:triobot.db``.
         settings: all settings at once; then nothing is read from the environment.
         texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
             ``lambda data: WORDS[data[LANGUAGE]]``. English by default.

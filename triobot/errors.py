@@ -30,6 +30,7 @@
         StoreCorruptError        the file is damaged
         StaleRowError            a payment has moved since it was read
         StoreFullError           a write did not reach the disk, and nothing of it is stored
+          StoreAwayError         the database is away for a while, and nothing of it is stored
         LeaseLostError           another process has this chat now
         JournalConflictError     a conversation isn't where its writer believes
       ConfigError                a setting or a declaration is wrong
@@ -344,9 +345,13 @@ class StoreCorruptError(StoreError):
     """The store's file is damaged or is not a store, or its disk failed while a commit was being made."""
 
 
-@final
 class StoreFullError(StoreError):
     """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
+
+
+@final
+class StoreAwayError(StoreFullError):
+    """The store's database is away for a while, and nothing of this call is stored. Repeat it."""
 
 
 class ConfigError(TriobotError):

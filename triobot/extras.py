@@ -8,7 +8,9 @@ from typing import Final
 
 from .errors import ConfigError
 
-_BROUGHT: Final = frozenset({"PIL", "hypercorn", "opentelemetry", "quart", "quart_trio", "watchfiles"})
+_BROUGHT: Final = frozenset(
+    {"PIL", "hypercorn", "opentelemetry", "psycopg", "quart", "quart_trio", "watchfiles"}
+)
 
 
 @contextmanager

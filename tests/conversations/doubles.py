@@ -30,8 +30,8 @@ from triobot.seams import (
 )
 from triobot.store import MemoryRows
 from triobot.store.payment_rows import MoneyTables
-from triobot.store.sqlite import ReadAlarms, ReadPayments
 from triobot.store.statements import JournalTables, Tables
+from triobot.store.table_store import ReadAlarms, ReadPayments
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId
 from triobot.wire.operations import (

@@ -15,7 +15,7 @@ from tests.payments.simulated_time import Pause, Simulator
 from triobot.money import PaymentGoods, PutPayment, RaiseAlarm
 from triobot.seams import Consume
 from triobot.store.rules import tell_moved
-from triobot.store.sqlite import ReadAlarms, ReadPayments
+from triobot.store.table_store import ReadAlarms, ReadPayments
 from triobot.wire.ids import ChatId, RefId
 
 

@@ -100,13 +100,19 @@ def check(texts: Sequence[str], chat: int, orders: int) -> None:
 
 
 async def order_all(
-    folder: Path, chats: int, kills: int, orders: int, seed: int = 1, stack: Stack = "ours"
+    folder: Path,
+    chats: int,
+    kills: int,
+    orders: int,
+    seed: int = 1,
+    stack: Stack = "ours",
+    store: Path | str | None = None,
 ) -> Ordered:
     """Let everybody order, with kills at moments that only the seed knows, counted in texts."""
     chance, began, output = random.Random(seed), time.monotonic(), ""
     # A slow machine may leave "Hurry?" out: a moment that is counted with it might never come.
     moments = sorted(chance.randrange(1, chats * orders * (TEXTS - 1)) for _ in range(kills))
-    store = folder / "bot.db"
+    store = store or folder / "bot.db"
     async with open_platform() as platform:
         with listen() as sock:
 

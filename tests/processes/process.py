@@ -173,15 +173,19 @@ async def start_bot(
     module: Path = BOTS,
     stack: Stack = "ours",
     platform: str,
-    store: Path,
+    store: Path | str,
     sock: socket.socket,
     environ: Mapping[str, str] = {},
     arguments: Sequence[str] = (),
     log: Path | None = None,
     ready: bytes = b" 200 ",
 ) -> BotProcess:
-    """Start a bot of a module on an inherited socket, and wait until it is ready."""
-    own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": f"sqlite:{store}", "STACK": stack}
+    """Start a bot of a module on an inherited socket, and wait until it is ready.
+
+    `store` is a file, or an address.
+    """
+    address = store if isinstance(store, str) else f"sqlite:{store}"
+    own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": address, "STACK": stack}
     return await start_process(
         [*command_for(name, sock, stack, module), *arguments],
         sock=sock,

@@ -805,7 +805,7 @@ def test_the_migrations_count_from_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "bot.db", "sqlite:", "sqlite:///bot.db", "memory:x", "memory", "postgresql://u:geheim@h/db"]
+    "url", ["", "bot.db", "sqlite:", "sqlite:///bot.db", "memory:x", "memory", "mysql://u:geheim@h/db"]
 )
 async def test_an_address_that_names_no_store_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="sqlite:PATH") as caught:

@@ -18,7 +18,7 @@ import trio
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
-from ..operator.calling import ask, file_of, socket_path
+from ..operator.calling import ask, file_of, is_on_server, socket_path
 from ..operator.requests import (
     AboutBroadcasts,
     AboutJobs,
@@ -84,6 +84,11 @@ def store_file(settings: Settings) -> Path:
     Raises:
         ConfigError: it has none.
     """
+    if is_on_server(settings.store):
+        raise ConfigError(
+            "a store in PostgreSQL is no file, and its bot has no operator's socket yet: back it up with"
+            " pg_dump; status, journal, payments, alarms and forget answer while the bot is stopped"
+        )
     if (file := file_of(settings.store)) is None:
         raise ConfigError("only a sqlite: store is a file; a store in memory ends with its bot")
     return file
@@ -200,14 +205,19 @@ async def _running(settings: Settings) -> Ask | None:
 
 @asynccontextmanager
 async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
-    file, place = store_file(settings), socket_path(settings.store)
-    if not await trio.Path(file).is_file():
+    place = socket_path(settings.store)
+    if not is_on_server(settings.store) and not await trio.Path(file := store_file(settings)).is_file():
         raise ConfigError(f"there is no store at {file}")
     clock = SystemClock()
     try:
         async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
             yield api_of(store, clock)
     except StoreLockedError as error:
+        if place is None:
+            raise StoreLockedError(
+                f"{error}. A running bot whose store is in PostgreSQL can't be asked yet; this command"
+                " answers while the bot is stopped"
+            ) from error
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
 
 

@@ -76,7 +76,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--tls-certificate", metavar="FILE", help="a PEM file, to serve https without a proxy"
     )
     parser.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
-    parser.add_argument("--store", metavar="URL", help="sqlite:PATH or memory: (default sqlite:triobot.db)")
+    parser.add_argument(
+        "--store", metavar="URL", help="sqlite:PATH, postgresql://... or memory: (default sqlite:triobot.db)"
+    )
     parser.add_argument(
         "--limit",
         metavar="NAME=VALUE",

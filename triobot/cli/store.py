@@ -13,9 +13,9 @@ import trio
 
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
-from ..operator.calling import ask, socket_path
+from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.requests import Backup
-from ..store import back_up_sqlite, examine_sqlite, rebind_sqlite, restore_sqlite
+from ..store import back_up_sqlite, examine_sqlite, rebind_store, restore_sqlite
 from .arguments import add_actions, add_json
 from .consulting import add_bot_options, settings_of, stamp_of, store_file
 
@@ -113,10 +113,9 @@ def _rebind(arguments: argparse.Namespace) -> None:
     if arguments.bot is None:
         raise ConfigError("whose? triobot store rebind MODULE:BOT")
     settings = settings_of(arguments)
-    file = store_file(settings)
-    if not file.is_file():
+    if not is_on_server(settings.store) and not (file := store_file(settings)).is_file():
         raise ConfigError(f"there is no store at {file}")
-    trio.run(partial(rebind_sqlite, str(file), stamp=stamp_of(settings), clock=SystemClock()))
+    trio.run(partial(rebind_store, settings.store, stamp=stamp_of(settings), clock=SystemClock()))
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
 
 

@@ -39,6 +39,11 @@ def file_of(store: str) -> Path | None:
     return Path(place) if engine == "sqlite" and place else None
 
 
+def is_on_server(store: str) -> bool:
+    """Return whether the store at this address is in a database server."""
+    return store.startswith("postgresql:")
+
+
 def socket_path(store: str) -> Path | None:
     """Return the socket path of the bot with this store address; None if the store is no file."""
     path = file_of(store)

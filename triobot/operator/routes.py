@@ -22,6 +22,7 @@ from ..errors import (
     NotFoundError,
     ProtocolError,
     RemoteProtocolError,
+    StoreAwayError,
     StoreError,
     StoreFullError,
     TriobotError,
@@ -326,6 +327,7 @@ _STATUSES: Final[Sequence[tuple[type[TriobotError], int]]] = (
     (ConflictError, 409),
     (ConfigError, 400),
     (ProtocolError, 400),
+    (StoreAwayError, 503),
     (StoreFullError, 507),
     (StoreError, 503),
 )

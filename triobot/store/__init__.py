@@ -1,8 +1,8 @@
 """What outlives the process: what is behind `triobot.seams.Store`, and one contract for all of them.
 
-`open_store` picks the store by its address. Both kinds are SQLite: one in a file, and one in memory, which
-gives everything but durability. The rules that decide (redelivery, quota, the ring of raw requests) are
-a pure module of their own.
+`open_store` picks the store by its address: SQLite in a file; SQLite in memory, which gives everything but
+durability; or PostgreSQL, which is experimental, and loaded only where an address names it. The rules that
+decide (redelivery, quota, the ring of raw requests) are a pure module of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from ..errors import ConfigError
+from ..extras import needing
 from ..seams import Store, WallClock
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
@@ -26,6 +27,22 @@ from .sqlite import restore_sqlite as restore_sqlite
 from .still import copy_still as copy_still
 
 
+async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
+    """Bind the store at this address to another platform address or token; nothing else in it is changed.
+
+    Raises:
+        ConfigError: there is no store, or it has no stamp.
+        StoreError: as `open_store`.
+    """
+    engine, _, place = url.partition(":")
+    if engine == "postgresql":
+        with needing("postgres", "a store in PostgreSQL"):
+            from .postgres import rebind_postgres
+        await rebind_postgres(place, stamp=stamp, clock=clock)
+        return
+    await rebind_sqlite(place, stamp=stamp, clock=clock)
+
+
 @asynccontextmanager
 async def open_store(
     url: str, *, stamp: Stamp | None, clock: WallClock, retention: Retention = RETENTION, visit: bool = False
@@ -33,7 +50,8 @@ async def open_store(
     """Open the store that this address names, for as long as the block runs.
 
     Args:
-        url: ``sqlite:PATH``, the path absolute or relative to the working directory; or ``memory:``.
+        url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; or
+            ``postgresql:`` with what `triobot.store.postgres.address.read_address` takes.
         stamp: platform and bot; a file is bound to them when it is made. None for a tool that only reads:
             whoever may read the file may see what is in it.
         clock: the time of day.
@@ -41,7 +59,8 @@ async def open_store(
         visit: open it with a tool, not to run the bot.
 
     Raises:
-        ConfigError: the address names no store; and as `open_sqlite`.
+        ConfigError: the address names no store, or what its engine needs isn't installed.
+        StoreError: as `open_sqlite` and `triobot.store.postgres.open_postgres`.
 
     Cancellation: as `open_sqlite`.
     """
@@ -53,7 +72,12 @@ async def open_store(
     elif engine == "sqlite" and place and not place.startswith("//"):
         async with open_sqlite(place, stamp=stamp, clock=clock, retention=retention, visit=visit) as store:
             yield store
+    elif engine == "postgresql":
+        with needing("postgres", "a store in PostgreSQL"):
+            from .postgres import open_postgres
+        async with open_postgres(place, stamp=stamp, clock=clock, retention=retention, visit=visit) as store:
+            yield store
     elif engine == "sqlite":
         raise ConfigError("a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db")
     else:
-        raise ConfigError("a store's address is sqlite:PATH or memory:")
+        raise ConfigError("a store's address is sqlite:PATH, postgresql://HOST/DATABASE or memory:")

@@ -10,6 +10,7 @@ or in somebody's shell, could corrupt the log of SQLite before 3.51.3.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
@@ -48,6 +49,8 @@ from .schema import (
 from .sqlite_errors import for_the_opener
 from .statements import Tables
 from .writer import Transactions
+
+_log: Final = logging.getLogger("triobot.store")
 
 # How many copies that migrations have made stay beside a store.
 _COPIES: Final = 3
@@ -123,7 +126,7 @@ class StoreFile:
             raise trio.ClosedResourceError("the store is closed")
 
     def close(self, *, clean: bool, now: int) -> None:
-        """Close the file and let the next process in.
+        """Close the file and let the next process in; where that goes wrong, the log says so.
 
         Args:
             clean: all that was handed over has been done, and the connection can be used.
@@ -131,7 +134,11 @@ class StoreFile:
         with self.turn:
             self._closed = True
         with self._copying:  # a copy that is being made notices, and gives up
-            self._close(clean=clean, now=now)
+            try:
+                self._close(clean=clean, now=now)
+            except Exception as error:
+                # Everything that was acknowledged is in the log, and the next start finds it there.
+                _log.warning("the store %s could not be closed cleanly: %s", self.path, error)
 
     def _close(self, *, clean: bool, now: int) -> None:
         try:

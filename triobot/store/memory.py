@@ -25,8 +25,8 @@ from .inline import InlineWriter
 from .notes import MemoryNotes
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
-from .sqlite import SqliteStore
 from .statements import Tables
+from .table_store import TableStore
 from .writer import Transactions
 
 # No boot of the machine but this one can find what is in its memory.
@@ -73,7 +73,7 @@ class MemoryRows:
         self._writer: InlineWriter | None = None
         self.tables = Tables(self.sql)
 
-    def open(self, clock: WallClock, retention: Retention = RETENTION) -> SqliteStore:
+    def open(self, clock: WallClock, retention: Retention = RETENTION) -> TableStore:
         """Open a store over the rows, for a new run."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
@@ -81,7 +81,7 @@ class MemoryRows:
         tables.journals.lease = Lease(0, opening.boot)
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
-        return SqliteStore(opening, self._writer, self.notes, clock, back_up=self._back_up)
+        return TableStore(opening, self._writer, self.notes, clock, back_up=self._back_up)
 
     def close(self, now: int) -> None:
         """Close the store, and note that its run ended cleanly."""

@@ -189,6 +189,9 @@ class MemoryNotes:
         """Return no key."""
         return []
 
+    def close(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
 
 AnyNotes: TypeAlias = Notes | MemoryNotes
 

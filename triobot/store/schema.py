@@ -328,6 +328,11 @@ def read_version(connection: sqlite3.Connection) -> SchemaVersion | None:
     """Read the schema version of this store; None if it has none yet."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
+    return stored_version(connection)
+
+
+def stored_version(connection: Sql) -> SchemaVersion | None:
+    """Read the schema version that a store's facts name; None if they name none."""
     number, reader, release = (
         get_meta(connection, name) for name in ("schema", "min_reader", "min_reader_release")
     )
@@ -343,6 +348,11 @@ def run_migration(connection: sqlite3.Connection, migration: Migration, known: S
         connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
     for statement in migration.statements:
         connection.execute(statement)
+    put_version(connection, migration, known)
+
+
+def put_version(connection: Sql, migration: Migration, known: Sequence[Migration]) -> None:
+    """Say that the store is at this migration's schema now."""
     reader_release = next(one.release for one in known if one.number == migration.min_reader)
     put_meta(connection, "schema", str(migration.number))
     put_meta(connection, "min_reader", str(migration.min_reader))
@@ -391,7 +401,7 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def stored_stamp(connection: sqlite3.Connection, path: Path) -> StoredStamp:
+def stored_stamp(connection: Sql, path: object) -> StoredStamp:
     """Read which platform and bot the store belongs to.
 
     Raises:

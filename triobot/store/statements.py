@@ -578,6 +578,11 @@ class Tables:
             self._last_seq = 0 if found is None else found[0]
         return self._last_seq
 
+    @property
+    def newest(self) -> int | None:
+        """Return the number of the newest row, if this has come to know it."""
+        return self._last_seq
+
     def undo(self, mark: int = 0) -> None:
         """Take the tally back to its mark, as the transaction was, and drop what is remembered of senders."""
         self.tally.undo(mark)

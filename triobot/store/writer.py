@@ -244,7 +244,7 @@ class Transactions:
         if len(batch) > 1 and any(work.writes for work in batch):
             with suppress(_TransactionLostError):
                 return self._together(batch)
-        return _each(batch, self.run_alone)
+        return each_behind_noted(batch, self.run_alone)
 
     def checkpoint(self, *, erase: bool = False) -> None:
         """Move what is in the log into the file; here, so that a failed fsync is seen and not passed over.
@@ -265,7 +265,7 @@ class Transactions:
             # Once for all, not once for each: a busy file would make every one of them wait again.
             verdict = self._verdict(error, writing=True)
             return [verdict if work.writes else self.run_alone(work) for work in batch]
-        verdicts = self._all_well(batch) or _each(batch, self._in_savepoint)
+        verdicts = self._all_well(batch) or each_behind_noted(batch, self._in_savepoint)
         try:
             self._sql.execute("COMMIT")
         except sqlite3.Error as error:
@@ -382,7 +382,9 @@ class Transactions:
             )
 
 
-def _each(batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]) -> list[Exception | None]:
+def each_behind_noted(
+    batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]
+) -> list[Exception | None]:
     """Run them one after another; behind something noted that can't be written, nothing is."""
     verdicts: list[Exception | None] = []
     behind: Exception | None = None

@@ -1,0 +1,241 @@
+"""A PostgreSQL of the tests' own: Debian's package, on loopback, its data in a temporary folder, with fsync.
+
+One server a session and worker; it is ended with the session, and by the kernel if that is killed. A store's
+schema is made once, and emptied between tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.loopback import PATIENCE
+
+ROLE = "bots"
+KEPT = ("schema", "min_reader", "min_reader_release", "base_url", "salt", "digest")
+"""What a store knows of itself from the day it is made."""
+
+
+@attrs.frozen
+class Server:
+    """A server that runs.
+
+    Attributes:
+        port: on 127.0.0.1.
+        folder: its data.
+    """
+
+    port: int
+    folder: Path
+    _kept: dict[tuple[str, str], Any] = attrs.field(factory=dict, eq=False)
+
+    def url(self, *, user: str = ROLE, database: str = "bots", port: int = 0, query: str = "") -> str:
+        """The address of a store on it."""
+        behind = f"?{query}" if query else ""
+        return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}{behind}"
+
+    def ask(
+        self, *statements: str, user: str = "postgres", database: str = "bots"
+    ) -> list[tuple[object, ...]]:
+        """Run these, each in a transaction of its own; return the rows of the last one."""
+        import psycopg
+
+        rows: list[tuple[object, ...]] = []
+        key = (user, database)
+        if key not in self._kept:
+            self._kept[key] = psycopg.connect(self.url(user=user, database=database), autocommit=True)
+        for statement in statements:
+            found = self._kept[key].execute(statement.encode())
+            rows = found.fetchall() if found.description else []
+        return rows
+
+    @contextmanager
+    def admitting(self, rule: str) -> Generator[None]:
+        """Admit connections by this rule first, for as long as the block runs."""
+        rules = self.folder / "pg_hba.conf"
+        before = rules.read_text()
+        rules.write_text(f"{rule}\n{before}")
+        self._reload()
+        try:
+            yield
+        finally:
+            rules.write_text(before)
+            self._reload()
+
+    @contextmanager
+    def having(self, setting: str, value: str) -> Generator[None]:
+        """Have another setting for as long as the block runs."""
+        self.ask(f"ALTER SYSTEM SET {setting} = {value}")
+        self._reload()
+        try:
+            yield
+        finally:
+            self.ask(f"ALTER SYSTEM RESET {setting}")
+            self._reload()
+
+    def _reload(self) -> None:
+        """Have the settings read anew, and wait until new sessions have them."""
+        loaded = self.ask("SELECT pg_conf_load_time()")
+        self.ask("SELECT pg_reload_conf()")
+        # The server's first process has read them before it tells the others.
+        while self.ask("SELECT pg_conf_load_time()") == loaded:
+            time.sleep(0.005)
+
+    def crash(self) -> None:
+        """Kill a session of the bots with SIGKILL: the server ends all others, and recovers from its log."""
+        import psycopg
+
+        ((pid,),) = self.ask("SELECT pid FROM pg_stat_activity WHERE usename = 'bots' LIMIT 1")
+        assert isinstance(pid, int)
+        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(psycopg.OperationalError):
+            while True:  # until it has ended this session, too
+                self.ask("SELECT 1")
+        self.close()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it takes connections."""
+        import psycopg
+
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.ask("SELECT 1", database="postgres")
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+                self.close()
+            else:
+                return
+
+    def close(self) -> None:
+        """Close the connections over which it was asked."""
+        for connection in self._kept.values():
+            connection.close()
+        self._kept.clear()
+
+    def empty(self, schema: str = "triobot") -> None:
+        """Make the store in this schema as if it had just been made, if there is one."""
+        kept = ", ".join(f"'{name}'" for name in KEPT)
+        self.ask(
+            f"""DO $$ DECLARE name text; BEGIN
+            FOR name IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+                WHERE schemaname = '{schema}' AND tablename NOT IN ('meta', 'shard')
+            LOOP EXECUTE 'DELETE FROM ' || name; END LOOP;
+            IF to_regclass('{schema}.shard') IS NOT NULL THEN
+                DELETE FROM {schema}.meta WHERE meta.name NOT IN ({kept});
+                UPDATE {schema}.shard SET fence = 0, commits = 0, last_seq = 0;
+            END IF; END $$"""
+        )
+
+
+def why_not() -> str | None:
+    """Why no server can be started here, or None."""
+    if _programs() is None:
+        return "PostgreSQL isn't installed (Debian's package is postgresql)"
+    if shutil.which("setpriv") is None:
+        return "setpriv (util-linux) isn't installed, which ends a server with its tests"
+    if os.geteuid() == 0 and _owner() is None:
+        return "PostgreSQL doesn't run as root, and there is no user postgres"
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        return "the extra postgres isn't installed"
+    return None
+
+
+def _programs() -> Path | None:
+    """The folder of the newest server that is installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda one: int(one.parts[-3]))
+    return found[-1].parent if found else None
+
+
+def _owner() -> pwd.struct_passwd | None:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam("postgres")
+    return None
+
+
+@contextmanager
+def run_server() -> Generator[Server]:
+    """A server with a role and a database, for as long as the block runs."""
+    programs = _programs()
+    assert programs is not None
+    folder = Path(tempfile.mkdtemp(prefix="triobot-postgres-"))
+    try:
+        # The kernel ends it, without waiting for its sessions, when this process ends.
+        within = ["setpriv", "--pdeathsig", "INT"]
+        if os.geteuid() == 0:
+            owner = _owner()
+            assert owner is not None
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+            within += [f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups"]
+        data = folder / "data"
+        made = ["-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run(
+            [*within, str(programs / "initdb"), *made], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(port),
+            "unix_socket_directories": "",
+            "max_connections": "30",
+            "shared_buffers": "16MB",
+            "autovacuum": "off",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*within, str(programs / "postgres"), "-D", str(data), *options],
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+            )
+        closing = contextlib.ExitStack()
+        try:
+            server = Server(port, data)
+            closing.callback(server.close)
+            server.wait()
+            server.ask(f"CREATE ROLE {ROLE} LOGIN", f"CREATE DATABASE bots OWNER {ROLE}", database="postgres")
+            yield server
+        finally:
+            closing.close()
+            process.send_signal(signal.SIGINT)
+            process.wait(PATIENCE)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[Server]:
+    """A server of this worker's own."""
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    with run_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: Server) -> Server:
+    """The worker's server, with an empty store in the schema that an address without one names."""
+    postgres_server.empty()
+    return postgres_server

@@ -1,0 +1,25 @@
+"""PostgreSQL keeps the contract: a real server, over a socket."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tests.postgres import Server
+from tests.store.contract import SettableClock, StoreContract
+from triobot.seams import Store
+from triobot.store import Stamp, open_store
+
+
+class TestPostgres(StoreContract):
+    server: ClassVar[Server]
+
+    @pytest.fixture(autouse=True)
+    def use(self, postgres: Server) -> None:
+        TestPostgres.server = postgres
+
+    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+        return open_store(self.server.url(), stamp=Stamp("https://platform.test", "t"), clock=clock)

@@ -1,0 +1,90 @@
+"""A store in PostgreSQL, for one process at a time. Experimental: `triobot[postgres]` brings what it needs.
+
+The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
+(`dialect`), how a session is made (`session`) and what a server must be (`server`), how a transaction is kept
+by its fence and settled when a connection is lost (`transactions`), and where a store lies (`shard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from ...errors import ConfigError
+from ...seams import Store, WallClock
+from ..rules import RETENTION, Retention
+from ..schema import Stamp
+from ..table_store import serve
+from .address import read_address
+from .shard import open_shard
+
+
+@asynccontextmanager
+async def open_postgres(
+    place: str,
+    *,
+    stamp: Stamp | None,
+    clock: WallClock,
+    retention: Retention = RETENTION,
+    visit: bool = False,
+) -> AsyncGenerator[Store, None]:
+    """Open the store at this address, making its schema if it isn't there, for as long as the block runs.
+
+    What a method has returned from is committed, under the server's own settings of durability.
+
+    If another process takes the store over, or an answer to a COMMIT can't be had for half a minute, the
+    block is cancelled, and LeaseLostError or StoreCorruptError is raised from it.
+
+    Args:
+        place: what stands behind ``postgresql:`` in the address; see `read_address`.
+        stamp: platform and bot; the store is bound to them when it is made. None: whosever it is; then it
+            must be there.
+        clock: the time of day.
+        retention: how long what nothing needs any more is kept.
+        visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
+
+    Raises:
+        ConfigError: the address can't be read, the server or the database is none for a store, it refused the
+            role or its password, or the store belongs to another platform or bot.
+        StoreAwayError: the server can't be reached.
+        StoreLockedError: another process has it open.
+        StoreVersionError: a newer triobot made it.
+        StoreCorruptError: the schema is another program's; it was left alone.
+
+    Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
+    """
+    address = read_address(place)
+    shard = await trio.to_thread.run_sync(
+        partial(open_shard, address, stamp, now=clock.now(), retention=retention, visit=visit)
+    )
+    async with serve(shard, clock, back_up=_back_up) as store:
+        yield store
+
+
+async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
+    """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
+
+    Raises: as `open_postgres`, but for the stamp; ConfigError: there is no store.
+    """
+    shard = await trio.to_thread.run_sync(
+        partial(
+            open_shard,
+            read_address(place),
+            stamp,
+            now=clock.now(),
+            retention=RETENTION,
+            visit=True,
+            rebind=True,
+        )
+    )
+    with trio.CancelScope(shield=True):  # it is open: a session left open would keep its lock
+        await trio.to_thread.run_sync(partial(shard.close, clean=True, now=clock.now()))
+
+
+async def _back_up(path: Path) -> None:
+    await trio.lowlevel.checkpoint()
+    raise ConfigError("a store in PostgreSQL is backed up with PostgreSQL's own tools, such as pg_dump")

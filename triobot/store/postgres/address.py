@@ -1,0 +1,83 @@
+"""The address of a store in PostgreSQL: what libpq takes, the schema, and what is accepted."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, final
+from urllib.parse import parse_qsl, urlencode
+
+import attrs
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from ...errors import ConfigError
+
+SCHEMA: Final = "triobot"
+"""The schema of a store whose address names none."""
+
+_SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
+_SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_FORM: Final = (
+    "a PostgreSQL store's address is postgresql://USER@HOST/DATABASE?schema=NAME, or"
+    " postgresql:host=HOST dbname=DATABASE, as libpq takes them"
+)
+
+
+@final
+@attrs.frozen
+class PostgresAddress:
+    """Where a store is.
+
+    Attributes:
+        conninfo: what libpq is given; it holds no password.
+        schema: the schema that holds the store.
+        accept_loss: take a server that may lose what it has acknowledged.
+        hosts: how many servers it names.
+    """
+
+    conninfo: str
+    schema: str = SCHEMA
+    accept_loss: bool = False
+    hosts: int = 1
+
+
+def read_address(place: str) -> PostgresAddress:
+    """Read what stands behind ``postgresql:``.
+
+    Behind ``?`` stand ``schema=NAME`` and ``accept-loss``; in an address with ``//`` libpq's parameters, too.
+
+    Raises:
+        ConfigError: it can't be read, or holds a password. Repeats nothing of it.
+    """
+    body, _, query = place.partition("?")
+    schema, accept_loss = SCHEMA, False
+    for_libpq: list[tuple[str, str]] = []
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "schema":
+            schema = value
+        elif name == "accept-loss" and value in ("", "yes"):
+            accept_loss = True
+        else:
+            for_libpq.append((name, value))
+    if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise ConfigError(
+            "the schema of a PostgreSQL store is named with small letters, digits and _, and not pg_..."
+        )
+    if body.startswith("//"):
+        conninfo = f"postgresql:{body}" + (f"?{urlencode(for_libpq)}" if for_libpq else "")
+    elif for_libpq:
+        raise ConfigError(f"behind ? such an address takes schema=NAME and accept-loss; {_FORM}")
+    else:
+        conninfo = body
+    try:
+        given = conninfo_to_dict(conninfo)
+    except psycopg.Error:
+        # Its text repeats the address, which may hold a password.
+        raise ConfigError(f"this address can't be read; {_FORM}") from None
+    if any(name in given for name in _SECRETS):
+        raise ConfigError(
+            "a store's address must hold no password: others see it in the list of processes. Put it into"
+            " PGPASSWORD, into a password file (PGPASSFILE, ~/.pgpass) or into a service (PGSERVICEFILE)"
+        )
+    hosts = str(given.get("host") or given.get("hostaddr") or "").count(",") + 1
+    return PostgresAddress(conninfo, schema, accept_loss, hosts)

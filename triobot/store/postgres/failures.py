@@ -1,0 +1,106 @@
+"""What PostgreSQL's errors mean, for the caller whose work failed and for whoever opens a store. Pure.
+
+    PostgreSQL says                              concerns         error
+    a value that can't be stored                 its caller       LocalProtocolError
+    no room, no memory; takes no writes now      its caller       StoreFullError
+    cancelled, deadlock, a lock not had          its caller       StoreAwayError
+    damage; a table or a right that is gone      all, for good    StoreCorruptError
+
+No text of PostgreSQL's is repeated but its first line: the lines behind it may show a row.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+from psycopg import errors
+
+from ...errors import (
+    ConfigError,
+    LocalProtocolError,
+    StoreAwayError,
+    StoreCorruptError,
+    StoreFullError,
+    TriobotError,
+)
+
+_UNSTORABLE: Final = (psycopg.DataError, UnicodeError, OverflowError, errors.ProgramLimitExceeded)
+_NO_ROOM: Final = (errors.DiskFull, errors.OutOfMemory, errors.ReadOnlySqlTransaction)
+_PASSING: Final = (
+    errors.QueryCanceled,
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.LockNotAvailable,
+    errors.InsufficientResources,
+)
+_DAMAGE: Final = (
+    errors.DataCorrupted,
+    errors.IndexCorrupted,
+    psycopg.ProgrammingError,
+    psycopg.InternalError,
+)
+
+# libpq gives no code for what goes wrong before a session begins, and speaks English without a server's word.
+_AT_CONNECT: Final = (
+    ("password authentication failed", "the server refused this user's password"),
+    ("no password supplied", "the server wants a password, and none was given"),
+    ("fe_sendauth", "the server wants a password, and none was given"),
+    ("does not exist", "there is no such database, or no such role"),
+    ("no pg_hba.conf entry", "the server admits no such connection (pg_hba.conf)"),
+    ("permission denied for database", "this role may not use the database"),
+    ("definition of service", "there is no such service in the service file"),
+)
+_HOW: Final = (
+    "; the password is taken from PGPASSWORD, a password file or a service, all else from the address or from"
+    " libpq's variables"
+)
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says, without what follows in further lines."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def ends_the_store(error: Exception) -> bool:
+    """Tell whether nothing may be asked any more after this error of a session that goes on."""
+    return isinstance(error, _DAMAGE) and not isinstance(error, errors.ReadOnlySqlTransaction)
+
+
+def for_the_caller(error: Exception, name: str) -> Exception:
+    """Turn a failure of one caller's own work into the error that this caller alone gets."""
+    if isinstance(error, _UNSTORABLE):
+        return LocalProtocolError("row", "holds a value that can't be stored")
+    if isinstance(error, _NO_ROOM):
+        return _caused(StoreFullError(f"the store {name} could not be written: {first_line(error)}"), error)
+    if isinstance(error, _PASSING):
+        return _caused(StoreAwayError(f"the store {name} did not do it: {first_line(error)}"), error)
+    return error
+
+
+def _caused(failure: TriobotError, error: Exception) -> TriobotError:
+    failure.__cause__ = error
+    return failure
+
+
+def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
+    """Turn an error at connecting into the one that says why, and whose fault it is."""
+    text = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    for words, why in _AT_CONNECT:
+        if words in text:
+            return ConfigError(f"the store {name} can't be opened: {why}{_HOW} ({text})")
+    return StoreAwayError(f"the store {name} can't be reached: {text}")
+
+
+def for_the_opener(error: psycopg.Error, name: str, role: str) -> TriobotError:
+    """Turn PostgreSQL's error into the one that says why a store could not be opened."""
+    if isinstance(error, errors.InsufficientPrivilege):
+        return ConfigError(
+            f"the store {name} can't be opened: {first_line(error)}; let an owner of the database run: CREATE"
+            f" SCHEMA ... AUTHORIZATION {role}"
+        )
+    if isinstance(error, _NO_ROOM):
+        return StoreFullError(f"the store {name} could not be written: {first_line(error)}")
+    if isinstance(error, psycopg.OperationalError):
+        return StoreAwayError(f"the store {name} went away while it was opened: {first_line(error)}")
+    return StoreCorruptError(f"the store {name} could not be opened: {first_line(error)}")

@@ -1,0 +1,82 @@
+"""What a server must be, for what it acknowledges to be kept. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+import attrs
+
+OLDEST: Final = 14
+
+
+@final
+@attrs.frozen
+class ServerFacts:
+    """What a server says of itself, in this session.
+
+    Attributes:
+        version: as 150018.
+        pid: of the process that answers.
+        greeted_as: of the process that was named when the connection was made.
+    """
+
+    version: int
+    standby: bool
+    read_only: bool
+    fsync: str
+    full_page_writes: str
+    synchronous_commit: str
+    standbys: str
+    encoding: str
+    pid: int
+    greeted_as: int
+
+
+FACTS: Final = (
+    "SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery(),"
+    " current_setting('transaction_read_only') = 'on', current_setting('fsync'),"
+    " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
+    " current_setting('synchronous_standby_names'), current_setting('server_encoding'),"
+    " pg_backend_pid()::bigint"
+)
+"""Asks for all of it but `greeted_as`, in this order."""
+
+
+def refusal(server: ServerFacts) -> str | None:
+    """Return why no store can be on this server, and what to do; None if it can."""
+    if server.version < OLDEST * 10_000:
+        return f"it is PostgreSQL {server.version // 10_000}, and a store needs {OLDEST} or later"
+    if server.pid != server.greeted_as:
+        return (
+            "a proxy that shares sessions (pgbouncer, or one like it) stands before the server: the store's"
+            " lock belongs to one session; name the server itself"
+        )
+    if server.encoding != "UTF8":
+        return (
+            f"the database is encoded in {server.encoding}, which can't hold every text; make one with"
+            " ENCODING 'UTF8' TEMPLATE template0"
+        )
+    if server.standby:
+        return "it is a standby, which takes no writes; name the primary"
+    if server.read_only:
+        return "it takes no writes in this session (default_transaction_read_only is on)"
+    return None
+
+
+def risk(server: ServerFacts) -> str | None:
+    """Return why this server may lose what it has acknowledged, and what to do; None if it may not."""
+    if server.fsync != "on":
+        return "fsync is off: a crash of the machine may lose or damage everything; turn it on"
+    if server.full_page_writes != "on":
+        return "full_page_writes is off: a crash of the machine may damage the store; turn it on"
+    if server.synchronous_commit == "off":
+        return (
+            "synchronous_commit is off: a crash may lose what was acknowledged last; turn it on, for this"
+            " role or this database at least"
+        )
+    if server.synchronous_commit == "local" and server.standbys:
+        return (
+            "synchronous_commit is local, although there are synchronous standbys: a failover may lose what"
+            " was acknowledged last; turn it on"
+        )
+    return None

@@ -1,0 +1,151 @@
+"""One session with the server: how it is made, and how the tables' statements go over it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias, final
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8Dumper, IntLoader
+
+from ...errors import ConfigError
+from .address import PostgresAddress
+from .dialect import translated
+from .failures import for_the_connector
+from .server import FACTS, ServerFacts, refusal, risk
+
+_log: Final = logging.getLogger("triobot.store")
+
+Connection: TypeAlias = psycopg.Connection[TupleRow]
+
+_CONNECT_SECONDS: Final = 5
+_DEFAULTS: Final = {
+    "application_name": "triobot",
+    "connect_timeout": _CONNECT_SECONDS,
+    # A peer that is gone without a word is found out on both sides within a quarter of a minute.
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+_SETTINGS: Final = (
+    "SET tcp_keepalives_idle = 5",
+    "SET tcp_keepalives_interval = 3",
+    "SET tcp_keepalives_count = 3",
+    "SET tcp_user_timeout = 10000",
+    # A process that stands still in the middle of a transaction holds the shard's row no longer than this.
+    "SET idle_in_transaction_session_timeout = 10000",
+    "SET lock_timeout = 3000",
+    "SET statement_timeout = 0",
+    "SET standard_conforming_strings = on",
+    "SET DateStyle = ISO",
+)
+_SINCE_17: Final = ("SET transaction_timeout = 0",)
+
+
+def named(address: PostgresAddress) -> str:
+    """Return what a store is called in errors and logs: no password, nothing of a passfile."""
+    given = conninfo_to_dict(address.conninfo)
+    parts = [f"{name} {given[name]}" for name in ("service", "dbname", "host", "port") if given.get(name)]
+    return f"postgresql ({', '.join([*parts, f'schema {address.schema}'])})"
+
+
+@final
+class Session:
+    """A session over which the tables' statements go; `triobot.store.sql.Sql`.
+
+    Attributes:
+        connection: in no transaction unless ``BEGIN`` was run; another one once it was lost.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @property
+    def lost(self) -> bool:
+        """Return whether nothing can be asked over it any more."""
+        return self.connection.closed
+
+    @property
+    def in_transaction(self) -> bool:
+        """Return whether a transaction is open, be it one that has failed."""
+        return self.connection.info.transaction_status in (
+            psycopg.pq.TransactionStatus.INTRANS,
+            psycopg.pq.TransactionStatus.INERROR,
+        )
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[TupleRow]:
+        """Run one statement of the tables."""
+        return self.connection.cursor().execute(translated(statement), values)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> psycopg.Cursor[TupleRow]:
+        """Run one statement of the tables for each row, all on their way at once."""
+        cursor = self.connection.cursor()
+        cursor.executemany(translated(statement), rows)
+        return cursor
+
+    def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
+        """Run a statement that is PostgreSQL's own; one without values is not prepared."""
+        return self.connection.cursor().execute(statement, values, prepare=None if values else False)
+
+    def close(self) -> None:
+        """End it."""
+        self.connection.close()
+
+
+def connect(address: PostgresAddress) -> Connection:
+    """Connect, and look at the server.
+
+    Raises:
+        ConfigError: the server, the database or the role is none for a store; it says why.
+        StoreAwayError: it can't be reached now.
+    """
+    given = conninfo_to_dict(address.conninfo)
+    more: dict[str, Any] = {name: value for name, value in _DEFAULTS.items() if name not in given}
+    if address.hosts > 1 and "target_session_attrs" not in given:
+        more["target_session_attrs"] = "primary"
+    try:
+        connection = psycopg.connect(
+            address.conninfo,
+            autocommit=True,
+            prepare_threshold=2,
+            cursor_factory=psycopg.RawCursor,
+            client_encoding="UTF8",
+            **more,
+        )
+    except psycopg.Error as error:
+        raise for_the_connector(error, named(address)) from None
+    try:
+        _prepare(connection, address)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, psycopg.Error):
+            raise for_the_connector(error, named(address)) from None
+        raise
+    return connection
+
+
+def _prepare(connection: Connection, address: PostgresAddress) -> None:
+    name = named(address)
+    connection.prepared_max = 512
+    # By its size psycopg would choose among three types, and prepare a statement for each.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    # Sums of integers are of this type.
+    connection.adapters.register_loader("numeric", IntLoader)
+    told = connection.execute(FACTS).fetchone() or ()
+    facts: tuple[Any, ...] = (*told, connection.info.backend_pid)
+    server = ServerFacts(*facts)
+    if (why := refusal(server)) is not None:
+        raise ConfigError(f"the store {name} can't be there: {why}")
+    if (why := risk(server)) is not None:
+        if not address.accept_loss:
+            raise ConfigError(
+                f"the store {name} can't be there: {why}; accept-loss in the address accepts that"
+            )
+        _log.warning("the store %s accepts loss: %s", name, why)
+    since = server.version // 10_000
+    settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']
+    connection.execute("; ".join(settings).encode())

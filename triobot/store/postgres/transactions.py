@@ -1,0 +1,319 @@
+"""Runs the writer's batches in PostgreSQL, one transaction each, under the shard's fence.
+
+A transaction begins by moving the shard's count of commits under its fence. If another process has taken the
+shard over, that moves nothing: the transaction ends there, nothing is stored, and this process never stores
+anything again. The row's lock keeps a take-over waiting while a transaction is under way.
+
+If the connection is lost, whatever was not committed is gone. A new session looks at the fence and the count,
+and the batch is done once more; if there is no server, its callers are told that nothing was stored. Where
+the connection was lost at COMMIT, only the count tells whether it was done: so it is asked for, for as long
+as `SETTLE_SECONDS`, before any caller gets an answer. Without it the store is broken: what was in that commit
+may or may not be stored.
+
+As on SQLite, a unit that fails takes the whole batch back, which is done again with a savepoint for each, so
+that a refused unit refuses only itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Final, cast, final
+
+import psycopg
+
+from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
+from ...seams import LeaseLostError
+from ..statements import Tables
+from ..writer import Arriving, Job, Noted, each_behind_noted
+from .failures import ends_the_store, first_line, for_the_caller
+from .session import Connection, Session
+
+SETTLE_SECONDS: Final = 30.0
+"""How long the answer of a COMMIT is looked for, in real time."""
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+_MOVE: Final = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 RETURNING commits"
+_NUMBER: Final = b"UPDATE shard SET last_seq = $1"
+
+
+class _LostError(Exception):
+    """The connection is lost, and nothing that was not committed is stored."""
+
+
+class _EndedError(Exception):
+    """The store is broken."""
+
+
+@final
+class ShardTransactions:
+    """Runs batches on the session of one shard, one at a time.
+
+    Args:
+        session: its connection is replaced when it is lost.
+        tables: the rows, over the same session.
+        renew: makes a new session that has the shard's lock, and returns it with the row's fence and count.
+        name: of the store, for errors.
+        fence: under which this process writes.
+        commits: the count as it is now.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        tables: Tables,
+        renew: Callable[[], tuple[Connection, int, int]],
+        *,
+        name: str,
+        fence: int,
+        commits: int,
+    ) -> None:
+        self._session = session
+        self._tables = tables
+        self._renew = renew
+        self._name = name
+        self._fence = fence
+        self._commits = commits
+        self._broken: Callable[[], StoreError] | None = None
+
+    @property
+    def broken(self) -> StoreError | None:
+        """Return why nothing may be asked any more, as a fresh error, or None."""
+        return None if self._broken is None else self._broken()
+
+    def checkpoint(self) -> None:
+        """Do nothing: the server checkpoints by itself."""
+
+    def run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        """Run a batch, and tell for each whether it failed; what didn't fail is durable.
+
+        Reads see what the writes before them did. Rows that were noted as consumed they don't see.
+        """
+        # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
+        if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
+            self._tables.read_no_more(consumed)
+        try:
+            if self._broken is not None:
+                raise _EndedError
+            try:
+                if not self._session.lost:
+                    return self._run(batch)
+            except _LostError:
+                self._tables.undo()
+            self._come_back()
+            return self._run(batch)
+        except _LostError as lost:
+            self._tables.undo()
+            why = str(lost) or "the connection was lost"
+            return [StoreAwayError(f"the store {self._name} is away: {why}") for _ in batch]
+        except _EndedError:
+            self._tables.undo()
+            return [self.broken for _ in batch]
+
+    def _run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        if not any(job.writes for job in batch):
+            return [self._read(job) for job in batch]
+        self._begin()
+        verdicts = self._all_well(batch)
+        if verdicts is None:
+            self._begin()
+            verdicts = each_behind_noted(batch, self._in_savepoint)
+        return self._commit(verdicts)
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Do something in a transaction of its own, which raises what goes wrong.
+
+        Raises:
+            StoreError: it isn't stored, or that isn't known.
+        """
+        try:
+            self._begin()
+            work()
+            (verdict,) = self._commit([None])
+        except (_LostError, psycopg.Error) as error:
+            raise StoreAwayError(f"the store {self._name} is away: {first_line(error)}") from None
+        except _EndedError:
+            verdict = self.broken
+        if verdict is not None:
+            raise verdict
+
+    # --- one unit
+
+    def _read(self, job: Job[Any]) -> Exception | None:
+        try:
+            job.answer = job.run(self._tables)
+        except Exception as error:
+            return self._verdict(error)
+        return None
+
+    def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
+        """Run them without savepoints; None if one failed: then nothing of them is done."""
+        try:
+            for kind, jobs in groupby(batch, type):
+                if kind is Arriving:
+                    arriving = cast("list[Arriving]", list(jobs))
+                    answers = self._tables.accept_all(
+                        [(job.arrival, job.quota, job.beginning) for job in arriving]
+                    )
+                    for job, answer in zip(arriving, answers, strict=True):
+                        job.answer = answer
+                    continue
+                for work in jobs:
+                    work.answer = work.run_among_others(self._tables)
+        except Exception as error:
+            self._verdict(error)
+            self._roll_back()
+            return None
+        return [None for _ in batch]
+
+    def _in_savepoint(self, work: Job[Any]) -> Exception | None:
+        mark = self._tables.tally.mark()
+        try:
+            self._session.run(b"SAVEPOINT work")
+            work.answer = work.run(self._tables)
+            self._session.run(b"RELEASE SAVEPOINT work")
+        except Exception as error:
+            verdict = self._verdict(error)
+            try:
+                self._session.run(b"ROLLBACK TO SAVEPOINT work")
+                self._session.run(b"RELEASE SAVEPOINT work")
+            except psycopg.Error as failure:
+                raise _LostError(first_line(failure)) from None
+            self._tables.undo(mark)
+            return verdict
+        return None
+
+    def _verdict(self, error: Exception) -> Exception:
+        """Return what a unit's caller is told.
+
+        Raises:
+            _LostError: the connection is lost, and the unit has nothing to do with it.
+            _EndedError: nothing may be asked any more.
+        """
+        if self._session.lost:
+            raise _LostError(first_line(error)) from None
+        if ends_the_store(error):
+            self._end(
+                StoreCorruptError, f"the store {self._name} failed: {first_line(error)}; look at the schema"
+            )
+        return for_the_caller(error, self._name)
+
+    # --- the transaction
+
+    def _begin(self) -> None:
+        try:
+            with self._session.connection.pipeline():
+                self._session.run(b"BEGIN")
+                found = self._session.run(_MOVE, (self._fence,))
+            row = found.fetchone()
+        except psycopg.Error as error:
+            self._verdict(error)
+            self._roll_back()
+            raise _LostError(first_line(error)) from None
+        if row is None:
+            self._roll_back()
+            self._taken_over()
+        elif row[0] != self._commits + 1:
+            self._roll_back()
+            self._gone_back(row[0] - 1)
+
+    def _roll_back(self) -> None:
+        self._tables.undo()
+        try:
+            if self._session.in_transaction:
+                self._session.run(b"ROLLBACK")
+        except psycopg.Error as error:
+            self._session.close()
+            raise _LostError(first_line(error)) from None
+
+    def _commit(self, verdicts: list[Exception | None]) -> list[Exception | None]:
+        done, newest = self._commits + 1, self._tables.newest
+        try:
+            with self._session.connection.pipeline():
+                if newest is not None:
+                    self._session.run(_NUMBER, (newest,))
+                ended = self._session.run(b"COMMIT")
+            if ended.statusmessage != "COMMIT":
+                raise _LostError("the transaction had failed")
+        except psycopg.Error as error:
+            if self._session.lost:
+                if not self._settle(done):
+                    raise _LostError(first_line(error)) from None
+            else:
+                verdict = self._verdict(error)
+                self._roll_back()
+                return [one or verdict for one in verdicts]
+        self._commits = done
+        self._tables.tally.settle()
+        return verdicts
+
+    def _settle(self, done: int) -> bool:
+        """Find out whether a COMMIT was done whose answer is lost: whether the count is `done`."""
+        until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
+        while True:
+            try:
+                count = self._return()
+            except _LostError as lost:
+                if time.monotonic() >= until:
+                    self._end(
+                        StoreCorruptError,
+                        f"the store {self._name} went away in the middle of a commit, which may or may not be"
+                        f" stored; everything acknowledged before is; start again once it is there ({lost})",
+                    )
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                if count not in (done - 1, done):
+                    self._gone_back(count)
+                return count == done
+
+    # --- the session
+
+    def _come_back(self) -> None:
+        count = self._return()
+        if count != self._commits:
+            self._gone_back(count)
+
+    def _return(self) -> int:
+        """Make a new session, and return the count of commits.
+
+        Raises:
+            _LostError: not now.
+            _EndedError: the shard is another process's.
+        """
+        self._session.close()
+        try:
+            connection, fence, count = self._renew()
+        except LeaseLostError:
+            self._taken_over()
+        except TriobotError as error:
+            raise _LostError(str(error)) from None
+        except psycopg.Error as error:
+            raise _LostError(first_line(error)) from None
+        else:
+            self._session.connection = connection
+            if fence != self._fence:
+                self._taken_over()
+            return count
+        raise AssertionError("unreachable")
+
+    def _taken_over(self) -> None:
+        self._end(
+            LeaseLostError,
+            f"the store {self._name} was taken over by another process; this one stores nothing any more",
+        )
+
+    def _gone_back(self, count: int) -> None:
+        self._end(
+            StoreCorruptError,
+            f"the store {self._name} has {count} commits, and this process knows of {self._commits}: a"
+            " failover or a restore lost some, or another program writes there; look at the database",
+        )
+
+    def _end(self, kind: Callable[[str], StoreError], text: str) -> None:
+        if self._broken is None:
+            self._broken = lambda: kind(text)
+        raise _EndedError
