@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "clock": set(),
     "lines": set(),
     "file_locks": set(),
+    "open_files": set(),
     "wire": {"errors"},
     "fields": set(),
     "values": {"errors", "fields"},
@@ -46,10 +47,10 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"errors", "secrets", "webhook"},
     "http": {"errors"},
     **dict.fromkeys(L3, SEAMS),
-    "store": SEAMS | {"extras", "file_locks"},
+    "store": SEAMS | {"extras", "file_locks", "open_files"},
     "client": HTTP,
     "webhook": HTTP,
-    "operator": HTTP,
+    "operator": HTTP | {"open_files"},
     # A durable coroutine knows no chats, stores or platforms.
     "engine": {"errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.

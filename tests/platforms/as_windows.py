@@ -30,7 +30,7 @@ import pytest
 import quart_trio
 import trio
 
-LOCKF, LOCK_AT_ONCE = fcntl.lockf, fcntl.LOCK_EX | fcntl.LOCK_NB
+FLOCK, LOCK_AT_ONCE = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB
 KNOWN = (asyncio, httpx, hypercorn.trio, PIL.Image, quart_trio, shutil, subprocess, tempfile)
 
 MODULES = frozenset(
@@ -53,7 +53,7 @@ NAMES: dict[ModuleType, str] = {
 def locking(fd: int, mode: int, count: int) -> None:
     """Lock as `msvcrt.locking` does, by what this system has."""
     try:
-        LOCKF(fd, LOCK_AT_ONCE, count)
+        FLOCK(fd, LOCK_AT_ONCE)
     except BlockingIOError:
         raise PermissionError(errno.EACCES, "Permission denied") from None
 

@@ -1,13 +1,18 @@
-"""Without what Windows lacks, all but `dev` and a bot in production works; those two say no."""
+"""Without what Windows lacks, all but `dev` works; that says no."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.loopback import PATIENCE
@@ -77,7 +82,7 @@ def test_talk_has_a_conversation(folder: Path) -> None:
 
 @pytest.mark.processes
 def test_the_demo_is_true(folder: Path) -> None:
-    """A bot, its store in memory, a payment and a file: over real sockets."""
+    """A bot whose store is a file, a payment and an upload: over real sockets."""
     done = ended(folder, "demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert "250,000 = 750,000 rials" in done.stdout
@@ -122,19 +127,73 @@ def test_a_new_bot_s_test_passes(folder: Path) -> None:
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
+@contextmanager
+def running(folder: Path) -> Generator[subprocess.Popen[str]]:
+    """A bot with its store in a file, by `triobot run`."""
+    with (
+        (folder / "log").open("w+") as log,
+        subprocess.Popen(
+            command("run", "greeter.py:bot", "--port", "0"), cwd=folder, env=environ(), stderr=log, text=True
+        ) as popen,
+    ):
+        try:
+            while "listening on" not in (folder / "log").read_text():
+                assert popen.poll() is None, (folder / "log").read_text()
+            yield popen
+        finally:
+            popen.kill()
+
+
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (
-            ["run", "greeter.py:bot"],
-            "a store in a file needs Linux or macOS, and so does a bot in production",
-        ),
-        (["dev", "greeter.py:bot"], "triobot dev needs Linux or macOS"),
-    ],
-)
-def test_what_can_not_work_says_so_in_one_line(folder: Path, words: list[str], what: str) -> None:
-    done = ended(folder, *words)
+def test_a_bot_runs_and_is_asked_on_loopback_with_its_key(folder: Path) -> None:
+    with running(folder) as popen:
+        assert "the bot works" in ended(folder, "status").stdout
+        assert ended(folder, "journal", "list").returncode == 0
+        assert ended(folder, "store", "backup", "copy.db").returncode == 0
+        second = ended(folder, "run", "greeter.py:bot", "--port", "0")
+        assert (second.returncode, "is open in another process" in second.stderr) == (1, True)
+
+        key = folder / "triobot.db.key"
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        told = json.loads(key.read_text())
+        address = f"http://127.0.0.1:{told['port']}/status"
+        wrong = [{}, {"authorization": "Bearer no"}, {"authorization": f"Bearer {told['key'][:-1]}"}]
+        for headers in (*wrong, {"authorization": told["key"]}):
+            refused = httpx.get(address, headers=headers, timeout=PATIENCE)
+            assert refused.status_code == 401
+            assert told["key"] not in refused.text
+        right = httpx.get(address, headers={"authorization": f"Bearer {told['key']}"}, timeout=PATIENCE)
+        assert right.json()["running"]
+
+        key.write_text("{}")
+        lost = ended(folder, "status")
+        assert (lost.returncode, lost.stderr.count("\n")) == (1, 1)
+        assert "triobot.db.key holds no key of a bot" in lost.stderr
+        key.write_text(json.dumps(told))
+        popen.send_signal(signal.SIGINT)
+        assert popen.wait(PATIENCE) == 0
+    assert told["key"] not in (folder / "log").read_text()
+    assert not key.exists()
+    assert ended(folder, "status", "--check").returncode == 3
+    assert "is whole" in ended(folder, "store", "check").stdout
+    assert "restored" in ended(folder, "store", "restore", "copy.db", "--bot", "greeter.py:bot").stdout
+
+
+@pytest.mark.processes
+def test_a_killed_bot_s_key_opens_nothing_and_its_store_goes_on(folder: Path) -> None:
+    with running(folder) as popen:
+        popen.kill()
+        popen.wait(PATIENCE)
+    old = (folder / "triobot.db.key").read_text()
+    assert ended(folder, "status", "--check").returncode == 3
+    with running(folder):
+        assert (folder / "triobot.db.key").read_text() != old
+        assert "stops in a row that were not clean: 1" in ended(folder, "status").stdout
+
+
+@pytest.mark.processes
+def test_what_can_not_work_says_so_in_one_line(folder: Path) -> None:
+    done = ended(folder, "dev", "greeter.py:bot")
     assert done.returncode == 1
-    assert what in done.stderr
+    assert "triobot dev needs Linux or macOS" in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr

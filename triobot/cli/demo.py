@@ -15,7 +15,6 @@ import trio
 from ..emulator.person import Person, connect
 from ..emulator.server import Emulator
 from ..errors import TriobotError
-from ..store.lock import can_lock
 from ..wire.content import File
 from .arguments import port
 from .demo_bot import bot
@@ -64,7 +63,7 @@ async def _demo(port: int, quiet: bool) -> None:
 
     try:
         with trio.fail_after(_PATIENCE), TemporaryDirectory(prefix="triobot-demo-") as folder:
-            store = f"sqlite:{folder}/demo.db" if can_lock() else "memory:"
+            store = f"sqlite:{folder}/demo.db"
             async with open_stage(bot, store=store, port=port) as stage:
                 platform = stage.platform
                 write(f"The platform is {platform.base_url}, the bot {stage.address}, and the user {_WHO}.\n")

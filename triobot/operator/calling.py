@@ -15,6 +15,7 @@ import httpx
 
 from ..errors import ConfigError, StoreError
 from ..http.transport import TrioTransport
+from .loopback import has_unix_sockets, read_door
 from .requests import Request, Told
 from .routes import encode_request, error_of
 
@@ -85,12 +86,10 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
     """
     method, target, body = encode_request(request)
     try:
-        with short_name(path) as name:
-            transport = TrioTransport(connections=1, uds=name)
-            async with (
-                httpx.AsyncClient(transport=transport, base_url=_ANY_HOST, timeout=None) as client,
-                client.stream(method, target, content=body) as response,
-            ):
+        with _way_to(path) as way:
+            if way is None:
+                return False
+            async with way as client, client.stream(method, target, content=body) as response:
                 await _hear(response, tell)
     except httpx.ConnectError as error:
         return _nobody(path, error.__cause__)
@@ -100,6 +99,22 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
         # It was killed; or it runs as another user, and has closed the connection unread; or knows no HTTP.
         raise StoreError(_NO_ANSWER) from None
     return True
+
+
+@contextmanager
+def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
+    """Yield a client of the bot at this socket, or behind the key in its place; None if there is none."""
+    if has_unix_sockets():
+        with short_name(path) as name:
+            transport = TrioTransport(connections=1, uds=name)
+            yield httpx.AsyncClient(transport=transport, base_url=_ANY_HOST, timeout=None)
+        return
+    door = read_door(path)
+    if door is None:
+        yield None
+        return
+    transport = TrioTransport(connections=1)
+    yield httpx.AsyncClient(transport=transport, base_url=door.address, headers=[door.header], timeout=None)
 
 
 async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]]) -> None:
@@ -117,6 +132,11 @@ async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]
 
 def _nobody(path: Path, why: BaseException | None) -> bool:
     """Return False where a failed connection means that no bot runs."""
+    match getattr(why, "__cause__", None):
+        case ExceptionGroup(exceptions=[ConnectionRefusedError()]):
+            return False  # on loopback: the key is a killed bot's
+        case _:
+            pass
     match why:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
             return False

@@ -1,4 +1,4 @@
-"""Serves the operator API: HTTP/1.1 on a Unix socket.
+"""Serves the operator API: HTTP/1.1 on a Unix socket, or on loopback with a key where there are none.
 
 The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
 user and root are answered. Eight connections are served at once. One that says nothing for ten seconds, or
@@ -28,6 +28,7 @@ from ..http.listener import serve_listeners
 from ..http.server_connection import Talk
 from .api import OperatorApi
 from .calling import short_name
+from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door
 from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .requests import Told
 from .routes import ROUTES, decode_request, routes_at, status_of
@@ -54,6 +55,9 @@ async def serve_api(
     Call it under the store's lock only: a socket of this user's at this path must be a dead process's, and is
     replaced. Anything else at this path stays, also at the end.
     """
+    if not has_unix_sockets():
+        await _serve_on_loopback(api, path, task_status)
+        return
     try:
         listener = _bind(path)
     except OSError as error:
@@ -73,6 +77,32 @@ async def serve_api(
     finally:
         if _identity(path) == own:
             _unlink(path)
+
+
+async def _serve_on_loopback(api: OperatorApi, path: Path, task_status: trio.TaskStatus[None]) -> None:
+    [listener] = await trio.open_tcp_listeners(0, host=HOST, backlog=_WAITING)
+    try:
+        door = open_door(path, listener.socket.getsockname()[1])
+    except OSError as error:
+        await listener.aclose()
+        log.warning("the operator's key %s can't be written: %s", door_file(path), error.strerror)
+        task_status.started()
+        return
+
+    async def answer(talk: Talk) -> None:
+        if door.opens(talk.request.header(HEADER.encode())):
+            await answer_operator(api, talk)
+        else:
+            await _refuse(
+                talk, 401, f"the header Authorization must be: Bearer, and the key in {door_file(path)}"
+            )
+
+    try:
+        await serve_listeners(
+            answer, [listener], shutdown=trio.Event(), limits=_LIMITS, task_status=task_status
+        )
+    finally:
+        close_door(path, door)
 
 
 def _unlink(path: Path) -> None:

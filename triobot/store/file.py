@@ -24,6 +24,7 @@ import trio
 
 from ..errors import ConfigError
 from ..journals import Lease, Opening
+from ..open_files import CAREFUL, room_beside, write_at
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyNotes
@@ -209,14 +210,13 @@ def grow_log(path: Path) -> None:
     """
     log = path.with_name(f"{path.name}-wal")
     with suppress(OSError):
-        fd = os.open(log, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(log, os.O_WRONLY | CAREFUL)
         try:
-            disk = os.fstatvfs(fd)
-            if os.fstat(fd).st_size or disk.f_bavail * disk.f_frsize < _ROOM_BESIDE * _LOG_BEGINS_AT:
+            if os.fstat(fd).st_size or room_beside(log) < _ROOM_BESIDE * _LOG_BEGINS_AT:
                 return
             try:
                 for at in range(0, _LOG_BEGINS_AT, len(_ZEROS)):
-                    os.pwrite(fd, _ZEROS, at)
+                    write_at(fd, _ZEROS, at)
                 sync(fd)
             except OSError:
                 os.ftruncate(fd, 0)

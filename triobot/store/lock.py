@@ -1,9 +1,9 @@
 """One process per store file, for as long as it is open.
 
-A lock file beside the real path is held with `flock` from before the database is opened until after it is
-closed. The kernel lets go of it when the process dies, however it dies. The file stays behind: deleting it
-would race with the next one to open it. Its first line names the process that took it last; behind that are
-notes that must outlive the process and nothing more, see `notes`.
+A lock file beside the real path is locked from before the database is opened until after it is closed. The
+kernel lets go of it when the process dies, however it dies. The file stays behind: deleting it would race
+with the next one to open it. Its first line names the process that took it last; behind that are notes that
+must outlive the process and nothing more, see `notes`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Final, final
 
 from ..errors import ConfigError, StoreLockedError
 from ..file_locks import try_lock
+from ..open_files import CAREFUL, OWNER_ONLY, is_root, read_at, restrict, write_at
 from .notes import SLOT, Notes
-
-OWNER_ONLY: Final = 0o600
 
 # Where flock is local to one machine, emulated or absent, and where fsync promises little.
 _FOREIGN: Final = frozenset(
@@ -45,30 +44,16 @@ class FileLock:
         os.close(self._fd)
 
 
-def can_lock() -> bool:
-    """Return whether this system has what keeps a store in a file to one process."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    return hasattr(fcntl, "flock")
-
-
 def take_lock(database: Path) -> FileLock:
     """Lock the store at this real path, or refuse at once.
 
     Raises:
         StoreLockedError: another process has it open; names the file, and that process by its number.
-        ConfigError: the lock file can't be made, or the system has no such locks.
+        ConfigError: the lock file can't be made, or its filesystem has no locks.
     """
-    if not can_lock():
-        raise ConfigError(
-            "a store in a file needs Linux or macOS, and so does a bot in production: this system lacks the"
-            " locks that keep a store to one process; `triobot talk` and triobot.testing work here"
-        )
     path = lock_path(database)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | CAREFUL, OWNER_ONLY)
     except OSError as error:
         raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
     try:
@@ -78,7 +63,7 @@ def take_lock(database: Path) -> FileLock:
                 f"the store {database} is open in another process{_holder(fd)};"
                 " one process at a time can use it"
             )
-        os.fchmod(fd, OWNER_ONLY)
+        restrict(fd)
     except StoreLockedError:
         os.close(fd)
         raise
@@ -86,19 +71,19 @@ def take_lock(database: Path) -> FileLock:
         os.close(fd)
         raise ConfigError(f"the store's lock file {path} can't be used: {error.strerror}") from None
     with suppress(OSError):  # a full disk is no reason not to hold the lock
-        os.pwrite(fd, f"{os.getpid()}".ljust(SLOT - 1).encode() + b"\n", 0)
+        write_at(fd, f"{os.getpid()}".ljust(SLOT - 1).encode() + b"\n", 0)
     return FileLock(fd)
 
 
 def _holder(fd: int) -> str:
     """Return the number of the process that took the lock last, in words; empty if it isn't there."""
-    number = os.pread(fd, SLOT, 0).partition(b"\n")[0].strip()
+    number = read_at(fd, SLOT, 0).partition(b"\n")[0].strip()
     return f", number {int(number)}" if number.isdigit() else ""
 
 
 def give_to_owner(fd: int, database: Path) -> None:
     """Give a file that root made beside a store to the store's owner: the bot needs it next."""
-    if os.geteuid() == 0:
+    if is_root():
         owner = (database if database.exists() else database.parent).stat()
         os.fchown(fd, owner.st_uid, owner.st_gid)
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, final
 
+from ..open_files import read_at, write_at
 from ..seams import WORK_SLOTS, WorkSlots
 
 SLOT: Final = 128
@@ -60,7 +61,7 @@ class Notes:
 
     def answered_left(self) -> list[str]:
         """Return the keys that are noted in the file."""
-        told = os.pread(self._fd, SLOT * _LINES, SLOT)
+        told = read_at(self._fd, SLOT * _LINES, SLOT)
         lines = (told[at : at + SLOT].rstrip(b"\0") for at in range(0, len(told), SLOT))
         return [line.decode("utf-8", "replace") for line in lines if line]
 
@@ -78,14 +79,14 @@ class Notes:
         return [seq for seq in numbers[_RUN + 1 :] if seq] if numbers[_RUN : _RUN + 1] == (run,) else []
 
     def _read_numbers(self) -> tuple[int, ...]:
-        told = os.pread(self._fd, _COUNT * _NUMBER.size, _NUMBERS)
+        told = read_at(self._fd, _COUNT * _NUMBER.size, _NUMBERS)
         whole = len(told) // _NUMBER.size * _NUMBER.size
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
     def clear(self) -> None:
         """Drop whatever is noted in the file; its room stays, for when the disk is full."""
         with suppress(OSError):
-            os.pwrite(self._fd, bytes(max(os.fstat(self._fd).st_size - SLOT, 0)), SLOT)
+            write_at(self._fd, bytes(max(os.fstat(self._fd).st_size - SLOT, 0)), SLOT)
 
     # --- what this one notes
 
@@ -200,7 +201,7 @@ def _allot(fd: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, _SIZE)
         return
-    # macOS has no such call. What is written has its room, too.
+    # macOS and Windows have no such call. What is written has its room, too.
     there = os.fstat(fd).st_size
     if there < _SIZE:
-        os.pwrite(fd, bytes(_SIZE - there), there)
+        write_at(fd, bytes(_SIZE - there), there)

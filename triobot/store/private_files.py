@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
-from .lock import OWNER_ONLY, give_to_owner
+from ..open_files import AT_ONCE, CAREFUL, OWNER_ONLY, PLAIN, is_stranger, restrict
+from .lock import give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"
 _MOST_LINKS: Final = 40  # as the kernel
@@ -43,7 +44,7 @@ def refuse_planted(path: Path) -> None:
         if not path.is_symlink():
             return
         link, folder = path.lstat(), path.parent.stat()
-        if folder.st_mode & stat.S_IWOTH and link.st_uid not in (os.geteuid(), folder.st_uid):
+        if folder.st_mode & stat.S_IWOTH and is_stranger(link.st_uid, folder.st_uid):
             raise ConfigError(
                 f"{path} is somebody else's link in a folder where everybody may write, and was not followed;"
                 " put the store into a folder of the bot's own"
@@ -58,7 +59,7 @@ def remove_leftover(path: Path) -> None:
         FileExistsError: something else has the name.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | CAREFUL | AT_ONCE)
     except FileNotFoundError:
         return
     except OSError:
@@ -108,7 +109,7 @@ def make_new(path: Path, *, beside: Path | None = None) -> None:
     Raises:
         FileExistsError: it was.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN, OWNER_ONLY)
     try:
         if beside is not None:
             give_to_owner(fd, beside)
@@ -118,8 +119,11 @@ def make_new(path: Path, *, beside: Path | None = None) -> None:
 
 def sync(fd: int) -> None:
     """Make what was written durable: also on macOS, whose fsync leaves it in the disk's own memory."""
-    import fcntl  # a store in a file has its lock by it, or there is no such store
-
+    try:
+        import fcntl
+    except ImportError:  # Windows, whose fsync is the disk's
+        os.fsync(fd)
+        return
     full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
     if full is not None:
         with suppress(OSError):  # not every file system of macOS can
@@ -130,7 +134,10 @@ def sync(fd: int) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make names that were given in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # Windows opens no folder; it keeps a journal of names.
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
     try:
         sync(fd)
     finally:
@@ -139,13 +146,13 @@ def sync_folder(folder: Path) -> None:
 
 def _check_and_restrict(path: Path) -> None:
     # No connection exists yet: closing a second descriptor later would drop SQLite's own locks.
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN, OWNER_ONLY)
     try:
         head = os.read(fd, len(_MAGIC))
         if head and head != _MAGIC:
             raise StoreCorruptError(f"{path} is not a store, and was left alone")
         if stat.S_IMODE(os.fstat(fd).st_mode) != OWNER_ONLY:
-            os.fchmod(fd, OWNER_ONLY)
+            restrict(fd)
         sync(fd)
     finally:
         os.close(fd)

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreLockedError
-from .lock import can_lock, lock_path
+from ..file_locks import try_lock
+from ..open_files import CAREFUL
+from .lock import lock_path
 from .private_files import checked_path
 
 _FILES: Final = ("", "-wal", "-journal", ".lock")
@@ -53,18 +55,14 @@ def _held_still(database: Path) -> Generator[None]:
 
     Raises:
         StoreLockedError: a process has it open; or, at the end, has opened it meanwhile.
-        ConfigError: the lock file can't be read, or the system has no such locks.
+        ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
-    if not can_lock():
-        raise ConfigError("a store in a file needs Linux or macOS: this system lacks its locks")
-    import fcntl
-
     taken = StoreLockedError(
         f"the store {database} is open in another process; one process at a time can use it"
     )
     path = lock_path(database)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(path, os.O_RDONLY | CAREFUL)
     except FileNotFoundError:
         # Nobody has ever opened it here.
         yield
@@ -74,9 +72,8 @@ def _held_still(database: Path) -> Generator[None]:
     except OSError as error:
         raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if not try_lock(fd, shared=True):
+            raise taken
         yield
-    except BlockingIOError:
-        raise taken from None
     finally:
         os.close(fd)
