@@ -20,6 +20,7 @@ LINES = (
     "[...document.querySelectorAll('.thread .line')]"
     ".map((one) => one.textContent.replace(/[\\u2068\\u2069]/g, '').trim())"
 )
+RAN = "[...document.querySelectorAll('.line.ran')].map((one) => one.dataset.line).join()"
 FLOOR = "[...document.querySelectorAll('.native-form')].at(-1).querySelector('input[name=floor]')"
 
 
@@ -175,6 +176,18 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         # What a person wrote or pressed leads to the line that took it, and to its own request.
         await page.click(".row.mine .where-sent", nth=0)
         await page.wait(f"{WORDS} === 'Sara wrote “Sara”'")
+        # The lines that ran when the name came, and in the turn before.
+        await page.press("p")
+        lines = (tmp_path / "pizza.py").read_text().splitlines()
+        first, second = (
+            1 + lines.index(line) for line in lines if 'chat.ask("Your' in line or "choose(" in line
+        )
+        await page.wait(f"{RAN} === '{first},{second}'")
+        await page.sees(f"Ran in this turn: {first}–{second}", within=".path-words")
+        await page.press("ArrowLeft")
+        await page.wait(f"{RAN} === '{first}'")
+        await page.push("button", "Path of the turn", exact=True)
+        await page.wait(f"{RAN} === ''")
         await page.press("Escape")
         await page.click(".thread .line:has-text('pressed')")
         await page.wait(f"{WORDS} === 'Sara pressed “Large”'")

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import attrs
 import pytest
+import trio
 
 from triobot.conversations.conversation import Conversation
 from triobot.conversations.inspection import checking
@@ -17,6 +18,7 @@ from triobot.conversations.revival.stored import Stored
 from triobot.conversations.routes.declarations import Table
 from triobot.conversations.services import Services
 from triobot.travel.passes import Passed, folded, run_pass, value_in_full
+from triobot.travel.path import paths_of
 
 
 @final
@@ -28,15 +30,28 @@ class Kept:
 
     async def passed(self, name: str, **options: Any) -> Passed:
         """A pass over the journal of this function's newest conversation."""
-        return await run_pass(*self._find(name), **options)
+        return await run_pass(*self.found(name), **options)
 
     async def in_full(self, name: str, *place: Any) -> str | None:
-        return await value_in_full(*self._find(name), *place)
+        return await value_in_full(*self.found(name), *place)
+
+    async def lines(self, name: str, file: str) -> list[list[int]]:
+        """The lines of this file that ran in each turn; in a task of its own, since all are traced."""
+        told: list[list[int]] = []
+
+        async def run() -> None:
+            paths = await paths_of(*self.found(name), [file])
+            told.extend([line for _, line in path] for path in paths)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+        return told
 
     def stored(self, name: str) -> Stored:
-        return self._find(name)[2]
+        return self.found(name)[2]
 
-    def _find(self, name: str) -> tuple[Services, Table, Stored]:
+    def found(self, name: str) -> tuple[Services, Table, Stored]:
+        """What a pass over the journal of this function's newest conversation needs."""
         (found,) = [kept for route, kept in self.journals.items() if route.rpartition(".")[2] == name]
         return found
 

@@ -166,6 +166,10 @@ class Looks(Protocol):
         """Return some of its notches, as compressed JSON."""
         ...
 
+    async def path(self, id: str, start: int, end: int) -> bytes:
+        """Return the lines that ran in some of its turns, as compressed JSON."""
+        ...
+
     async def source(self, id: str, source: int) -> bytes:
         """Return one of its sources, compressed."""
         ...

@@ -7,6 +7,7 @@
                                       ``travel`` tells how far that is
 ``GET  pass/ID``                      its head; while it runs, how far it is
 ``GET  pass/ID/notches``              ``?from=&to=``: at most 256 of them, and 1 MB; the first is whole
+``GET  pass/ID/path``                 ``?from=&to=``: the lines that ran in each of so many turns
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text
 ``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB of it
 ``DELETE pass/ID``                    forget it
@@ -96,13 +97,24 @@ def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collectio
 
         return await told(head)
 
-    async def notches(id: str) -> Response:
-        async def some() -> bytes:
-            Asked({**request.args}).only(("from", "to"))
-            start = as_number("from", request.args.get("from", "0"))
-            return await there().notches(id, start, as_number("to", request.args.get("to", start + _NEWEST)))
+    def window() -> tuple[int, int]:
+        Asked({**request.args}).only(("from", "to"))
+        start = as_number("from", request.args.get("from", "0"))
+        return start, as_number("to", request.args.get("to", start + _NEWEST))
 
-        return await told(some)
+    async def notches(id: str) -> Response:
+        async def read() -> bytes:
+            wanted = window()
+            return await there().notches(id, *wanted)
+
+        return await told(read)
+
+    async def path(id: str) -> Response:
+        async def read() -> bytes:
+            wanted = window()
+            return await there().path(id, *wanted)
+
+        return await told(read)
 
     async def source(id: str, number: int) -> Response:
         return await told(lambda: there().source(id, number), kind="text/plain; charset=utf-8")
@@ -125,6 +137,7 @@ def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collectio
         ("/pass/<id>", "GET", passed),
         ("/pass/<id>", "DELETE", close),
         ("/pass/<id>/notches", "GET", notches),
+        ("/pass/<id>/path", "GET", path),
         ("/pass/<id>/source/<int:number>", "GET", source),
         ("/pass/<id>/value", "GET", value),
     ):

@@ -100,7 +100,7 @@ async def run_pass(
     capture = Notches(stored, tell, seconds=variables, write=write)
     leash = Leash(seconds)
     try:
-        with _cut_after(leash):
+        with cut_after(leash):
             async with open_rerun(
                 services, table, stored, set_by=set_by, watcher=capture, leash=leash
             ) as rerun:
@@ -126,7 +126,7 @@ async def value_in_full(
 
     capture = Notches(stored, seconds=0, at=(notch, look))
     leash = Leash(LIMIT)
-    with _cut_after(leash):
+    with cut_after(leash):
         async with open_rerun(services, table, stored, watcher=capture, leash=leash) as rerun:
             failures = rerun.failures
             if not found and failures:
@@ -225,7 +225,7 @@ def remember_sources() -> None:
 
 
 @contextmanager
-def _cut_after(leash: Leash) -> Generator[None]:
+def cut_after(leash: Leash) -> Generator[None]:
     """Cut the author's code short when its time is over, even in the middle of a line.
 
     A leash is looked at when a task goes on; code that never awaits does not. Elsewhere than in the main

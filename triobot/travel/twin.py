@@ -34,6 +34,7 @@ from .hiding import hidden, outline
 from .notches import WINDOW
 from .parting import trail_of
 from .passes import Passed, remember_sources, run_pass, value_in_full
+from .path import Path, paths_of
 
 LONGEST: Final = 256 * 1024 * 1024
 """Of a line: a journal."""
@@ -95,11 +96,13 @@ class _KeptPass:
     Attributes:
         stored: what it was made of, for a second look.
         size: of its notches as JSON.
+    paths: of its turns, once they were asked for.
     """
 
     stored: Stored
     passed: Passed
     size: int
+    paths: Sequence[Path] | None = None
 
 
 @final
@@ -182,6 +185,9 @@ class Twin:
                     return await self._trail(asked["lines"])
             case "notches":
                 return packed_window(self._find(asked["id"]).passed, asked["from"], asked["to"])
+            case "path":
+                async with self._one:
+                    return await self._path(asked["id"], asked["from"], asked["to"])
             case "source":
                 texts = self._find(asked["id"]).passed.texts
                 if not 0 <= asked["source"] < len(texts):
@@ -269,6 +275,18 @@ class Twin:
         return BranchedFrom(
             stored, [one for one in beside if one.row.id != stored.row.id], asked.get("group")
         )
+
+    async def _path(self, id: str, start: int, end: int) -> bytes:
+        assert self._loaded is not None
+        kept = self._find(id)
+        if kept.paths is None:
+            sources = [str(one["path"]) for one in cast("list[JsonObject]", kept.passed.head["sources"])]
+            kept = attrs.evolve(kept, paths=await paths_of(*self._loaded, kept.stored, sources))
+            self._kept[id] = kept
+        assert kept.paths is not None
+        end = min(end, start + WINDOW, len(kept.paths))
+        told: list[JsonValue] = [[[*line] for line in path] for path in kept.paths[start:end]]
+        return _packed({"from": start, "to": end, "paths": told})
 
     async def _value(self, asked: dict[str, Any]) -> JsonValue:
         assert self._loaded is not None

@@ -450,6 +450,10 @@ class Twins:
         """Return some of its notches, as compressed JSON."""
         return cast("bytes", await self._ask(id, "notches", **{"from": start, "to": end}))
 
+    async def path(self, id: str, start: int, end: int) -> bytes:
+        """Return the lines that ran in some of its turns, as compressed JSON."""
+        return cast("bytes", await self._ask(id, "path", **{"from": start, "to": end}))
+
     async def source(self, id: str, source: int) -> bytes:
         """Return one of its sources, compressed."""
         return cast("bytes", await self._ask(id, "source", source=source))

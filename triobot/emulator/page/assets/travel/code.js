@@ -3,6 +3,7 @@
 import { number } from "../format.js";
 import { html, Part } from "../ui.js";
 import { t } from "../words.js";
+import { ranges } from "./path.js";
 
 // The nearest ones; a line in a loop has hundreds.
 const MARKS = 3;
@@ -25,11 +26,11 @@ function nearest(all, cur) {
 
 /** A line; most of them stay as they are from notch to notch. */
 class Line extends Part {
-  /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, cur: number, note: string, go: (n: number) => void}} given */
-  render({ at, pieces, marks, count, lit, cur, note, go }) {
+  /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, ran: boolean, cur: number, note: string, go: (n: number) => void}} given */
+  render({ at, pieces, marks, count, lit, ran, cur, note, go }) {
     const indent = /^\s*/.exec(pieces.map(([, text]) => text).join(""))?.[0] ?? "";
     return html`
-      <div class=${`line ${lit}`} data-line=${at} aria-current=${lit === "lit" ? "location" : undefined}>
+      <div class=${`line ${lit} ${ran ? "ran" : ""}`} data-line=${at} aria-current=${lit === "lit" ? "location" : undefined}>
         <span class="line-number" aria-hidden="true">${at}</span>
         <span class="line-marks">
           ${marks &&
@@ -104,16 +105,24 @@ const Parting = ({ recorded, line }) => html`
   </div>
 `;
 
+/** Shows the lines that ran in the turn. */
+const PathButton = ({ path }) => html`
+  <button type="button" class="chip" title=${t("pathWhy")} aria-pressed=${String(path.isOn)} onclick=${path.toggle}>${t("pathOfTurn")}</button>
+`;
+
 /** The column. @param {any} given */
-export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting }) {
+export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran }) {
   const name = sources[source]?.name ?? "";
+  const isRan = new Set(ran);
   return html`
     <section class="column column-code" id="travel-code">
       <header class="column-head">
         <${Stack} frames=${frames} sources=${sources} depth=${depth} choose=${choose} behind=${behind} />
         <span class="spring"></span>
+        ${path && html`<${PathButton} path=${path} />`}
         <${Editor} source=${sources[source]} line=${lit} />
       </header>
+      ${path?.isOn && html`<p class="path-words faint" role="status">${t("pathLines", { lines: ranges(ran) || "–" })}</p>`}
       ${branches} ${parting && html`<${Parting} ...${parting} />`}
       <div class="code" tabindex="0" role="region" aria-label=${t("codeOf", { name })} dir="ltr">
         ${why && html`<p class="none">${why}</p>`}
@@ -127,6 +136,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
             marks=${nearest(all, cur).join(",")}
             count=${all.length}
             lit=${isLit ? (parting ? "lit departs" : "lit") : ""}
+            ran=${isRan.has(place + 1)}
             cur=${all.includes(cur) ? cur : -1}
             note=${isLit ? note : ""}
             go=${go}

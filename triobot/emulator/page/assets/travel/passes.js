@@ -67,6 +67,9 @@ export const closePass = (id) => void act(`travel/pass/${id}`, undefined, "DELET
 export const wholeValue = (pass, n, branch, frame, name) =>
   look(`travel/pass/${pass.id}/value?${new URLSearchParams({ notch: String(n), branch, frame: String(frame), name })}`);
 
+/** The lines that ran in each of some turns. @returns {Promise<{paths: [number, number][][]}>} */
+export const pathsOf = (pass, from, to) => look(`travel/pass/${pass.id}/path?from=${from}&to=${to}`);
+
 /** A source's text, as the pass ran it. */
 export const sourceText = (pass, id) => lookText(`travel/pass/${pass.id}/source/${id}`);
 

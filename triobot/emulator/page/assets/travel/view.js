@@ -11,10 +11,12 @@ import { Code } from "./code.js";
 import { finder } from "./find.js";
 import { Head, nameOf } from "./head.js";
 import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
+import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, Journal, ranBranch } from "./state.js";
 import { outboxAt, storyOf } from "./story.js";
+import { Tasks } from "./tasks.js";
 import { TimeLine, windowOf } from "./timeline.js";
 import { Values } from "./values.js";
 
@@ -62,6 +64,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   // Where there is no frame any more, the file stays that was shown.
   let lastSource = 0;
   const find = finder();
+  const path = turnPath(() => draw());
   /** What may be done besides looking; where that is nothing, its scripts are not even loaded. @type {string[]} */
   let offered = [];
   /** The chat's conversations. @type {any[]} */
@@ -300,6 +303,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       "[": () => inTheSameLine(-1),
       "]": () => inTheSameLine(1),
       l: !place?.crowd && copyLink,
+      p: journal && !journal.pass.redacted && path.toggle,
       b: mayBranch() && answerDifferently,
       t: mayKeep() && keepAsTest,
       "/": () => /** @type {HTMLElement | null} */ (element.querySelector("input[type=search]"))?.focus(),
@@ -435,6 +439,11 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       chosen = { ...chosen, depth, failure: null };
       draw();
     };
+    const chooseTask = (name) => {
+      chosen = { branch: name, depth: null, failure: null };
+      draw();
+    };
+    const tasks = html`<${Tasks} frames=${state.frames} branch=${branch} choose=${chooseTask} />`;
     const beside = branching?.column() ?? null;
     const visible = tab === "branch" && !beside ? "chat" : tab;
     const crash = pass.failures.map(
@@ -468,7 +477,8 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           stood=${journal.stood}
           cur=${cur}
           go=${go}
-          branches=${branches(state, branch)} why=${pass.redacted ? t("redactedWhy") : ""}
+          path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
+          branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
           parting=${at.isParted && { recorded: pass.divergence?.what, line: lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
@@ -499,7 +509,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
         go=${go}
         fresh=${fresh}
         parts=${pass.divergence !== null}
-        keys=${[...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
+        keys=${[...(pass.redacted ? [] : [["P", t("pathOfTurn")]]), ...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
         tabs=${html`
           <div class="travel-tabs" role="tablist" aria-label=${t("travel")}>
             ${TABS.filter((name) => name !== "branch" || beside).map(
@@ -518,30 +528,6 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           </div>
         `}
       />
-    `;
-  }
-
-  /** The tasks of a nursery, where there are several. */
-  function branches(state, branch) {
-    const names = Object.keys(state.frames).sort();
-    if (names.length < 2) return null;
-    return html`
-      <div class="branches" role="tablist" aria-label=${t("tabBranches")}>
-        ${names.map(
-          (name) => html`
-            <button
-              type="button"
-              key=${name}
-              role="tab"
-              aria-selected=${String(name === branch)}
-              aria-controls="travel-code"
-              onclick=${() => ((chosen = { branch: name, depth: null, failure: null }), draw())}
-            >
-              ${name === "" ? t("branchMain") : t("branchOther", { name: state.frames[name].at(-1)?.[2] ?? name })}
-            </button>
-          `,
-        )}
-      </div>
     `;
   }
 

@@ -1,0 +1,56 @@
+// The path of a turn: the lines that ran in it. A pass is traced once that is asked for, and read a window at a time.
+
+import { tried } from "../sheet.js";
+import { pathsOf } from "./passes.js";
+
+const WINDOW = 256;
+
+/** @typedef {[number, number]} Line a source's number, and the line's */
+
+/** What ran in the turn that is shown, while that is wanted. @param {() => void} draw */
+export function turnPath(draw) {
+  let isOn = false;
+  let of = "";
+  /** By the first turn of the window; empty until it is here. @type {Map<number, Line[][]>} */
+  const windows = new Map();
+
+  async function read(pass, from) {
+    windows.set(from, []);
+    await tried(async () => {
+      const { paths } = await pathsOf(pass, from, from + WINDOW);
+      if (of === pass.id) windows.set(from, paths);
+    });
+    draw();
+  }
+
+  return {
+    get isOn() {
+      return isOn;
+    },
+    toggle() {
+      isOn = !isOn;
+      draw();
+    },
+    /** Its lines in a source; none while they are read. @param {any} pass @param {number} turn @param {number} source */
+    lines(pass, turn, source) {
+      if (!isOn) return [];
+      if (of !== pass.id) windows.clear();
+      of = pass.id;
+      const from = turn - (turn % WINDOW);
+      if (!windows.has(from)) read(pass, from);
+      return (windows.get(from)?.[turn - from] ?? []).filter((one) => one[0] === source).map(([, line]) => line);
+    },
+  };
+}
+
+/** Lines as ranges: 8, 12–14. @param {number[]} lines @returns {string} */
+export function ranges(lines) {
+  /** @type {[number, number][]} */
+  const found = [];
+  for (const line of [...lines].sort((one, other) => one - other)) {
+    const last = found.at(-1);
+    if (last && line <= last[1] + 1) last[1] = line;
+    else found.push([line, line]);
+  }
+  return found.map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`)).join(", ");
+}
