@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -18,12 +17,15 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
 
 from tests.loopback import PATIENCE
+
+if TYPE_CHECKING:
+    from pwd import struct_passwd
 
 ROLE = "bots"
 KEPT = ("schema", "min_reader", "min_reader_release", "base_url", "salt", "digest")
@@ -166,7 +168,9 @@ def _programs() -> Path | None:
     return found[-1].parent if found else None
 
 
-def _owner() -> pwd.struct_passwd | None:
+def _owner() -> struct_passwd | None:
+    import pwd  # Windows has none, and runs other tests with this module loaded
+
     with contextlib.suppress(KeyError):
         return pwd.getpwnam("postgres")
     return None

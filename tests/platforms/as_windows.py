@@ -26,12 +26,13 @@ from types import ModuleType, SimpleNamespace
 import httpx
 import hypercorn.trio
 import PIL.Image
+import psycopg
 import pytest
 import quart_trio
 import trio
 
 FLOCK, LOCK_AT_ONCE = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB
-KNOWN = (asyncio, httpx, hypercorn.trio, PIL.Image, quart_trio, shutil, subprocess, tempfile)
+KNOWN = (asyncio, httpx, hypercorn.trio, PIL.Image, psycopg, quart_trio, shutil, subprocess, tempfile)
 
 MODULES = frozenset(
     {"curses", "fcntl", "grp", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}
