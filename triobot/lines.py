@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator
 import trio
 
 
-async def lines_of(stream: trio.abc.ReceiveStream, longest: int) -> AsyncGenerator[bytes]:
+async def lines_of(
+    stream: trio.abc.ReceiveStream | AsyncGenerator[bytes], longest: int
+) -> AsyncGenerator[bytes]:
     """Yield each line of a stream, with its end; what is longer, or breaks off, comes without one."""
     rest = bytearray()
     async for chunk in stream:

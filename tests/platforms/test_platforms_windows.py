@@ -1,9 +1,10 @@
-"""Without what Windows lacks, all but `dev` works; that says no."""
+"""Without what Windows lacks, the commands work, a bot with a store in a file and `dev` included."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+import trio
 
 from tests.loopback import PATIENCE
+from triobot.emulator.person import App, connect
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(
@@ -191,9 +194,46 @@ def test_a_killed_bot_s_key_opens_nothing_and_its_store_goes_on(folder: Path) ->
         assert "stops in a row that were not clean: 1" in ended(folder, "status").stdout
 
 
+async def greeted(app: App, name: str, greeting: str) -> None:
+    """Have one more person talk to the bot."""
+    person = await app.user(name)
+    await person.joins()
+    await person.sees("Your name?")
+    await person.says(name)
+    await person.sees(f"{greeting}, {name}.")
+
+
 @pytest.mark.processes
-def test_what_can_not_work_says_so_in_one_line(folder: Path) -> None:
-    done = ended(folder, "dev", "greeter.py:bot")
-    assert done.returncode == 1
-    assert "triobot dev needs Linux or macOS" in done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
+async def test_a_developer_s_bot_talks_and_is_started_anew_when_its_file_is_saved(folder: Path) -> None:
+    """Its process is without what Windows lacks, too: it binds its port, and stops when its input ends."""
+    (folder / "sitecustomize.py").write_text(
+        "import sys\nif 'triobot.cli.dev_bot' in sys.orig_argv:\n"
+        "    from tests.platforms.as_windows import hide\n    hide()\n"
+    )
+    own = {**environ(), "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(
+            command("dev", "greeter.py:bot", "--port", "0"), cwd=folder, env=own, stdout=log, stderr=log
+        ) as popen,
+    ):
+        try:
+            with trio.fail_after(PATIENCE):
+                while (found := re.search(r"(http://\S+)/#(\S+)", (folder / "log").read_text())) is None:
+                    assert popen.poll() is None, (folder / "log").read_text()
+                    await trio.sleep(0.05)
+                async with connect(f"{found[1]}/control", found[2]) as app:
+                    await greeted(app, "Reza", "Hello")
+                    [store] = re.findall(r"--store (sqlite:\S+dev\.db)\n", (folder / "log").read_text())
+                    assert "the bot works" in ended(folder, "status", "--store", store).stdout
+                    (folder / "greeter.py").write_text(BOT.replace("Hello", "Welcome"))
+                    while (folder / "log").read_text().count("listening on") < 2:
+                        await trio.sleep(0.05)
+                    await greeted(app, "Mina", "Welcome")
+            popen.send_signal(signal.SIGINT)
+            assert popen.wait(PATIENCE) == 0
+        finally:
+            popen.kill()
+    said = (folder / "log").read_text()
+    assert "Traceback" not in said
+    assert "killed" not in said

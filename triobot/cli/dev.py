@@ -93,11 +93,6 @@ def run(arguments: argparse.Namespace) -> None:
     check_there(arguments.bot)
     check_listening(arguments)
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
-    if not hasattr(socket, "AF_UNIX"):
-        raise ConfigError(
-            "triobot dev needs Linux or macOS, since the bot's process is handed an open socket;"
-            " `triobot talk` works here"
-        )
     trio.run(_dev, arguments)
 
 
@@ -114,10 +109,10 @@ async def _dev(arguments: argparse.Namespace) -> None:
         closing(SavedPlatform.beside(arguments.store)) as saved,
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
-        ahead = read_skipped(store)
+        ahead, bot_port = read_skipped(store), listening.getsockname()[1]
         supervisor = BotSupervisor(
             arguments.bot,
-            listening.fileno(),
+            listening,
             partial(print, file=sys.stderr, flush=True),
             partial(read_journal, store),
             ahead=ahead,
@@ -129,7 +124,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                     serve_emulator,
                     port=platform_port,
                     page_port=arguments.port,
-                    bot_url=f"http://127.0.0.1:{listening.getsockname()[1]}/{secret}",
+                    bot_url=f"http://127.0.0.1:{bot_port}/{secret}",
                     token=token,
                     control_token=saved.secret("control"),
                     clock=ShiftedClock(ahead=ahead),
@@ -179,9 +174,11 @@ def _module(name: str) -> list[str]:
 def _endings() -> list[signal.Signals]:
     """List the signals that end it in order: Ctrl-C, a polite kill, the closing of the terminal's window."""
     endings = [signal.SIGINT, signal.SIGTERM]
-    # Who said nohup wants it to outlive the window.
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        endings.append(signal.SIGHUP)
+    for name in ("SIGHUP", "SIGBREAK"):  # Windows has the second
+        ending: signal.Signals | None = getattr(signal, name, None)
+        # Who said nohup wants it to outlive the window.
+        if ending is not None and signal.getsignal(ending) is not signal.SIG_IGN:
+            endings.append(ending)
     return endings
 
 

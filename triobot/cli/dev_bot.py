@@ -1,11 +1,15 @@
-"""The bot's process under ``triobot dev``: ``python -m triobot.cli.dev_bot MODULE:BOT FD SAID_FD AHEAD``.
+"""The bot's process under ``triobot dev``: ``python -m triobot.cli.dev_bot MODULE:BOT PLACE SAID AHEAD``.
+
+PLACE is the descriptor of the socket that it serves, and SAID that of a pipe. Where a process can't be handed
+open files, on Windows, they are ``:PORT``, which it binds itself, and ``out``, its standard output: what the
+bot writes there goes to the error output then.
 
 Its settings are the variables that its parent made up, and nothing else: what the bot's file says of a token,
 a platform or a store is for production, and is not used here. It ends when its standard input does, so that
 it can't outlive a parent that was killed.
 
 Its parent says one thing there, a line with a number: how many milliseconds its clocks are to be ahead, as
-AHEAD says at the start. What it says to its parent, through SAID_FD, are lines, too: ``ready`` once it takes
+AHEAD says at the start. What it says to its parent, through SAID, are lines, too: ``ready`` once it takes
 events, and each number once what was due by then is done.
 """
 
@@ -14,9 +18,11 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final, final
@@ -38,6 +44,9 @@ log: Final = logging.getLogger("triobot")
 # A reload should take a moment; what is being done gets this long to end.
 GRACE: Final = 2.0
 LONGEST_LINE: Final = 4_000
+HANDS_ON: Final = hasattr(socket, "AF_UNIX")
+"""Whether a process can be handed open files here."""
+_OUTPUT, _ERROR_OUTPUT = 1, 2
 # What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
 _MOMENT: Final = 0.01
 _MOMENTS: Final = 200
@@ -48,27 +57,48 @@ _HOUSE: Final = str(Path(__file__).parents[1])
 
 def main() -> None:
     """Run the bot until SIGTERM, or until the parent is gone."""
-    target, (fd, said, ahead) = sys.argv[1], map(int, sys.argv[2:])
+    target, place, says, ahead = sys.argv[1:]
+    said = _own_output() if says == "out" else int(says)
     set_up_streams()
     set_up_logging(variables=True)
     try:
         bot = load_bot(target)
         settings = attrs.evolve(
             read_environment(os.environ),
-            fd=fd,
+            fd=None if place.startswith(":") else int(place),
+            port=int(place.removeprefix(":")),
             grace=GRACE,
             development=True,
             log_tracebacks=True,
             keep_ended=_KEEP_ENDED,
         )
         _tell_ignored(bot, settings)
-        clock = HurriedClock(ahead)
+        clock = HurriedClock(int(ahead))
         trio.run(_run, bot, settings, said, clock, clock=clock)
     except ConfigError as error:
         _show_source(error)
         sys.exit(report(error, debug=False))
     except BaseException as error:
         sys.exit(report(error, debug=not _is_ours(error)))
+
+
+def _own_output() -> int:
+    """Return a descriptor of the standard output, which is the error output from now on."""
+    said = os.dup(_OUTPUT)
+    os.dup2(_ERROR_OUTPUT, _OUTPUT)
+    return said
+
+
+async def _from_parent() -> AsyncGenerator[bytes]:
+    """Yield what the parent says at the standard input, until it ends."""
+    if HANDS_ON:
+        async with trio.lowlevel.FdStream(os.dup(0)) as parent:
+            async for chunk in parent:
+                yield bytes(chunk)
+        return
+    # In a thread, which the process doesn't wait for when it ends.
+    while chunk := await trio.to_thread.run_sync(os.read, 0, LONGEST_LINE, abandon_on_cancel=True):
+        yield chunk
 
 
 def _tell_ignored(bot: Bot, ours: Settings) -> None:
@@ -124,7 +154,7 @@ async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> 
 
             async def hear_parent() -> None:
                 async with (
-                    trio.lowlevel.FdStream(os.dup(0)) as parent,
+                    aclosing(_from_parent()) as parent,
                     aclosing(lines_of(parent, LONGEST_LINE)) as lines,
                 ):
                     async for line in lines:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import trio
 
@@ -30,7 +30,7 @@ from ..operator import AboutPayments, ListChats, Request, ShowJournal, Status, a
 from ..operator.views import worded
 from ..wire.rules import JsonValue
 from .consulting import gather
-from .dev_bot import GRACE, LONGEST_LINE
+from .dev_bot import GRACE, HANDS_ON, LONGEST_LINE
 from .terminal import harmless
 
 ReadJournal: TypeAlias = Callable[[int], Awaitable[Sequence[dict[str, JsonValue]]]]
@@ -43,6 +43,10 @@ _TELLING: Final = 40
 _STRIDE: Final = 5.0
 # After a polite word the process gets its own grace and a little more; then it is killed.
 _PATIENCE: Final = GRACE + 2.0
+# As `start_new_session`: a Ctrl-C at the terminal is ours to pass on.
+_GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
+_APART: Final[dict[str, Any]] = {} if _GROUP is None else {"creationflags": _GROUP}
+_BOT: Final = (sys.executable, "-m", "triobot.cli.dev_bot")
 log: Final = logging.getLogger("triobot")
 EACH: Final = 1.0
 _SOONEST: Final = 0.2
@@ -60,8 +64,8 @@ class BotSupervisor:
 
     Args:
         target: ``MODULE:BOT``.
-        listening: the descriptor of the socket that every process serves in its turn: a connection made while
-            none does so waits.
+        listening: the socket that every process serves in its turn: a connection made while none does so
+            waits. Where it can't be handed on it is closed, and each process binds its port.
         write: takes each line that the process writes.
         read_journal: asks the process for one.
         ahead: how far its clocks are ahead from the start, in milliseconds.
@@ -71,7 +75,7 @@ class BotSupervisor:
     def __init__(
         self,
         target: str,
-        listening: int,
+        listening: socket.socket,
         write: Callable[[str], None],
         read_journal: ReadJournal,
         *,
@@ -80,6 +84,9 @@ class BotSupervisor:
     ) -> None:
         self._target = target
         self._listening = listening
+        self._port: int = listening.getsockname()[1]
+        if not HANDS_ON:
+            listening.close()
         self._write = write
         self._read_journal = read_journal
         self._tell: Callable[[], None] = _nothing
@@ -183,7 +190,8 @@ class BotSupervisor:
         self._again = True
         if self._process is not None and self._phase in ("starting", "running"):
             self._enter("stopping")
-            self._process.terminate()
+            if HANDS_ON:  # else what waits for its end asks it
+                self._process.terminate()
         self._wake()
 
     async def wait_down(self) -> None:
@@ -191,7 +199,8 @@ class BotSupervisor:
         self._again = False
         if self._process is not None and self._phase in ("starting", "running"):
             self._enter("stopping")
-            self._process.terminate()
+            if HANDS_ON:  # else what waits for its end asks it
+                self._process.terminate()
         while self._process is not None:
             await self._changed.wait()
         await trio.lowlevel.checkpoint()
@@ -231,20 +240,8 @@ class BotSupervisor:
 
     async def _live(self, environ: Mapping[str, str]) -> None:
         """Run one process, from its start to its end."""
-        said, said_of_child = os.pipe()
-        command = [sys.executable, "-m", "triobot.cli.dev_bot", self._target, str(self._listening)]
         begun = self._ahead
-        process = await trio.lowlevel.open_process(
-            [*command, str(said_of_child), str(begun)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[self._listening, said_of_child],
-            env=environ,
-            # A Ctrl-C at the terminal is ours to pass on, when it is the bot's turn to stop.
-            start_new_session=True,
-        )
-        os.close(said_of_child)
+        process, said = await (self._opened(environ) if HANDS_ON else self._opened_apart(environ))
         self._process = process
         self._killed = False
         self._starts += 1
@@ -254,7 +251,7 @@ class BotSupervisor:
         self._enter("starting")
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read_output, process)
+                nursery.start_soon(self._read_output, process.stdout if HANDS_ON else process.stderr)
                 nursery.start_soon(self._hear, said)
                 if begun != self._ahead:  # time passed while it was being made
                     await self._tell_time()
@@ -269,6 +266,43 @@ class BotSupervisor:
             self._chats, self._payments = (), ()
             self._enter(self._ended(process.returncode))
 
+    async def _opened(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
+        """Start a process, and return it with what it says to us."""
+        said, said_of_child = os.pipe()
+        listening = self._listening.fileno()
+        process = await trio.lowlevel.open_process(
+            [*_BOT, self._target, str(listening), str(said_of_child), str(self._ahead)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[listening, said_of_child],
+            env=environ,
+            # A Ctrl-C at the terminal is ours to pass on, when it is the bot's turn to stop.
+            start_new_session=True,
+        )
+        os.close(said_of_child)
+        return process, trio.lowlevel.FdStream(said)
+
+    async def _opened_apart(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
+        """Do the same where a process can't be handed open files: it says things at its output."""
+        process = await trio.lowlevel.open_process(
+            [*_BOT, self._target, f":{self._port}", "out", str(self._ahead)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ,
+            **_APART,
+        )
+        assert process.stdout is not None
+        return process, process.stdout
+
+    async def _ask_to_stop(self, process: trio.Process) -> None:
+        """Ask a process to come to rest; without signals, by the end of its input."""
+        if HANDS_ON:
+            process.terminate()
+        elif process.stdin is not None:
+            await process.stdin.aclose()
+
     def _ended(self, code: int | None) -> Phase:
         if self._killed:
             self._mark("kill")
@@ -282,6 +316,8 @@ class BotSupervisor:
     async def _wait_end(self, process: trio.Process) -> None:
         while process.returncode is None:
             if self._phase == "stopping":
+                if not HANDS_ON:
+                    await self._ask_to_stop(process)
                 with trio.move_on_after(_PATIENCE):
                     await process.wait()
                 if process.returncode is None:
@@ -297,22 +333,22 @@ class BotSupervisor:
         # The end of the bot's work is worth waiting for, and bounded.
         with trio.CancelScope(shield=True):
             self._enter("stopping")
-            process.send_signal(signal.SIGTERM)
+            await self._ask_to_stop(process)
             with trio.move_on_after(_PATIENCE):
                 await process.wait()
             if process.returncode is None:
                 process.kill()
                 await process.wait()
 
-    async def _read_output(self, process: trio.Process) -> None:
-        assert process.stdout is not None
-        async with aclosing(lines_of(process.stdout, LONGEST_LINE)) as lines:
+    async def _read_output(self, output: trio.abc.ReceiveStream | None) -> None:
+        assert output is not None
+        async with aclosing(lines_of(output, LONGEST_LINE)) as lines:
             async for line in lines:
                 self._say_line(line.removesuffix(b"\n"))
 
-    async def _hear(self, said: int) -> None:
+    async def _hear(self, said: trio.abc.ReceiveStream) -> None:
         async with (
-            trio.lowlevel.FdStream(said) as stream,
+            said as stream,
             aclosing(lines_of(stream, LONGEST_LINE)) as lines,
         ):
             async for line in lines:

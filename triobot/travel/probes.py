@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -219,6 +220,8 @@ class Probes:
         Raises:
             TravelError: it failed, says why; or was silent for too long.
         """
+        if not hasattr(socket, "AF_UNIX"):
+            raise TravelError("this needs Linux or macOS, where a process is handed an open pipe")
         said, said_of_child = os.pipe()
         try:
             process = await trio.lowlevel.open_process(

@@ -264,6 +264,8 @@ class Twins:
     async def _start(self) -> _Process:
         if self._nursery is None:
             raise TravelError("no process for this is there yet")
+        if not hasattr(socket, "AF_UNIX"):
+            raise TravelError("this needs Linux or macOS, where a process is handed an open socket")
         nursery, (ours, theirs) = self._nursery, socket.socketpair()
         line = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         with theirs:
@@ -420,6 +422,8 @@ class Twins:
     def _begin(self, one: _Open, lines: Sequence[JsonObject]) -> JsonValue:
         if self._nursery is None:
             raise TravelError("no process for this is there yet")
+        if not hasattr(socket, "AF_UNIX"):
+            raise TravelError("this needs Linux or macOS, where a process is handed an open socket")
         one.of = sum("record" in line for line in lines)
         self._passes[one.id] = one
         while len(self._passes) > KEPT:
