@@ -10,7 +10,7 @@ from typing import Final
 
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 304,
+    "modules": 308,
     "code lines": 51_000,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 54,

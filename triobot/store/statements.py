@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Final, TypeAlias, assert_never, final
+from typing import Final, TypeAlias, assert_never
 
 from ..journals import (
     AppendRecords,
@@ -79,6 +79,13 @@ _NOTE_NEW: Final = (
     "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
 )
 _TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
+CONSUME: Final = (
+    "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)"
+)
+SEE_SENDER: Final = (
+    "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
+    " DO UPDATE SET several = 1 WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender"
+)
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
@@ -148,11 +155,15 @@ def _standing(write: PutStanding) -> tuple[object, ...]:
     return int(write.unfinished), write.wake_at, int(write.unfinished), write.at, write.conversation
 
 
+def listed(seqs: Collection[int]) -> str:
+    """Return these numbers as a statement takes them."""
+    return json.dumps(list(seqs))
+
+
 def _taken_in(row: InboxRow) -> tuple[object, ...]:
     return row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun
 
 
-@final
 class JournalTables:
     """The conversations of one store.
 
@@ -487,7 +498,6 @@ class JournalTables:
         )
 
 
-@final
 class Tables:
     """The rows of one store, and their counts.
 
@@ -718,10 +728,9 @@ class Tables:
                 self.note_alive(now)
 
     def _consume(self, seqs: Collection[int]) -> None:
-        gone: list[tuple[int, int]] = self._sql.execute(
-            "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)",
-            (json.dumps(list(seqs)),),
-        ).fetchall()
+        self._count_gone(self._sql.execute(CONSUME, (listed(seqs),)).fetchall())
+
+    def _count_gone(self, gone: Sequence[tuple[int, int]]) -> None:
         for chat_id, size in gone:
             self.tally.count_event(ChatId(chat_id), size, sign=-1)
 
@@ -787,12 +796,7 @@ class Tables:
         if known is not None and sender_id in (None, known):
             return False
         if sender_id is not None:
-            self._sql.execute(
-                "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
-                " DO UPDATE SET several = 1"
-                " WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender",
-                (chat_id, sender_id),
-            )
+            self._sql.execute(SEE_SENDER, (chat_id, sender_id))
         several: tuple[int] | None = self._sql.execute(
             "SELECT several FROM senders WHERE chat_id = ?", (chat_id,)
         ).fetchone()
@@ -800,10 +804,13 @@ class Tables:
             self._alone.pop(chat_id, None)
             return True
         if sender_id is not None:
-            if len(self._alone) >= _CHATS:
-                self._alone.clear()
-            self._alone[chat_id] = sender_id
+            self._remember(chat_id, sender_id)
         return False
+
+    def _remember(self, chat_id: ChatId, alone: SenderId) -> None:
+        if len(self._alone) >= _CHATS:
+            self._alone.clear()
+        self._alone[chat_id] = alone
 
     def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete everything of a chat."""

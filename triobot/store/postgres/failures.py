@@ -34,12 +34,9 @@ _PASSING: Final = (
     errors.LockNotAvailable,
     errors.InsufficientResources,
 )
-_DAMAGE: Final = (
-    errors.DataCorrupted,
-    errors.IndexCorrupted,
-    psycopg.ProgrammingError,
-    psycopg.InternalError,
-)
+# A right, a table, a column or the schema that was there is gone; or the server finds damage.
+_GONE: Final = frozenset({"42501", "42P01", "42703", "3F000"})
+_DAMAGE: Final = "XX"
 
 # libpq gives no code for what goes wrong before a session begins, and speaks English without a server's word.
 _AT_CONNECT: Final = (
@@ -64,7 +61,8 @@ def first_line(error: BaseException) -> str:
 
 def ends_the_store(error: Exception) -> bool:
     """Tell whether nothing may be asked any more after this error of a session that goes on."""
-    return isinstance(error, _DAMAGE) and not isinstance(error, errors.ReadOnlySqlTransaction)
+    code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
+    return code in _GONE or code.startswith(_DAMAGE)
 
 
 def for_the_caller(error: Exception, name: str) -> Exception:

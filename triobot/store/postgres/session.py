@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, final
 
 import psycopg
@@ -53,6 +54,35 @@ def named(address: PostgresAddress) -> str:
     return f"postgresql ({', '.join([*parts, f'schema {address.schema}'])})"
 
 
+class HopeError(Exception):
+    """A statement has not changed what it was taken to change."""
+
+
+@final
+class Answer:
+    """What came of a statement, or will; `triobot.store.sql.Cursor`."""
+
+    __slots__ = ("_rows", "_session", "cursor")
+
+    def __init__(self, session: Session, cursor: psycopg.Cursor[TupleRow], rows: int) -> None:
+        self._session = session
+        self._rows = rows
+        self.cursor = cursor
+
+    @property
+    def rowcount(self) -> int:
+        """Return how many rows it changed, or should have."""
+        return self._session.guess(self.cursor, self._rows)
+
+    def fetchone(self) -> Any:
+        """Wait for the next row, or None."""
+        return self.cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """Wait for all rows that are left."""
+        return self.cursor.fetchall()
+
+
 @final
 class Session:
     """A session over which the tables' statements go; `triobot.store.sql.Sql`.
@@ -63,6 +93,50 @@ class Session:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        # While hoping: how many rows were said to be changed, and what takes rows once they are there.
+        self._hopes: list[tuple[psycopg.Cursor[TupleRow], int]] | None = None
+        self._late: list[tuple[psycopg.Cursor[TupleRow], Callable[[list[Any]], None]]] = []
+
+    @contextmanager
+    def hoping(self) -> Generator[None]:
+        """Send statements without waiting for their answers; reading rows waits, counting them guesses.
+
+        Each statement is taken to change one row for each row of values. At the end that is looked at.
+
+        Raises:
+            HopeError: it did not; all of it is to be taken back and done again.
+        """
+        self._hopes = []
+        try:
+            with self.connection.pipeline():
+                yield
+            # All answers are here. What comes late is counted before a guess may refuse it.
+            self.take_late()
+            if any(cursor.rowcount != guess for cursor, guess in self._hopes):
+                raise HopeError
+        finally:
+            self._hopes = None
+            self._late.clear()
+
+    def take_late(self) -> None:
+        """Wait for the rows that are to be taken once they are there, if there are some."""
+        late, self._late = self._late, []
+        for cursor, take in late:
+            take(cursor.fetchall())
+
+    def later(self, found: Answer, take: Callable[[list[Any]], None]) -> None:
+        """Have the rows of a statement taken once they are there."""
+        if self._hopes is None:
+            take(found.fetchall())
+        else:
+            self._late.append((found.cursor, take))
+
+    def guess(self, cursor: psycopg.Cursor[TupleRow], rows: int) -> int:
+        """Return how many rows a statement changed, or should have."""
+        if self._hopes is None:
+            return cursor.rowcount
+        self._hopes.append((cursor, rows))
+        return rows
 
     @property
     def lost(self) -> bool:
@@ -77,15 +151,15 @@ class Session:
             psycopg.pq.TransactionStatus.INERROR,
         )
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[TupleRow]:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Answer:
         """Run one statement of the tables."""
-        return self.connection.cursor().execute(translated(statement), values)
+        return Answer(self, self.connection.cursor().execute(translated(statement), values), 1)
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> psycopg.Cursor[TupleRow]:
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Answer:
         """Run one statement of the tables for each row, all on their way at once."""
-        cursor = self.connection.cursor()
-        cursor.executemany(translated(statement), rows)
-        return cursor
+        cursor, each = self.connection.cursor(), list(rows)
+        cursor.executemany(translated(statement), each)
+        return Answer(self, cursor, len(each))
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
         """Run a statement that is PostgreSQL's own; one without values is not prepared."""

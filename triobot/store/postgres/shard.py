@@ -37,10 +37,10 @@ from ..schema import (
     stored_stamp,
     stored_version,
 )
-from ..statements import Tables
 from .address import PostgresAddress
 from .dialect import translated_schema
 from .failures import for_the_opener
+from .rows import ShardTables
 from .session import Connection, Session, connect, named
 from .transactions import ShardTransactions
 
@@ -84,7 +84,7 @@ class Shard:
     def __init__(self, address: PostgresAddress, session: Session) -> None:
         self.name = named(address)
         self.opening = Opening(boot=0, at=0)
-        self.tables = Tables(session)
+        self.tables = ShardTables(session)
         self.notes = MemoryNotes()
         self.turn = threading.Lock()
         self._address = address

@@ -10,8 +10,9 @@ the connection was lost at COMMIT, only the count tells whether it was done: so 
 as `SETTLE_SECONDS`, before any caller gets an answer. Without it the store is broken: what was in that commit
 may or may not be stored.
 
-As on SQLite, a unit that fails takes the whole batch back, which is done again with a savepoint for each, so
-that a refused unit refuses only itself.
+A batch goes to the server as one stream of statements, and waits for answers where it needs a row; see
+`session` and `rows`. As on SQLite, a unit that fails takes the whole batch back, which is done again with a
+savepoint for each, so that a refused unit refuses only itself.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from itertools import groupby
 from typing import Any, Final, cast, final
 
 import psycopg
+from psycopg.rows import TupleRow
 
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
 from ...seams import LeaseLostError
-from ..statements import Tables
 from ..writer import Arriving, Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
+from .rows import ShardTables
 from .session import Connection, Session
 
 SETTLE_SECONDS: Final = 30.0
@@ -64,7 +66,7 @@ class ShardTransactions:
     def __init__(
         self,
         session: Session,
-        tables: Tables,
+        tables: ShardTables,
         renew: Callable[[], tuple[Connection, int, int]],
         *,
         name: str,
@@ -116,7 +118,6 @@ class ShardTransactions:
     def _run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         if not any(job.writes for job in batch):
             return [self._read(job) for job in batch]
-        self._begin()
         verdicts = self._all_well(batch)
         if verdicts is None:
             self._begin()
@@ -150,24 +151,46 @@ class ShardTransactions:
         return None
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run them without savepoints; None if one failed: then nothing of them is done."""
+        """Run them without savepoints, and wait for as few answers as can be; None if one failed.
+
+        Then nothing of them is done.
+        """
         try:
-            for kind, jobs in groupby(batch, type):
-                if kind is Arriving:
-                    arriving = cast("list[Arriving]", list(jobs))
-                    answers = self._tables.accept_all(
-                        [(job.arrival, job.quota, job.beginning) for job in arriving]
-                    )
-                    for job, answer in zip(arriving, answers, strict=True):
-                        job.answer = answer
-                    continue
-                for work in jobs:
-                    work.answer = work.run_among_others(self._tables)
+            with self._session.hoping():
+                self._session.run(b"BEGIN")
+                moved = self._session.run(_MOVE, (self._fence,))
+                arriving = [job for job in batch if isinstance(job, Arriving)]
+                if arriving:
+                    self._tables.look_ahead(
+                        {job.arrival.chat_id for job in arriving},
+                        begins=any(job.beginning is not None for job in arriving),
+                    )()
+                    # The answer is here by now, and nothing of another process's shard is looked at.
+                    self._check_moved(moved.fetchone())
+                for kind, jobs in groupby(batch, type):
+                    if kind is Arriving:
+                        self._session.take_late()
+                        self._accept_all(cast("list[Arriving]", list(jobs)))
+                        continue
+                    for work in jobs:
+                        work.answer = work.run_among_others(self._tables)
+            if not arriving:
+                self._check_moved(moved.fetchone())
+        except _EndedError:
+            self._roll_back()
+            raise
         except Exception as error:
             self._verdict(error)
             self._roll_back()
             return None
+        finally:
+            self._tables.forget_ahead()
         return [None for _ in batch]
+
+    def _accept_all(self, jobs: Sequence[Arriving]) -> None:
+        answers = self._tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
+        for job, answer in zip(jobs, answers, strict=True):
+            job.answer = answer
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
@@ -213,11 +236,21 @@ class ShardTransactions:
             self._verdict(error)
             self._roll_back()
             raise _LostError(first_line(error)) from None
-        if row is None:
+        try:
+            self._check_moved(row)
+        except _EndedError:
             self._roll_back()
+            raise
+
+    def _check_moved(self, row: TupleRow | None) -> None:
+        """See that the count is this process's, and what it was.
+
+        Raises:
+            _EndedError: it is not.
+        """
+        if row is None:
             self._taken_over()
         elif row[0] != self._commits + 1:
-            self._roll_back()
             self._gone_back(row[0] - 1)
 
     def _roll_back(self) -> None:
