@@ -138,6 +138,12 @@ async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it
         source.write_text(LONGER)
         await page.finds("region", "The reload is held")
         await page.sees('drink = await chat.ask("And to drink?")', within=".held")
+        # The slider runs under the new code, and shows where that parts.
+        await page.push("button", TRAVEL)
+        await page.sees("The code parts from this chat here", within=".parting")
+        await page.sees('number = await chat.ask("How many?")', within=".parting p")
+        await page.sees('drink = await chat.ask("And to drink?")', within=".parting pre")
+        await page.press("Escape")
         await page.push("button", "Give the same answers", exact=True)
         await page.sees("And to drink?", within=BRANCH)
         await page.type("Tea", selector=f"{BRANCH} .compose")

@@ -438,10 +438,24 @@ class Twins:
             head: JsonObject = await one.twin.ask("open", id=one.id, lines=lines)
             began = cast("int", head["started_at"])
             marks = self._journals.marks(began) if one.beside is None else one.marks
-            one.head = {**head, "marks": list[JsonValue](marks)}
+            head["marks"] = list[JsonValue](marks)
+            if head["divergence"] is None and (parting := await self._parting(one.twin, lines)) is not None:
+                head["parting"] = parting
+            one.head = head
         except TriobotError as error:
             one.failed = str(error)
         self._tell()
+
+    async def _parting(self, twin: _Process, lines: Sequence[JsonObject]) -> JsonObject | None:
+        """Find where code that the bot has not taken sends another message than was sent; None: nowhere."""
+        before = self._before
+        if before is None or self._is_taken:
+            return None
+        try:
+            old, new = await _trail(before, lines), await _trail(twin, lines)
+        except TravelError:  # the bot has taken it meanwhile
+            return None
+        return first_parting(old, new) if breaks(old, new) else None
 
     def passed(self, id: str) -> JsonObject:
         """Return a pass's head, or how far it is."""

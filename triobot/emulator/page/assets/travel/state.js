@@ -35,6 +35,7 @@ const EVERY = 64;
  *   because: string | null, records: number, notches: number, first: number, started_at: number,
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
  *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
+ *   parting?: {notch: number, was: {code: string} | null},
  *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
  *   crowd?: any,
  *   hidden?: boolean, redacted?: boolean
@@ -44,6 +45,10 @@ const EVERY = 64;
  *   blocks: Block[], data: Record<string, string>
  * }} State
  */
+
+/** Where the code parts from the journal, or sends another message than was sent. @param {Pass} pass */
+export const partingOf = ({ divergence, parting }) =>
+  divergence ?? (parting ? { notch: parting.notch, what: parting.was?.code ?? "", line: null } : null);
 
 /** @type {State} */
 const NOTHING = { frames: {}, vars: {}, parked: [], blocks: [], data: {} };

@@ -14,7 +14,7 @@ import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue
 import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
-import { changed, Journal, ranBranch } from "./state.js";
+import { changed, Journal, partingOf, ranBranch } from "./state.js";
 import { outboxAt, storyOf } from "./story.js";
 import { Tasks } from "./tasks.js";
 import { TimeLine, windowOf } from "./timeline.js";
@@ -181,7 +181,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       if (!pass || !isWanted()) return;
       const next = new Journal(pass);
       const old = journal;
-      if (notch === null) notch = pass.divergence ? Math.min(next.last, pass.divergence.notch) : next.last;
+      if (notch === null) notch = Math.min(next.last, partingOf(pass)?.notch ?? next.last);
       const at = Math.max(next.first, Math.min(next.last, notch));
       let isShown = false;
       await Promise.all([
@@ -345,7 +345,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     const before = cur > journal.first ? journal.state(cur - 1) : null;
     const ran = ranBranch(notch, state);
     const branch = chosen.branch !== null && chosen.branch in state.frames ? chosen.branch : ran;
-    const { divergence } = journal.pass;
+    const divergence = partingOf(journal.pass);
     const failure = chosen.failure;
     const frames = failure ? failure.failure.frames : (state.frames[branch] ?? []);
     const depth = failure ? failure.place : Math.min(chosen.depth ?? Infinity, frames.length - 1);
@@ -479,7 +479,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           go=${go}
           path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
           branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
-          parting=${at.isParted && { recorded: pass.divergence?.what, line: lineOf(at.source, at.lit).trim() }}
+          parting=${at.isParted && { recorded: partingOf(pass)?.what, line: lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
           notch=${notch}
