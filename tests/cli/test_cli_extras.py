@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 
 class Absent(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name in ("quart", "quart_trio", "hypercorn", "PIL", "watchfiles", "pytest"):
+        if name in ("quart", "quart_trio", "hypercorn", "PIL", "watchfiles", "psycopg", "pytest"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())
@@ -72,6 +72,16 @@ def test_another_server_names_its_extra(tmp_path: Path) -> None:
     line = "triobot: --server hypercorn needs the extra 'asgi': pip install 'triobot[asgi]'"
     assert done.stderr.splitlines() == [line]
     assert not (tmp_path / "bot.db").exists()
+
+
+@pytest.mark.processes
+def test_a_store_in_postgresql_names_its_extra(tmp_path: Path) -> None:
+    (tmp_path / "greeter.py").write_text(BOT.replace("memory:", "postgresql://u@localhost/d"))
+    done = ended("from triobot.cli import main; main(['run', 'greeter.py:bot', '--port', '0'])", tmp_path)
+
+    assert done.returncode == 1
+    line = "triobot: a store in PostgreSQL needs the extra 'postgres': pip install 'triobot[postgres]'"
+    assert done.stderr.splitlines()[-1] == line
 
 
 @pytest.mark.processes

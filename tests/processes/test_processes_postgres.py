@@ -83,7 +83,6 @@ async def test_a_second_bot_is_refused_and_the_operator_is_told_what_can_be_aske
             finally:
                 process.kill_now()
                 process.popen.wait()
-    assert "conversations: 0" in triobot("status").stdout
     environ["TRIOBOT_TOKEN"] = "another token, for the same bot"
     assert "store rebind" in triobot("status").stderr
     assert "now belongs" in triobot("store", "rebind", "tests.processes.bots:orders").stdout
