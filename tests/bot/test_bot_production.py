@@ -10,8 +10,8 @@ import httpx
 import pytest
 import trio
 from quart_trio import QuartTrio
-from rig import Chats, make_bot
 
+from tests.bot.rig import Chats, make_bot
 from triobot import Chat
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_app, make_exchange

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import trio
-from rig import journals
 from trio.testing import MockClock
 
+from tests.travel.rig import journals
 from triobot import Bot, Chat
 from triobot.testing import drive
 from triobot.travel.path import MOST
