@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import AbstractAsyncContextManager
 
 import pytest
@@ -13,7 +14,7 @@ from tests.store.contract.contract import ROOMY, accepted, arrival
 from tests.store.contract.money import put
 from tests.wire_proxy import Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError
-from triobot.seams import Consume, LeaseLostError, PutData, PutSetting, StaleRowError, Store
+from triobot.seams import Consume, InboxRow, LeaseLostError, PutData, PutSetting, StaleRowError, Store
 from triobot.store import Stamp, open_store
 from triobot.wire.ids import ChatId
 
@@ -115,6 +116,45 @@ async def test_a_commit_that_stays_in_doubt_breaks_the_store(
 
             proxy.watch = cut
             await accepted(store, arrival(key="a"))
+
+
+async def test_connections_that_are_lost_anywhere_lose_and_double_nothing(postgres: Server) -> None:
+    """Whoever is told that nothing was stored repeats it, and is never told then that it had been."""
+    chance, chats, each = random.Random(5), range(1, 5), 40
+    cuts, seen, at = 0, 0, 30
+
+    def watch(who: str, said: bytes) -> bool:
+        nonlocal cuts, seen, at
+        seen += 1
+        if seen < at:
+            return True
+        at, cuts = seen + chance.randrange(40, 90), cuts + 1
+        return False
+
+    with proxying(postgres.port) as proxy:
+        async with opened(postgres, proxy) as store:
+
+            async def talk(chat: int) -> None:
+                for number in range(each):
+                    said = arrival(chat, key=f"{chat} {number}", once=True, body=str(number).encode())
+                    while True:
+                        try:
+                            assert isinstance(await store.accept(said, quota=ROOMY), InboxRow)
+                        except StoreAwayError:
+                            await trio.lowlevel.checkpoint()
+                        else:
+                            break
+
+            proxy.watch = watch
+            async with trio.open_nursery() as nursery:
+                for chat in chats:
+                    nursery.start_soon(talk, chat)
+            proxy.watch = lambda who, said: True
+            for chat in chats:
+                rows = await store.pending(ChatId(chat), after=0, limit=2 * each)
+                assert [int(row.body) for row in rows] == list(range(each))
+            assert store.statistics().inbox == each * len(chats)
+    assert cuts > 0
 
 
 # --- the fence
