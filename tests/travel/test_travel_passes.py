@@ -16,7 +16,7 @@ from tests.schema import wrong
 from tests.travel.rig import journals, states
 from triobot import Bot, Chat, Key, Room
 from triobot.bot import dry_services_of
-from triobot.cli.replay import exported_journal
+from triobot.cli.exported import exported_journal
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.conversations.routes.router import table_of
 from triobot.conversations.services import Services

@@ -30,8 +30,8 @@ from ..testing.simulating import FirstBroken, Plan, simulate_until_broken
 from ..travel.past import notch_starts
 from ..travel.reached import Reached, probing, steps_in
 from ..wire.rules import JsonValue
+from .exported import read_exported
 from .loading import load_bot
-from .replay import read_exported
 from .simulate import again
 
 Say = Callable[[JsonObject], None]

@@ -20,7 +20,7 @@ from ..travel.same_answers import Replacement, replacement_of
 from ..travel.taking import show_instead
 from ..travel.twins import Twins
 from ..wire.rules import JsonValue
-from .replay import read_exported
+from .exported import read_exported
 from .stored_journals import StoredJournals
 from .supervisor import BotSupervisor
 

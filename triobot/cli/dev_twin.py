@@ -20,8 +20,8 @@ from ..conversations.routes.router import table_of
 from ..emulator.views import JsonObject
 from ..settings import Settings, read_environment
 from ..travel.twin import Branch, BranchedFrom, Loaded, serve_twin
+from .exported import read_exported
 from .loading import load_bot
-from .replay import read_exported
 
 
 def main() -> None:

@@ -30,10 +30,10 @@ from ..wire.ids import ChatId
 from ..wire.rules import JsonValue
 from .arguments import port
 from .consulting import Ask, gather, open_to_look, settings_of
+from .exported import is_redacted, lines_of_export, read_exported
 from .inspect_twin import MODULE
 from .listening import add_opening, check_listening, open_page, tell_ready
 from .loading import check_there
-from .replay import is_redacted, lines_of_export, read_exported
 from .stored_journals import StoredJournals
 from .terminal import harmless, set_up_logging, until_signal
 

@@ -19,8 +19,8 @@ from ..conversations.routes.router import table_of
 from ..secrets import Secret
 from ..settings import read_environment
 from ..travel.twin import Loaded, serve_twin
+from .exported import read_exported
 from .loading import load_bot
-from .replay import read_exported
 
 MODULE: Final = __name__
 

@@ -38,8 +38,8 @@ from ..rooms import told as named
 from ..settings import Settings
 from ..wire.ids import ChatId
 from .consulting import Ask, gather, open_api
+from .exported import exported_journal
 from .loading import load_bot
-from .replay import exported_journal
 from .terminal import drawn, harmless, redraw
 
 # Each journal has some seconds; code that never waits can't be ended from within.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import pdb
-import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import attrs
 import trio
@@ -19,12 +18,12 @@ import trio
 from ..bot import Bot, dry_services_of
 from ..conversations.inspection.rerun import Rerun, open_rerun
 from ..conversations.inspection.standing import authors_frames
-from ..conversations.revival.stored import Stored, read_stored
+from ..conversations.revival.stored import Stored
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import authors_traceback, authors_words, frames_of, positions
 from ..engine.records import EFFECTS, FIRED, OUTCOMES, TURNS
 from ..errors import ConfigError
-from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
+from ..journals import ConversationId
 from ..operator.requests import ListJournals, ShowJournal, Told
 from ..rooms import told as named
 from ..settings import Settings
@@ -32,6 +31,7 @@ from ..travel.passes import run_pass
 from ..wire.ids import ChatId
 from .arguments import add_json
 from .consulting import consult, instant, settings_of
+from .exported import lines_of_export, read_exported
 from .loading import load_bot
 from .terminal import harmless
 
@@ -52,7 +52,6 @@ examples:
   triobot replay report.jsonl pizza:bot --pdb
 """
 _WIDTH: Final = 200
-_REDACTED: Final = re.compile(r'"<\d+ characters>"')
 _ABOUT: Final = OUTCOMES | EFFECTS | {FIRED}
 """The records that are about one operation, or block."""
 
@@ -212,71 +211,6 @@ def _debug(frames: list[FrameType]) -> None:
     pdb.post_mortem(traceback)
 
 
-# --- journals as they are told: by an operator's socket, or in a file of `triobot journal export`
-
-
-def lines_of_export(path: Path) -> list[Told]:
-    """Read the lines of a file that `triobot journal export` wrote.
-
-    Raises:
-        ConfigError: it can't be read, or is none.
-    """
-    try:
-        texts = path.read_text(encoding="utf-8").splitlines()
-        lines: list[object] = [json.loads(text) for text in texts if text]
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        lines = []
-    if not lines or not all(isinstance(line, dict) for line in lines):
-        raise ConfigError(f"{path} is no exported journal; `triobot journal export NUMBER` writes one")
-    return cast("list[Told]", lines)
-
-
-def exported_journal(lines: Iterable[Mapping[str, object]]) -> Journal:
-    """Read the journal of such lines: its row, its records, its effects.
-
-    Raises:
-        ConfigError: they are none, or were redacted.
-    """
-    row, *rest = [dict(line) for line in lines] or [{}]
-    records = [str(line["record"]) for line in rest if "record" in line]
-    if "conversation" not in row or not records:
-        raise ConfigError("this is no journal; `triobot journal export NUMBER` writes one")
-    if is_redacted([row, *rest]):
-        raise ConfigError(
-            "this export was redacted: what people wrote isn't in it, so no code can be run over it; "
-            "export it without --redact, for yourself only"
-        )
-    first = rest[0].get("n")
-    effects = {str(line["operation"]): _effect(line) for line in rest if "operation" in line}
-    return Journal(_row(row), first if isinstance(first, int) else 0, tuple(records), effects)
-
-
-def is_redacted(lines: Sequence[Mapping[str, object]]) -> bool:
-    """Return whether these lines of a journal have lost what people wrote."""
-    row, *rest = lines
-    first = next((str(line["record"]) for line in rest if "record" in line), "")
-    return row.get("chat_id") == 0 or _REDACTED.search(first) is not None
-
-
-def _row(told: Mapping[str, object]) -> ConversationRow:
-    known = {field.name for field in attrs.fields(ConversationRow)}
-    fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
-    try:
-        return ConversationRow(
-            id=ConversationId(cast("int", told["conversation"])), lease=Lease(0, 0), **fields
-        )
-    except TypeError:
-        raise ConfigError("this journal's first line is another version's") from None
-
-
-def _effect(told: Mapping[str, object]) -> Effect:
-    known = {field.name for field in attrs.fields(Effect)}
-    fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
-    return Effect(**fields)
-
-
 def until(stored: Stored, operation: str) -> Stored:
     """Return the journal up to where this operation has begun, and has no outcome.
 
@@ -290,13 +224,3 @@ def until(stored: Stored, operation: str) -> Stored:
     ends = next((n for n in found if records[n][0] in TURNS), len(records))
     # What is known of effects belongs to later records.
     return Stored(stored.row, [record for record in records[:ends] if record[0] not in EFFECTS])
-
-
-def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
-    """Read what a conversation is run from.
-
-    Raises:
-        ConfigError: these lines are no journal, or were redacted.
-        UnreadableRecordError: this program can't read it.
-    """
-    return read_stored(exported_journal(lines))
