@@ -11,8 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import trio
@@ -21,18 +20,11 @@ from ..bot import Bot, dry_services_of
 from ..conversations.inspection.rerun import open_rerun
 from ..conversations.routes.router import table_of
 from ..emulator.views import JsonObject
-from ..engine.records import time_of
 from ..errors import TriobotError
 from ..settings import read_environment
-from ..testing import virtual
-from ..testing.promises import BrokenPromise
-from ..testing.simulating import FirstBroken, Plan, simulate_until_broken
-from ..travel.past import notch_starts
 from ..travel.reached import Reached, probing, steps_in
-from ..wire.rules import JsonValue
 from .exported import read_exported
 from .loading import load_bot
-from .simulate import again
 
 Say = Callable[[JsonObject], None]
 
@@ -46,53 +38,24 @@ def main() -> None:
             line.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
             line.flush()
 
+        if "plan" in asked:
+            # Only a crowd needs the emulator, half of what there would be to load.
+            from .dev_crowd import let_in
+
+            act = let_in
+        else:
+            act = _look_again
         try:
             with probing() as reached:
                 bot = load_bot(asked["bot"])
-                if "plan" in asked:
-                    _let_in(bot, asked["bot"], Plan(**asked["plan"]), reached, say)
-                else:
-                    _look_again(bot, asked["journals"], reached, say)
+                act(bot, asked, reached, say)
         except TriobotError as error:
             say({"error": str(error)})
 
 
-def _let_in(bot: Bot, target: str, plan: Plan, reached: Reached, say: Say) -> None:
-    """Let a crowd use the bot, and say what came of it."""
-    found = FirstBroken()
-
-    def progress(part: float) -> None:
-        say({"part": part})
-
-    told: JsonObject = {"failed": ""}
-    try:
-        outcome = virtual.run(partial(simulate_until_broken, bot, plan, found, progress=progress))
-    except Exception as error:  # a journal that doesn't repeat itself, or whatever a background task raises
-        told["failed"] = str(error) or type(error).__name__
-    else:
-        names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
-        told |= {name: getattr(outcome, name) for name in names}
-    if found.promise is not None:
-        told["first"] = _told_first(found, found.promise)
-        told["journals"] = cast("JsonValue", found.journals)
-    say({**told, "again": again(target, plan), "files": reached.told()})
-
-
-def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
-    """Tell what broke, and at which notch of whose conversation."""
-    told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
-    told["kills"] = list[JsonValue](found.kills)
-    if found.journals:
-        told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
-    if found.journals and promise.at is not None:
-        records = read_exported(found.journals[0]).records
-        times = [time_of(records[place]) for place in notch_starts(records)]
-        told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
-    return told
-
-
-def _look_again(bot: Bot, journals: Sequence[Sequence[JsonObject]], reached: Reached, say: Say) -> None:
+def _look_again(bot: Bot, asked: Mapping[str, Any], reached: Reached, say: Say) -> None:
     """Run journals again, dry, and say what they reach."""
+    journals: Sequence[Sequence[JsonObject]] = asked["journals"]
     settings = attrs.evolve(read_environment(os.environ), development=True)
     services, table, steps = dry_services_of(bot, settings), table_of(bot), set[str]()
 

@@ -1,0 +1,53 @@
+"""Lets a crowd use the bot in the process of a probe, and says what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from ..bot import Bot
+from ..emulator.views import JsonObject
+from ..engine.records import time_of
+from ..testing import virtual
+from ..testing.promises import BrokenPromise
+from ..testing.simulating import FirstBroken, Plan, simulate_until_broken
+from ..travel.past import notch_starts
+from ..travel.reached import Reached
+from ..wire.rules import JsonValue
+from .exported import read_exported
+from .simulate import again
+
+
+def let_in(bot: Bot, asked: Mapping[str, Any], reached: Reached, say: Callable[[JsonObject], None]) -> None:
+    """Let a crowd use the bot, and say what came of it."""
+    plan, found = Plan(**asked["plan"]), FirstBroken()
+
+    def progress(part: float) -> None:
+        say({"part": part})
+
+    told: JsonObject = {"failed": ""}
+    try:
+        outcome = virtual.run(partial(simulate_until_broken, bot, plan, found, progress=progress))
+    except Exception as error:  # a journal that doesn't repeat itself, or whatever a background task raises
+        told["failed"] = str(error) or type(error).__name__
+    else:
+        names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
+        told |= {name: getattr(outcome, name) for name in names}
+    if found.promise is not None:
+        told["first"] = _told_first(found, found.promise)
+        told["journals"] = cast("JsonValue", found.journals)
+    say({**told, "again": again(asked["bot"], plan), "files": reached.told()})
+
+
+def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
+    """Tell what broke, and at which notch of whose conversation."""
+    told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
+    told["kills"] = list[JsonValue](found.kills)
+    if found.journals:
+        told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
+    if found.journals and promise.at is not None:
+        records = read_exported(found.journals[0]).records
+        times = [time_of(records[place]) for place in notch_starts(records)]
+        told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
+    return told
