@@ -36,6 +36,9 @@ _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO
 # Generators that step a coroutine by hand: to Python, what they step isn't what they wait for.
 _STEPPING: Final[set[CodeType]] = set()
 
+# Letters of a variable that are shown.
+_LONGEST: Final = 10_000
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -188,10 +191,37 @@ def authors_words(error: BaseException, *, variables: bool = False) -> str:
     Args:
         variables: show those of each frame, too.
     """
-    shown = traceback.TracebackException.from_exception(error, capture_locals=variables)
+    shown = traceback.TracebackException.from_exception(error)
+    if variables:
+        _add_variables(shown, error)
     left_out = _left_out(shown)
     words = "".join(shown.format()).rstrip("\n")
     return f"{words}\n({left_out} frames of triobot and of libraries left out)" if left_out else words
+
+
+def _add_variables(shown: traceback.TracebackException, error: BaseException) -> None:
+    """Add those of an author's frames; the traceback module's own way fails where a ``__repr__`` does."""
+    for summary, (frame, _) in zip(shown.stack, traceback.walk_tb(error.__traceback__), strict=False):
+        if is_authors(summary.filename):
+            summary.locals = {name: _words_of(value) for name, value in frame.f_locals.items()}
+    inner: list[tuple[traceback.TracebackException | None, BaseException | None]] = [
+        (shown.__cause__, error.__cause__),
+        (shown.__context__, error.__context__),
+    ]
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        inner += zip(shown.exceptions or (), group.exceptions, strict=False)
+    for part, of in inner:
+        if part is not None and of is not None:
+            _add_variables(part, of)
+
+
+def _words_of(value: object) -> str:
+    try:
+        words = repr(value)
+    except Exception as error:
+        return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
 
 
 def _left_out(shown: traceback.TracebackException) -> int:
