@@ -9,13 +9,45 @@ from contextlib import contextmanager, suppress
 
 Side = socket.socket
 
+_ASKING = (b"S", b"H")
+"""Sync and Flush, which follow statements that were sent one by one; none is sent as a plain query."""
+
+
+class _Asks:
+    """Counts, among the messages of one client, those behind which the server sends what it has answered.
+
+    A Flush behind a Sync, or another Flush, counts with it.
+
+    Who speaks after whom on the wire is no measure: a busy machine hands on an answer in pieces.
+    """
+
+    def __init__(self) -> None:
+        self._unread = b""
+        self._asked = True
+
+    def count(self, said: bytes) -> int:
+        """Take what comes next, and return how many there were in it."""
+        self._unread += said
+        found = 0
+        while len(self._unread) >= 5:
+            # Before the session begins, messages have no type, and their length begins with a zero.
+            typed = bool(self._unread[0])
+            end = typed + int.from_bytes(self._unread[typed : typed + 4], "big")
+            if len(self._unread) < end:
+                break
+            asks = self._unread[:1] in _ASKING
+            found += asks and not self._asked
+            self._asked = asks
+            self._unread = self._unread[end:]
+        return found
+
 
 class Proxy:
     """Hands bytes on between one client at a time and the server.
 
     Attributes:
         port: where it listens on 127.0.0.1.
-        trips: how often the client said something after the server had answered.
+        trips: how often the client asked for the answers to what it had said.
         watch: asked about what the client sends and the server answers, with ``"client"`` or ``"server"``;
             returns whether to hand it on. If not, both connections are reset.
         refuses: whether new connections are reset at once.
@@ -27,7 +59,6 @@ class Proxy:
         self.change: Callable[[bytes], bytes] = lambda answer: answer
         self.refuses = False
         self._target = target
-        self._answered = True
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._open: list[Side] = []
@@ -49,11 +80,11 @@ class Proxy:
                 threading.Thread(target=self._hand_on, args=(side, other, who), daemon=True).start()
 
     def _hand_on(self, side: Side, other: Side, who: str) -> None:
+        asks = _Asks()
         with suppress(OSError):
             while said := side.recv(65536):
-                if who == "client" and self._answered:
-                    self.trips += 1
-                self._answered = who == "server"
+                if who == "client":
+                    self.trips += asks.count(said)
                 if not self.watch(who, said):
                     break
                 other.sendall(self.change(said) if who == "server" else said)
