@@ -70,15 +70,14 @@ async def announce(folder: Path, many: int, kills: int, stack: Stack = "ours") -
                 return platform.total - len(platform.texts[CHATTING])
 
             async def chat() -> None:
-                async with users.connect() as line:
-                    for number in range(3):
-                        before = told()
-                        assert await users.say(line, CHATTING, f"{len(between)} {number}") == 200
-                        answer = f"echo {len(between)} {number}"
-                        await platform.wait_until(
-                            partial(lambda answer: answer in platform.texts[CHATTING], answer)
-                        )
-                        between.append(told() - before)
+                for number in range(3):
+                    before = told()
+                    assert await users.calls(CHATTING, f"{len(between)} {number}") == 200
+                    answer = f"echo {len(between)} {number}"
+                    await platform.wait_until(
+                        partial(lambda answer: answer in platform.texts[CHATTING], answer)
+                    )
+                    between.append(told() - before)
 
             for kill in range(1, kills + 1):
                 enough = many * kill // (kills + 1)
