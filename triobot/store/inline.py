@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, TypeAlias, TypeVar, final
+from collections.abc import Collection, Mapping
+from typing import TypeAlias, TypeVar, final
 
 import trio
 
@@ -41,17 +41,6 @@ class InlineWriter:
     def latencies(self) -> Mapping[str, Latencies]:
         """Return nothing: there is no disk to wait for."""
         return {}
-
-    def ask(
-        self,
-        work: Callable[[Tables], R],
-        *,
-        writes: bool,
-        size: Callable[[], int] | None = None,
-        announce: Callable[[R], None] | None = None,
-    ) -> Coroutine[Any, Any, R]:
-        """Run `work`, announce its result and return it; as `Writer.ask`."""
-        return self.do(AskedJob(work, writes, size, announce))
 
     # A Ctrl-C in the middle would leave the transaction open, and its caller without its row.
     @trio.lowlevel.enable_ki_protection

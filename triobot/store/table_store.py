@@ -213,7 +213,10 @@ class TableStore:
         self.alarms = ReadAlarms(self._ask_money)
 
     async def _ask_money(self, work: Callable[[MoneyTables], R]) -> R:
-        return await self._writer.ask(lambda tables: work(tables.money), writes=False)
+        return await self._read(lambda tables: work(tables.money))
+
+    async def _read(self, work: Callable[[Tables], R]) -> R:
+        return await self._writer.do(AskedJob(work, writes=False))
 
     def accept(
         self,
@@ -238,8 +241,8 @@ class TableStore:
                 if on_commit is not None:
                     on_commit(acceptance)
 
-        return self._writer.ask(
-            work, writes=True, size=lambda: len(arrival.body) + size_of(writes), announce=announce
+        return self._writer.do(
+            AskedJob(work, writes=True, size=lambda: len(arrival.body) + size_of(writes), announce=announce)
         )
 
     async def commit(self, *writes: Write) -> None:
@@ -267,11 +270,11 @@ class TableStore:
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
-        return await self._writer.ask(lambda tables: tables.pending(chat_id, after, limit), writes=False)
+        return await self._read(lambda tables: tables.pending(chat_id, after, limit))
 
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
         admit_page(after, limit)
-        return await self._writer.ask(lambda tables: tables.backlog(after, limit), writes=False)
+        return await self._read(lambda tables: tables.backlog(after, limit))
 
     # --- conversations
 
@@ -283,41 +286,41 @@ class TableStore:
 
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
         check_chat(chat_id)
-        return await self._writer.ask(lambda tables: tables.journals.conversations(chat_id), writes=False)
+        return await self._read(lambda tables: tables.journals.conversations(chat_id))
 
     async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
         check_chat(chat_id)
-        return await self._writer.ask(lambda tables: tables.journals.crashed(chat_id), writes=False)
+        return await self._read(lambda tables: tables.journals.crashed(chat_id))
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
         admit_conversation(conversation)
-        return await self._writer.ask(lambda tables: tables.journals.journal(conversation), writes=False)
+        return await self._read(lambda tables: tables.journals.journal(conversation))
 
     async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
         admit_page(after, limit)
-        return await self._writer.ask(lambda tables: tables.journals.unfinished(after, limit), writes=False)
+        return await self._read(lambda tables: tables.journals.unfinished(after, limit))
 
     async def due(
         self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
     ) -> Sequence[ConversationRow]:
         admit_due(now, after, limit)
-        return await self._writer.ask(lambda tables: tables.journals.due(now, after, limit), writes=False)
+        return await self._read(lambda tables: tables.journals.due(now, after, limit))
 
     async def next_wake(self, *, after: int = -1) -> int | None:
         check_integer("after", after, least=-1)
-        return await self._writer.ask(lambda tables: tables.journals.next_wake(after), writes=False)
+        return await self._read(lambda tables: tables.journals.next_wake(after))
 
     async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
         admit_page(after, limit)
-        return await self._writer.ask(lambda tables: tables.journals.parked(after, limit), writes=False)
+        return await self._read(lambda tables: tables.journals.parked(after, limit))
 
     async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
         admit_page(after, limit)
-        return await self._writer.ask(lambda tables: tables.journals.every(after, limit), writes=False)
+        return await self._read(lambda tables: tables.journals.every(after, limit))
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
         check_chat(chat_id)
-        told = await self._writer.ask(lambda tables: tables.forget(chat_id), writes=True)
+        told = await self._writer.do(AskedJob(lambda tables: tables.forget(chat_id), writes=True))
         self._notes.drop([key for key in self._notes.noted() if names_chat(key, chat_id)], ())
         await self._writer.erase_log()
         return told
@@ -328,39 +331,37 @@ class TableStore:
     # --- small things
 
     async def unknown_effects(self) -> int:
-        return await self._writer.ask(lambda tables: tables.journals.unknown_effects(), writes=False)
+        return await self._read(lambda tables: tables.journals.unknown_effects())
 
     async def setting(self, name: str) -> str | None:
-        return await self._writer.ask(lambda tables: tables.setting(name), writes=False)
+        return await self._read(lambda tables: tables.setting(name))
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         check_chat(chat_id)
-        return await self._writer.ask(lambda tables: tables.data(chat_id), writes=False)
+        return await self._read(lambda tables: tables.data(chat_id))
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
         admit_keyed(key, after, limit)
-        return await self._writer.ask(lambda tables: tables.keyed(key, after, limit), writes=False)
+        return await self._read(lambda tables: tables.keyed(key, after, limit))
 
     async def broadcasts(self) -> Sequence[BroadcastJob]:
-        return await self._writer.ask(lambda tables: tables.broadcasts.jobs(), writes=False)
+        return await self._read(lambda tables: tables.broadcasts.jobs())
 
     async def broadcast(self, key: str) -> BroadcastJob | None:
         check_key(key)
-        return await self._writer.ask(lambda tables: tables.broadcasts.job(key), writes=False)
+        return await self._read(lambda tables: tables.broadcasts.job(key))
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
         admit_receivers(key, after, limit)
-        return await self._writer.ask(
-            lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone), writes=False
-        )
+        return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
         admit_page(0, limit)
-        return await self._writer.ask(lambda tables: tables.raw(limit), writes=False)
+        return await self._read(lambda tables: tables.raw(limit))
 
     async def check(self) -> None:
         now = self._clock.now()
-        await self._writer.ask(lambda tables: tables.note_alive(now), writes=True)
+        await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
 
     def statistics(self) -> StoreStatistics:
         return self._writer.statistics

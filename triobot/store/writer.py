@@ -41,7 +41,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from itertools import groupby
@@ -124,7 +124,15 @@ class Job(Generic[R]):
 
 @final
 class AskedJob(Job[R]):
-    """What a caller asks for; see `Writer.ask`."""
+    """What a caller asks for, in functions.
+
+    Args:
+        work: does it, as `run`.
+        writes: whether it changes anything.
+        size: returns roughly how many bytes it brings.
+        announce: is told the answer, in the order of the jobs, before any caller is woken.
+        among_others: does it as `run_among_others`.
+    """
 
     __slots__ = ("_among_others", "_announce", "_size", "_work", "writes")
 
@@ -219,7 +227,7 @@ class _TransactionLostError(Exception):
 
 @final
 class Transactions:
-    """RunsBatches batches on one connection, one at a time."""
+    """Runs batches on one connection, one at a time."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables, path: Path) -> None:
         self._sql = connection
@@ -287,7 +295,7 @@ class Transactions:
             for kind, jobs in groupby(batch, type):
                 if kind is Arriving:
                     writing = True
-                    self._accept_all(cast("list[Arriving]", list(jobs)))
+                    accept_all(self._tables, cast("list[Arriving]", list(jobs)))
                     continue
                 for work in jobs:
                     writing = work.writes
@@ -301,11 +309,6 @@ class Transactions:
                     return None
             raise _TransactionLostError from error
         return [None for _ in batch]
-
-    def _accept_all(self, jobs: Sequence[Arriving]) -> None:
-        answers = self._tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
-        for job, answer in zip(jobs, answers, strict=True):
-            job.answer = answer
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
@@ -382,6 +385,13 @@ class Transactions:
             )
 
 
+def accept_all(tables: Tables, jobs: Sequence[Arriving]) -> None:
+    """Take in events that came one after another, with a statement for each table."""
+    answers = tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
+    for job, answer in zip(jobs, answers, strict=True):
+        job.answer = answer
+
+
 def each_behind_noted(
     batch: Sequence[Job[Any]], run: Callable[[Job[Any]], Exception | None]
 ) -> list[Exception | None]:
@@ -397,7 +407,7 @@ def each_behind_noted(
 
 
 class RunsBatches(Protocol):
-    """RunsBatches batches on one connection, one at a time."""
+    """Runs batches on one connection, one at a time."""
 
     @property
     def broken(self) -> StoreError | None:
@@ -498,22 +508,6 @@ class Writer:
         """Return whether all that was handed over has been done, and the store is not broken."""
         return not self.gave_up and self._transactions.broken is None
 
-    def ask(
-        self,
-        work: Callable[[Tables], R],
-        *,
-        writes: bool,
-        size: Callable[[], int] | None = None,
-        announce: Callable[[R], None] | None = None,
-    ) -> Coroutine[Any, Any, R]:
-        """Have `work` run in the next batch, and return its result once that is durable.
-
-        `announce` gets the result in the order of the jobs, before any caller is woken.
-
-        Cancellation: as `do`.
-        """
-        return self.do(AskedJob(work, writes, size, announce))
-
     # A Ctrl-C between handing over and waiting would leave a task to be woken that waits for something else.
     @trio.lowlevel.enable_ki_protection
     async def do(self, job: Job[R]) -> R:
@@ -582,7 +576,7 @@ class Writer:
                 await self._some_noted.wait()
             if quiet.cancelled_caught:
                 with suppress(StoreError, trio.ClosedResourceError):
-                    await self.ask(methodcaller("note_alive", self._clock.now()), writes=True)
+                    await self.do(AskedJob(methodcaller("note_alive", self._clock.now()), writes=True))
 
     async def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
@@ -754,7 +748,7 @@ class Writer:
 
 @final
 class Hop:
-    """RunsBatches what one task gives it, one after another, in a thread that is made for the first."""
+    """Runs what one task gives it, one after another, in a thread that is made for the first."""
 
     def __init__(self, name: str) -> None:
         self._name = name

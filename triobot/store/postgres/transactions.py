@@ -27,7 +27,7 @@ from psycopg.rows import TupleRow
 
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
 from ...seams import LeaseLostError
-from ..writer import Arriving, Job, Noted, each_behind_noted
+from ..writer import Arriving, Job, Noted, accept_all, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .rows import ShardTables
 from .session import Connection, Session
@@ -170,7 +170,7 @@ class ShardTransactions:
                 for kind, jobs in groupby(batch, type):
                     if kind is Arriving:
                         self._session.take_late()
-                        self._accept_all(cast("list[Arriving]", list(jobs)))
+                        accept_all(self._tables, cast("list[Arriving]", list(jobs)))
                         continue
                     for work in jobs:
                         work.answer = work.run_among_others(self._tables)
@@ -186,11 +186,6 @@ class ShardTransactions:
         finally:
             self._tables.forget_ahead()
         return [None for _ in batch]
-
-    def _accept_all(self, jobs: Sequence[Arriving]) -> None:
-        answers = self._tables.accept_all([(job.arrival, job.quota, job.beginning) for job in jobs])
-        for job, answer in zip(jobs, answers, strict=True):
-            job.answer = answer
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
