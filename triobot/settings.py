@@ -148,6 +148,8 @@ class Settings:
             raise ConfigError(
                 f"{self.env}ALARM_EMAIL and {self.env}ALARM_SMTP go together: set both, or none"
             )
+        if self.name is not None and (not self.name.strip() or not self.name.isprintable()):
+            raise ConfigError("the bot's name must be one line of text")
         if self.trace_share is not None and not 0 <= self.trace_share <= 1:
             raise ConfigError("trace_share must be from 0 to 1")
         if self.alarm_repeat_hours < 0:
@@ -203,6 +205,13 @@ def _share(text: str) -> float:
     return float(text)
 
 
+def _switch(text: str) -> bool:
+    # Neither "no" nor "false" may turn on what shows what people wrote.
+    if text not in ("0", "1"):
+        raise ValueError("0 or 1")
+    return text == "1"
+
+
 def _mode(text: str) -> int:
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise ValueError("a mode in octal, such as 660")
@@ -239,8 +248,8 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "trace_share": _share,
     "alarm_repeat_hours": _whole("a whole number of hours, from 0 to 99999", 5),
     "media_hosts": _listed,
-    "development": lambda text: text != "0",
-    "log_tracebacks": lambda text: text != "0",
+    "development": _switch,
+    "log_tracebacks": _switch,
     "retention_days": _whole("a number of days", 5),
     "keep_ended": _whole("a number of days", 5),
     "backlog_seconds": _whole("a number of seconds", 7),

@@ -168,3 +168,19 @@ def test_a_token_is_given_as_text_and_shown_nowhere() -> None:
     settings = Settings(token="a-real-token", webhook_secret="a-real-secret")
     assert settings.checked_token == Secret("a-real-token")
     assert "a-real" not in repr(settings)
+
+
+@pytest.mark.parametrize("name", ["TRIOBOT_LOG_TRACEBACKS", "TRIOBOT_DEVELOPMENT"])
+@pytest.mark.parametrize("value", ["false", "no", "off", "00", "true"])
+def test_a_switch_is_0_or_1(name: str, value: str) -> None:
+    """What shows what people wrote is not turned on by a word for no."""
+    with pytest.raises(ConfigError, match=f"^{name} must be 0 or 1$"):
+        read_environment({name: value})
+    assert read_environment({name: "0"}) == Settings()
+
+
+@pytest.mark.parametrize("name", [" ", "shop\nBcc: a@example.org", "shop\x1b[2J"])
+def test_a_name_is_one_line(name: str) -> None:
+    """It begins the subject of each mail, and stands in each line of the log."""
+    with pytest.raises(ConfigError, match="the bot's name must be one line of text"):
+        Settings(name=name)
