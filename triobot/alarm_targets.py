@@ -45,6 +45,7 @@ SIGNATURE: Final = "Triobot-Signature"
 UNTOLD: Final[AlarmKind] = "alarm_untold"
 
 _LOOK: Final = 300.0
+_NOT_YET: Final = 1.0
 _FIRST_AGAIN: Final = 60.0
 _LONGEST_AGAIN: Final = 900.0
 _WITHIN: Final = 30.0
@@ -66,6 +67,10 @@ What: TypeAlias = tuple[AlarmKind, str]
 
 class TargetError(Exception):
     """A target did not take what it was told; the text holds no secret."""
+
+
+class NotYetError(Exception):
+    """A target can't be told before the bot works; nothing is wrong with it."""
 
 
 @final
@@ -128,6 +133,7 @@ class Target(Protocol):
         """Tell it; return once it has taken it.
 
         Raises:
+            NotYetError: it is asked again soon, and nobody is told.
             Exception: it has not. Of anything but a `TargetError` only the class is logged.
         """
         ...
@@ -138,7 +144,8 @@ class HttpTarget:
     """An address that takes a POST of JSON, signed with a secret that it shares with us.
 
     ``Triobot-Signature: t=SECONDS,v1=HEX`` holds the HMAC-SHA256 of ``SECONDS.BODY``: who checks the time,
-    too, takes no old request for a new one. Redirects are not followed.
+    too, takes no old request for a new one. Redirects are not followed. A user and a password in the address
+    are sent as HTTP's own (Basic).
 
     Args:
         url: https, or http to this machine; it may hold a secret.
@@ -158,6 +165,8 @@ class HttpTarget:
         local = self._url.host in _LOOPBACK
         if not self._url.host or self._url.scheme not in (("https", "http") if local else ("https",)):
             raise ConfigError("ALARM_URL must be https://..., or http:// to this machine")
+        known = self._url.username or self._url.password
+        self._auth = httpx.BasicAuth(self._url.username, self._url.password) if known else httpx.Auth()
         self._secret = secret
 
     async def tell(self, news: AlarmNews) -> None:
@@ -167,6 +176,7 @@ class HttpTarget:
         digest = hmac.digest(self._secret.reveal().encode(), f"{at}.".encode() + body, "sha256").hex()
         headers = {"content-type": "application/json", SIGNATURE: f"t={at},v1={digest}"}
         request = httpx.Request("POST", self._url, headers=headers, content=body)
+        request = next(self._auth.auth_flow(request))
         async with TrioTransport() as transport:
             answer = await transport.handle_async_request(request)
             await answer.aclose()  # its body is of no interest, however long it is
@@ -244,7 +254,14 @@ class MailTarget:
                 connection.starttls(context=context)
             if self._user:
                 connection.login(self._user, self._password.reveal())
-            connection.send_message(message)
+            refused = connection.send_message(message)
+        if refused:
+            # Not said again: those that were taken would hear it twice.
+            log.warning(
+                "the mail server refuses %d of the %d addresses of ALARM_EMAIL",
+                len(refused),
+                len(self._receivers),
+            )
 
 
 @final
@@ -265,7 +282,7 @@ class ChatTarget:
     async def tell(self, news: AlarmNews) -> None:
         """Send it as a message."""
         if (outbox := self._outbox()) is None:
-            raise TargetError("the bot doesn't work yet")
+            raise NotYetError
         words = news.words
         await outbox.perform(SendMessage(self._chat, words[:_LONGEST]))
 
@@ -339,6 +356,9 @@ class Courier:
                     self._marks = _read(await self._store.setting(self._setting))
                     loaded = True
                 more = await self._round()
+            except NotYetError:
+                await trio.sleep(_NOT_YET)
+                continue
             except _FailedError:
                 # Not at once when there is news: that would be told in vain, too.
                 await trio.sleep(again)
@@ -412,6 +432,8 @@ class Courier:
         try:
             with trio.fail_after(_WITHIN):
                 await self._target.tell(news)
+        except NotYetError:
+            raise
         except Exception as error:
             # Other texts than ours may hold the address, and that a secret.
             why = str(error) if isinstance(error, TargetError) else type(error).__name__
