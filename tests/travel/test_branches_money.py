@@ -8,10 +8,11 @@ from journals import library
 from trio.testing import MockClock
 
 from triobot import Bot, Chat, Paid
+from triobot.conversations.journal_writer import JournalWriter
 from triobot.conversations.revival.stored import Stored
-from triobot.engine.records import DONE
+from triobot.engine.records import DONE, time_of
 from triobot.errors import PaymentDeclinedError
-from triobot.filters import join, paid
+from triobot.filters import join, paid, text
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, open_branch
 from triobot.travel.past import notch_starts
@@ -19,6 +20,11 @@ from triobot.travel.past import notch_starts
 
 @attrs.frozen
 class Cake:
+    size: int
+
+
+@attrs.frozen
+class Slow:
     size: int
 
 
@@ -77,6 +83,13 @@ def notch_of(stored: Stored, *what: str) -> int:
 
 def _is(record: list[object], kind: str) -> bool:
     return record[0] == DONE and record[3] == kind
+
+
+def early(aside: Stored, order: Stored, notch: int) -> Stored:
+    """The journal of an aside that had begun a moment before this notch."""
+    at = time_of(order.records[notch_starts(order.records)[notch]])
+    first = aside.records[0]
+    return attrs.evolve(aside, records=[[first[0], at - 1, *first[2:]], *aside.records[1:]])
 
 
 def said(branch: LiveBranch) -> list[str]:
@@ -149,6 +162,69 @@ async def test_the_aside_itself_has_its_payment(autojump_clock: MockClock) -> No
         assert branch.ended
         assert not branch.failures
         assert not branch.alarms
+
+
+async def test_an_aside_that_has_given_does_not_give_again(autojump_clock: MockClock) -> None:
+    bot = a_shop()
+    # As where what has ended is kept.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JournalWriter, "_keeps", property(lambda _: True))
+        journals = await sold(bot)
+    aside = next(one for one in journals if one.row.route == "bake")
+    async with open_branch(bot, aside, len(notch_starts(aside.records)) - 1) as branch:
+        assert branch.ended
+        assert said(branch) == []
+        assert list(branch.asked) == []
+
+
+async def test_an_aside_that_gives_at_the_notch_goes_on(autojump_clock: MockClock) -> None:
+    """Whether or not the conversation that charges has heard of the money, and beside the next one."""
+    bot = Bot()
+
+    @bot.conversation(text("slow"), name="slow")
+    async def slow(chat: Chat) -> None:
+        await chat.charge(5_000, "A slow cake", item=Slow(1))
+        await chat.send("Enjoy.")
+
+    @bot.aside(paid(Slow), name="bake slowly")
+    async def bake_slowly(chat: Chat[Paid[Slow]]) -> None:
+        await chat.sleep(60)
+        await chat.step(warm_slowly, chat.event.key)
+        await chat.send("Here it is.")
+
+    async def warm_slowly(key: str) -> None:
+        pass
+
+    @bot.aside(text("hello"), name="greet")
+    async def greet(chat: Chat) -> None:
+        await chat.sleep(10)
+        await chat.send("Hello.")
+
+    with library() as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara", wallet=50_000)
+            await sara.joins()
+            await sara.says("slow")
+            await sara.pays()
+            await world.waits(seconds=20)
+            await sara.says("hello")
+            await world.waits(seconds=60)
+            await sara.sees("Enjoy.")
+    journals = {one.row.route: one for one in kept.all().values()}
+    order, others = journals["slow"], list(journals.values())
+    for heard in (notch_of(order, "charge", "charge", "receive"), notch_of(order, "verify")):
+        # In a store the aside may stand before the turn in which the conversation hears of the money.
+        begun = [early(one, order, heard) if one.row.route == "bake slowly" else one for one in others]
+        async with open_branch(bot, order, heard, beside=begun) as branch:
+            assert said(branch) == []
+            await branch.waits(61)
+            assert [done.how for done in branch.steps] == ["recorded"]
+            assert said(branch) == ["Here it is.", "Enjoy."]
+            assert [line["what"] for line in branch.chat() if line["kind"] == "money"] == ["paid", "captured"]
+    # What another conversation of the chat is a branch of, the aside goes on beside it.
+    async with open_branch(bot, journals["greet"], 0, beside=others) as branch:
+        await branch.waits(61)
+        assert said(branch) == ["Hello.", "Here it is.", "Enjoy."]
 
 
 @pytest.mark.parametrize("code", [1000, 1001])

@@ -316,7 +316,7 @@ class LiveBranch:
         world, self.stage = self.exchange.world, seeds.stage
         seeds.stage.play()
         self._users = list(seeds.stage.people.values())
-        ledger = ledger_of(self.past, seeds.stage)
+        ledger = ledger_of(self.past, seeds.stage, seeds.beside)
         self.began = world.seq
         self.fence.begin()
         app = App(self._control)

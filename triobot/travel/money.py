@@ -12,27 +12,34 @@ from typing import Final
 import attrs
 
 from ..conversations.doors.calls import Call, asked_of
-from ..conversations.revival.stored import read_opening
+from ..conversations.revival.stored import Stored, read_opening
+from ..engine.records import ENDED, ENDS
 from ..money import Captured, PaymentNotice, PutPayment
 from ..payments.books import plan
 from ..payments.entry import Entry
 from ..payments.facts import Fact, Hint, PaymentAnswer, Plain, SendOk
 from ..payments.records import numbered, row_of
 from ..wire.ids import InvoiceId
-from .past import OpenCharge, Past
+from .past import OpenCharge, Past, notch_starts
 from .staging import ChatStage
 
 _NO_ENOUGH_MONEY: Final = 1000
 _DECLINED: Final = 1001
 
 
-def ledger_of(past: Past, stage: ChatStage) -> list[PutPayment]:
-    """Return the writes of what is known of payments at the notch, and let the platform have it so, too."""
-    rows = [_row(_entry_of(charge), _facts_of(charge, past, stage), past.at) for charge in past.charges]
-    given = _given_by(past)
-    if given is not None and all(charge.id != given.id for charge in past.charges):
-        rows.append(_row(_entry_given(given, past.at), _delivered(given), past.at))
-    return rows
+def ledger_of(past: Past, stage: ChatStage, beside: Sequence[Stored] = ()) -> list[PutPayment]:
+    """Return the writes of what is known of payments at the notch, and let the platform have it so, too.
+
+    Args:
+        beside: other conversations of the chat, as they were: among them may be asides that give the goods.
+    """
+    giving = {money.id: (money, one) for one in (past.stored, *beside) if (money := _given_by(one))}
+    rows = [
+        _row(_entry_of(charge), _facts_of(charge, past, stage, giving.pop(charge.id, None)), past.at)
+        for charge in past.charges
+    ]
+    given = [(_entry_given(money, past.at), _delivered(money, by)) for money, by in giving.values()]
+    return [*rows, *(_row(entry, facts, past.at) for entry, facts in given)]
 
 
 def _entry_of(charge: OpenCharge) -> Entry:
@@ -53,8 +60,10 @@ def _entry_of(charge: OpenCharge) -> Entry:
     )
 
 
-def _facts_of(charge: OpenCharge, past: Past, stage: ChatStage) -> Sequence[Fact]:
-    """Return what has happened to a charge by the notch."""
+def _facts_of(
+    charge: OpenCharge, past: Past, stage: ChatStage, given: tuple[Captured, Stored] | None
+) -> Sequence[Fact]:
+    """Return what has happened to a charge by the notch; given: the money, and the aside that has it."""
     asked = charge.asked
     if not charge.sent and asked.kind == "button":
         return [Plain("send_begun")]  # it is sent once more, under its number
@@ -65,6 +74,12 @@ def _facts_of(charge: OpenCharge, past: Past, stage: ChatStage) -> Sequence[Fact
         Plain("send_begun"),
         SendOk(charge.message, None if invoice is None else InvoiceId(invoice)),
     ]
+    if given is not None:
+        # It gives already, while the conversation may not have heard of the money yet.
+        money, by = given
+        if charge.captured is None:
+            stage.paid(money, past.at)
+        return [*sent, *_verified(money), *_with_aside(by)]
     if charge.captured is not None:
         return [*sent, *_verified(charge.captured)]
     if not charge.claimed:
@@ -95,9 +110,9 @@ def _verified(money: Captured) -> Sequence[Fact]:
     ]
 
 
-def _given_by(past: Past) -> Captured | None:
-    """Return the money for which the conversation, an aside, gives the goods."""
-    opening = read_opening(past.whole.records[0])
+def _given_by(stored: Stored) -> Captured | None:
+    """Return the money for which a conversation, an aside, gives the goods."""
+    opening = read_opening(stored.records[0])
     event = None if opening is None else asked_of(opening.event)
     value: object = event.value if isinstance(event, Call) else None
     return value if isinstance(value, Captured) else None
@@ -121,8 +136,17 @@ def _entry_given(money: Captured, at: int) -> Entry:
     )
 
 
-def _delivered(money: Captured) -> Sequence[Fact]:
-    return [Plain("send_begun"), SendOk(), *_verified(money), Plain("delivered")]
+def _delivered(money: Captured, by: Stored) -> Sequence[Fact]:
+    return [Plain("send_begun"), SendOk(), *_verified(money), *_with_aside(by)]
+
+
+def _with_aside(by: Stored) -> Sequence[Fact]:
+    """Return what the aside, as it was then, makes of the money that it has."""
+    last = by.records[notch_starts(by.records)[-1]]
+    if last[0] == ENDED and last[2] is not None:
+        return [Plain("delivered"), Plain("handler_failed")]
+    over = last[0] in ENDS or by.row.run > 1  # what it goes on as owes nothing
+    return [Plain("delivered"), *([Plain("settled")] if over else [])]
 
 
 def _row(entry: Entry, facts: Sequence[Fact], at: int) -> PutPayment:

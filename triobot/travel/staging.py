@@ -105,7 +105,7 @@ class ChatStage:
             elif record[0] == DONE and (operation := self._past.sent.get(str(record[2]))) is not None:
                 self._performed(operation, CODEC.value_of(record[5]), at)
             for money in captured_in(record):
-                self._paid(money, at)
+                self.paid(money, at)
             for notice in notices_in(record):
                 if notice.outcome in ("retry", "declined"):
                     self.declined.append((self._world.seq, at, notice.code or NOT_ENOUGH))
@@ -211,7 +211,7 @@ class ChatStage:
             before.reply = before.reply or PressReply(before.callback_id, "", alert=False, at=at)
         self._chat.press(Pressed(id, user.id, message_id, at))
 
-    def _paid(self, money: Captured, at: int) -> None:
+    def paid(self, money: Captured, at: int) -> None:
         """Have somebody pay a bill, and the bot have the money."""
         world = self._world
         unpaid = [one for one in world.bills if one.amount == money.amount and not one.takings]
