@@ -486,3 +486,30 @@ async def test_deep_recursion_shows_its_ends(
     assert len(last["f"][""]) == len(last["v"][""]) == FRAMES
     assert [frame.get("n") for frame in last["v"][""]][:2] == [None, "100"]
     assert last["v"][""][-1]["n"] == "0"
+
+
+async def test_an_error_of_the_authors_is_told_by_its_class(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    class NoFlourError(Exception):
+        pass
+
+    async def buy() -> None:
+        raise NoFlourError("none until Monday")
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        try:
+            await chat.step(buy, raises=NoFlourError)
+        except NoFlourError:
+            await chat.ask("Bread?")
+
+    with journals(monkeypatch) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("Bread?")
+        passed = await kept.passed("order")
+    assert passed.notches[1]["in"] == {"what": "error", "text": "NoFlourError: none until Monday"}

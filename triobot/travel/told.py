@@ -185,6 +185,13 @@ def _value(node: Node) -> str:
 
 
 def _error(node: Node) -> str:
+    match node:
+        case ["raised", str() as name, [*args], _]:
+            # Which classes a step may raise is known to the call alone: its words are those of any error.
+            words = str(Exception(*map(_value_of, args)))
+            return cut(": ".join([name.rpartition(".")[2], *([words] if words else [])]))
+        case _:
+            pass
     try:
         return error_words(CODEC.error_of(node))
     except UnreadableRecordError:
