@@ -373,7 +373,7 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
 
         await page.click(".inline-button.pay", "Buy 1")
         await page.sees("200,000 rials", within=".sheet")
-        await page.click(".confirm-pay")
+        await page.click(".payment [type=submit]")
         await page.sees("800,000 rials", within=".balance")
         await page.sees("not verified yet", within=".bill")
         exchange.perform(VerifyPayment(sara.chat_id, ref_ids[0]))  # type: ignore[arg-type]
@@ -382,12 +382,12 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
         await page.click(".inline-button.pay", "Buy 2")
         await page.click(".more-options summary")
         await page.run("document.querySelector('.sheet select').value = '1004'")
-        await page.click(".confirm-pay")
+        await page.click(".payment [type=submit]")
         await page.lacks(".sheet")
         assert sara.wallet["IRR"] == 800_000
 
         await page.click(".inline-button.pay", "Buy 3")
-        await page.click(".confirm-pay")
+        await page.click(".payment [type=submit]")
         await page.sees("600,000 rials", within=".balance")
         await page.wait("/^(59|60):/.test(document.querySelector('.countdown').textContent)")
         await page.click(".wide-button", "Let an hour pass")
@@ -395,7 +395,7 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
         await page.has(".bill.refunded")
 
         await page.click(".bill .button", "Pay")
-        await page.click(".confirm-pay")
+        await page.click(".payment [type=submit]")
         await page.sees("750,000 rials", within=".balance")
         await page.click(".balance.IRR .chip", "+100,000")
         await page.sees("850,000 rials", within=".balance")

@@ -61,7 +61,7 @@ async def order(page: Page, *, killed: bool) -> None:
     await sees(page, "A large pizza")
     await perhaps_dies()
     await page.click(".inline-button.pay", "Pay")
-    await page.click(".confirm-pay")
+    await page.click(".payment [type=submit]")
     await page.sees("Thank you, سارا!", within=".bubble")
 
 

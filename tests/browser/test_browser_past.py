@@ -95,7 +95,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.type("Ahmadi")
         await fills(page, "3", forms=4)
         await page.click(".inline-button.pay", "Pay")
-        await page.click(".confirm-pay")
+        await page.click(".payment [type=submit]")
         await page.sees("Anything else?", within=".bubble")
         await page.has(".line:has-text('The bot took')")
         done = await page.run(LINES)

@@ -1,62 +1,70 @@
 // One message as it stands in its chat.
 
-import { inlineKeyboard } from "./buttons.js";
-import { h, icon } from "./dom.js";
-import { clock, colour, exactClock, initials } from "./format.js";
-import { formOf } from "./form.js";
+import { InlineKeyboard } from "./buttons.js";
+import { clock, colour, exactClock } from "./format.js";
+import { Form } from "./form.js";
 import { contentOf } from "./media.js";
+import { Avatar, html, Icon, Part } from "./ui.js";
 import { t } from "./words.js";
 import { botName, world } from "./world.js";
 
-/** The bubble of a message; `follows` one of the same author, so that the name needn't be said again. */
-export function bubble(message, view, follows) {
-  const mine = message.author === view.user.id;
+/**
+ * A message for a list of messages. `view` is the pane: {chat, user, act, element}, and `onMade` where one can look
+ * at what made a message. `follows` one of the same author, so that the name needn't be said again.
+ */
+export function bubble(message, view, follows, more = "") {
+  const isMine = message.author === view.user.id;
   const author = message.from_bot ? botName() : ((view.people ?? world.users).get(message.author)?.name ?? "");
-  const isGroup = view.chat.name !== null;
-  const row = h("article.row", {
-    class: [mine ? "mine" : "theirs", follows ? "follows" : "", message.deleted ? "gone" : ""].join(" "),
-    "data-id": message.id,
-    "aria-label": author,
-  });
-  if (message.deleted) {
-    row.append(h("div.bubble", {}, h("div.text.faint", {}, icon("close", 14), " ", t("messageDeleted"))));
-    return row;
+  const pressed = [...view.chat.waiting.values()].filter((press) => press.message_id === message.id && press.user === view.user.id);
+  return html`<${Bubble}
+    key=${message.id}
+    message=${message}
+    view=${view}
+    user=${view.user.id}
+    author=${author}
+    isMine=${isMine}
+    isNamed=${view.chat.name !== null && !isMine}
+    isMade=${Boolean(world.bot && view.onMade)}
+    pressed=${pressed.map((press) => press.label).join("\n")}
+    follows=${follows}
+    more=${more}
+  />`;
+}
+
+/** It is drawn again only if something of it has changed: a message that changes is another object. */
+class Bubble extends Part {
+  render({ message, view, author, isMine, isNamed, isMade, pressed, follows, more }) {
+    const marks = [isMine ? "mine" : "theirs", follows && "follows", message.deleted && "gone", more].filter(Boolean).join(" ");
+    if (message.deleted) {
+      return html`
+        <article class=${`row ${marks}`} data-id=${message.id} aria-label=${author}>
+          <div class="bubble"><div class="text faint"><${Icon} name="close" size=${14} /> ${t("messageDeleted")}</div></div>
+        </article>
+      `;
+    }
+    const where = t(message.from_bot ? "whereSent" : "whereTaken");
+    const time = html`<time datetime=${new Date(message.at).toISOString()}>${clock(message.at)}</time>`;
+    const isWide = message.form?.length || message.buttons?.length;
+    return html`
+      <article class=${`row ${marks}`} data-id=${message.id} aria-label=${author}>
+        ${isNamed && html`<${Avatar} name=${author} more="small" />`}
+        <div class=${`stack ${isWide ? "wide" : ""}`}>
+          <div class=${`bubble of-${message.content.type}`}>
+            ${isNamed && !follows && html`<div class="author" dir="auto" style=${{ "--own": colour(author) }}>${author}</div>`}
+            ${contentOf(message.content)}
+            ${message.form?.length > 0 && html`<${Form} message=${message} view=${view} />`}
+            <div class="stamp" title=${`#${message.id} · ${exactClock(message.at)}`}>
+              ${message.edited_at && html`<span>${t("edited")}</span>`}
+              ${
+                isMade
+                  ? html`<button type="button" class="where-sent" title=${where} aria-label=${where} onclick=${() => view.onMade(message)}>${time}</button>`
+                  : time
+              }
+            </div>
+          </div>
+          ${message.buttons?.length > 0 && html`<${InlineKeyboard} message=${message} view=${view} pressed=${pressed.split("\n")} />`}
+        </div>
+      </article>
+    `;
   }
-  if (isGroup && !mine) {
-    row.append(
-      h("span.avatar.small", { style: { "--own": colour(author) }, title: author }, initials(author)),
-    );
-  }
-  const where = t(message.from_bot ? "whereSent" : "whereTaken");
-  const fullWidth = message.form?.length || message.buttons?.length;
-  row.append(
-    h(
-      "div.stack",
-      { class: fullWidth ? "wide" : "" },
-      h(
-        "div.bubble",
-        { class: `of-${message.content.type}` },
-        isGroup &&
-          !mine &&
-          !follows &&
-          h("div.author", { dir: "auto", style: { "--own": colour(author) } }, author),
-        contentOf(message.content),
-        formOf(message, view),
-        h(
-          "div.stamp",
-          { title: `#${message.id} · ${exactClock(message.at)}` },
-          message.edited_at && h("span", {}, t("edited")),
-          world.bot && view.onMade
-            ? h(
-                "button.where-sent",
-                { type: "button", title: where, "aria-label": where, onclick: () => view.onMade(message) },
-                h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),
-              )
-            : h("time", { datetime: new Date(message.at).toISOString() }, clock(message.at)),
-        ),
-      ),
-      inlineKeyboard(message, view),
-    ),
-  );
-  return row;
 }

@@ -1,107 +1,110 @@
 // Keyboards: the buttons under a message, and the keys under the text field.
 
-import { h, icon, webAddress } from "./dom.js";
 import { money } from "./format.js";
 import { payButton } from "./paying.js";
-import { confirm, sheet, toast, tried } from "./sheet.js";
-import { placeFields } from "./places.js";
+import { choosePlace } from "./places.js";
+import { confirm, toast, tried } from "./sheet.js";
+import { webAddress } from "./text.js";
+import { html, Icon } from "./ui.js";
+import { Component } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 
 /** The rows of buttons under a message. `view` is the pane: {chat, user, act, element}. */
-export function inlineKeyboard(message, view) {
-  if (!message.buttons?.length) return null;
+export function InlineKeyboard({ message, view, pressed }) {
   let index = 0;
-  return h(
-    "div.inline-keyboard",
-    {},
-    message.buttons.map((row) =>
-      h(
-        "div.inline-row",
-        {},
-        row.map((button) => inlineButton(message, button, index++, view)),
-      ),
-    ),
-  );
+  const given = (button) => ({ key: index, message, button, index: index++, view });
+  const rows = message.buttons.map((row) => row.map(given));
+  return html`
+    <div class="inline-keyboard">
+      ${rows.map((row) => html`<div class="inline-row">${row.map((one) => inlineButton(one, pressed.includes(one.button.text)))}</div>`)}
+    </div>
+  `;
 }
 
-function inlineButton(message, button, index, view) {
-  switch (button.kind) {
+function inlineButton(given, waits) {
+  switch (given.button.kind) {
     case "link":
-      return linkButton(button);
+      return html`<${LinkButton} ...${given} />`;
     case "pay":
-      return h(
-        "button.inline-button.pay",
-        { type: "button", onclick: () => payButton(message, button, index, view) },
-        h("span", { dir: "auto" }, button.text),
-        h("span.price", {}, money(button.amount, button.currency)),
-      );
+      return html`<${PayButton} ...${given} />`;
     default:
-      return callbackButton(message, button, index, view);
+      return html`<${CallbackButton} ...${given} waits=${waits} />`;
   }
 }
 
-function linkButton(button) {
+const PayButton = ({ message, button, index, view }) => html`
+  <button type="button" class="inline-button pay" onclick=${() => payButton(message, button, index, view)}>
+    <span dir="auto">${button.text}</span>
+    <span class="price">${money(button.amount, button.currency)}</span>
+  </button>
+`;
+
+function LinkButton({ button }) {
   const href = webAddress(button.url);
-  const words = [h("span", { dir: "auto" }, button.text), icon("link", 15)];
+  const words = html`<span dir="auto">${button.text}</span><${Icon} name="link" size=${15} />`;
   if (href === null) {
     // javascript:, data: and the like: the app opens no such thing.
     const say = () => toast(t("deadLink", { url: button.url.slice(0, 80) }), { kind: "problem" });
-    return h("button.inline-button.dead", { type: "button", onclick: say }, words);
+    return html`<button type="button" class="inline-button dead" onclick=${say}>${words}</button>`;
   }
-  return h("a.inline-button", { href, target: "_blank", rel: "noopener noreferrer", title: href }, words);
+  return html`<a class="inline-button" href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}</a>`;
 }
 
-function callbackButton(message, button, index, view) {
-  const waits = [...view.chat.waiting.values()].some(
-    (press) => press.message_id === message.id && press.user === view.user.id && press.label === button.text,
-  );
-  const element = h(
-    "button.inline-button",
-    { type: "button", class: waits ? "waiting" : "", title: waits ? t("waitsForAnswer") : undefined },
-    h("span", { dir: "auto" }, button.text),
-    h("span.spinner", { "aria-hidden": "true" }),
-  );
-  element.onclick = (event) => {
-    element.classList.add("waiting");
+/** A button that waits from a press on, and until the bot has answered it. */
+class CallbackButton extends Component {
+  state = { isUnderWay: false };
+
+  /** @param {any} given @param {{isUnderWay: boolean}} state */
+  render({ button, waits }, { isUnderWay }) {
+    return html`
+      <button
+        type="button"
+        class=${`inline-button ${waits || isUnderWay ? "waiting" : ""}`}
+        title=${waits ? t("waitsForAnswer") : undefined}
+        onclick=${this.press}
+      >
+        <span dir="auto">${button.text}</span>
+        <span class="spinner" aria-hidden="true"></span>
+      </button>
+    `;
+  }
+
+  press = async (event) => {
+    const { message, button, index, view } = /** @type {any} */ (this.props);
     const given = { label: button.text, message: message.id, index, chat: view.chat.id };
     // A double click with Shift held is the impatient user whom a bot has to survive.
-    if (event.shiftKey) given.times = 2;
-    tried(() => view.act("press", given), view.element).then((well) => {
-      if (!well) element.classList.remove("waiting");
-    });
+    if (event.shiftKey) Object.assign(given, { times: 2 });
+    this.setState({ isUnderWay: true });
+    await tried(() => view.act("press", given), view.element);
+    this.setState({ isUnderWay: false });
   };
-  return element;
 }
 
-/** The keys that a bot put under the text field; null when there are none. */
-export function replyKeyboard(view) {
-  const rows = view.chat.reply_keyboard;
-  if (!rows?.length) return null;
-  return h(
-    "div.reply-keyboard",
-    {},
-    rows.map((row) =>
-      h(
-        "div.reply-row",
-        {},
-        row.map((key) =>
-          h(
-            "button.reply-key",
-            { type: "button", onclick: () => tap(key, view) },
-            key.value === "$contact" && icon("phone", 16),
-            key.value === "$location" && icon("pin", 16),
-            h("span", { dir: "auto" }, key.label),
-          ),
-        ),
-      ),
-    ),
-  );
-}
+/** The keys that a bot put under the text field. */
+export const ReplyKeyboard = ({ rows, view }) => html`
+  <div class="reply-keyboard">
+    ${rows.map(
+      (row) => html`
+        <div class="reply-row">
+          ${row.map(
+            (key) => html`
+              <button type="button" class="reply-key" onclick=${() => tap(key, view)}>
+                ${key.value === "$contact" && html`<${Icon} name="phone" size=${16} />`}
+                ${key.value === "$location" && html`<${Icon} name="pin" size=${16} />`}
+                <span dir="auto">${key.label}</span>
+              </button>
+            `,
+          )}
+        </div>
+      `,
+    )}
+  </div>
+`;
 
 async function tap(key, view) {
   const given = { label: key.label, value: key.value, chat: view.chat.id };
   if (key.value === "$contact") {
-    const words = [h("p", {}, t("shareContactWhy")), h("p.big.digits", { dir: "ltr" }, view.user.phone)];
+    const words = html`<p>${t("shareContactWhy")}</p><p class="big digits" dir="ltr">${view.user.phone}</p>`;
     if (!(await confirm(t("shareContact"), words, t("share"), { place: view.element }))) return;
   }
   if (key.value === "$location") {
@@ -110,28 +113,4 @@ async function tap(key, view) {
     Object.assign(given, place);
   }
   await tried(() => view.act("tap", given), view.element);
-}
-
-/** Ask where one is; resolves to {lat, long, desc} or undefined. */
-export function choosePlace(place) {
-  return sheet(
-    t("shareLocation"),
-    (done) => {
-      const fields = placeFields();
-      return [
-        h("div.sheet-body", {}, h("p", {}, t("shareLocationWhy")), fields.element),
-        h(
-          "div.sheet-actions",
-          {},
-          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-          h(
-            "button.button.primary",
-            { type: "button", autofocus: true, onclick: () => done(fields.value()) },
-            t("share"),
-          ),
-        ),
-      ];
-    },
-    { place },
-  );
 }

@@ -1,246 +1,264 @@
 // Where a person writes: text, files by picker, paste or drop, a recorded voice, a contact, a place.
 
-import { choosePlace } from "./buttons.js";
-import { add, fill, h, icon, iconButton } from "./dom.js";
 import { bytes } from "./format.js";
+import { Card } from "./media.js";
+import { choosePlace } from "./places.js";
 import { canRecord, record } from "./recorder.js";
-import { confirm, field, menu, sheet, toast, tried } from "./sheet.js";
+import { menu, sheet, toast, tried } from "./sheet.js";
+import { Asking, Field, html, Icon, IconButton } from "./ui.js";
+import { Component } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 
 const KINDS = ["image", "video", "audio", "voice", "file"];
 // The control API takes 32 MiB of JSON, and base64 makes four bytes of three.
 const LARGEST = 23_000_000;
+// Pixels; a longer text scrolls.
+const TALLEST = 160;
 
-export function composer(view) {
-  const text = h("textarea.compose", {
-    rows: 1,
-    dir: "auto",
-    placeholder: t("write"),
-    "aria-label": t("write"),
-    enterkeyhint: "send",
-  });
-  const sending = iconButton("send", t("send"), send, ".send");
-  const speaking = canRecord() ? iconButton("mic", t("recordVoice"), speak, ".speak") : null;
-  const picker = h("input", {
-    type: "file",
-    multiple: true,
-    hidden: true,
-    onchange: () => offer([...picker.files]).then(() => (picker.value = "")),
-  });
-  const bar = h(
-    "div.composer",
-    {},
-    iconButton("attach", t("attach"), (event) => attach(event.currentTarget)),
-    text,
-    picker,
-    speaking,
-    sending,
-  );
-  const element = bar;
+/** @typedef {Awaited<ReturnType<typeof record>>} Recording */
+/** @typedef {{hasText: boolean, uploads: string[], recording: Recording | null}} State */
 
-  const grow = () => {
-    text.style.setProperty("block-size", "auto");
-    text.style.setProperty("block-size", `${Math.min(text.scrollHeight + 2, 160)}px`);
-    element.classList.toggle("has-text", text.value.trim() !== "");
-  };
-  text.addEventListener("input", grow);
-  text.addEventListener("keydown", (event) => {
-    // While an input method composes, Enter belongs to it.
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      send();
-    }
-  });
-  text.addEventListener("paste", (event) => {
-    if (event.clipboardData.files.length) {
-      event.preventDefault();
-      offer([...event.clipboardData.files]);
-    }
-  });
+/**
+ * `view` is the pane: {chatId, userId, chat, user, act, element}; files may be dropped anywhere on its element. It is
+ * `hidden` from a person who has left the chat, who finds what was typed on coming back. `begun` gets the composer.
+ */
+export class Composer extends Component {
+  /** @type {State} */
+  state = { hasText: false, uploads: [], recording: null };
+  /** @type {HTMLTextAreaElement | null} */
+  text = null;
+  /** @type {HTMLInputElement | null} */
+  picker = null;
+  timer = 0;
 
-  async function send() {
-    const words = text.value.trim();
-    if (!words) return;
-    text.value = "";
-    grow();
-    text.focus();
-    if (
-      !(await tried(
-        () => view.act("say", { text: words, chat: view.chatId }),
-        view.element,
-      )) &&
-      !text.value
-    ) {
-      text.value = words;
-      grow();
-    }
+  get view() {
+    return /** @type {any} */ (this.props).view;
   }
 
-  function attach(anchor) {
+  /** @param {any} given @param {State} state */
+  render({ hidden }, { hasText, uploads, recording }) {
+    return html`
+      ${uploads.map((name) => html`<div class="uploading" role="status"><span class="spinner"></span>${t("uploading", { name })}</div>`)}
+      <div class=${["composer", hasText && "has-text", recording && "is-recording"].filter(Boolean).join(" ")} hidden=${hidden}>
+        ${recording ? this.recordingOf(recording) : this.writing()}
+        <input type="file" multiple hidden ref=${(element) => (this.picker = element)} onchange=${this.pick} />
+      </div>
+    `;
+  }
+
+  writing() {
+    return html`
+      <${IconButton} name="attach" title=${t("attach")} onclick=${(event) => this.attach(event.currentTarget)} />
+      <textarea
+        class="compose"
+        rows="1"
+        dir="auto"
+        placeholder=${t("write")}
+        aria-label=${t("write")}
+        enterkeyhint="send"
+        ref=${(element) => (this.text = element)}
+        oninput=${this.grow}
+        onkeydown=${this.onKey}
+        onpaste=${this.onPaste}
+      ></textarea>
+      ${canRecord() && html`<${IconButton} name="mic" title=${t("recordVoice")} more="speak" onclick=${this.speak} />`}
+      <${IconButton} name="send" title=${t("send")} more="send" onclick=${this.send} />
+    `;
+  }
+
+  recordingOf(recording) {
+    return html`
+      <${IconButton} name="close" title=${t("cancel")} onclick=${() => this.endRecording(false)} />
+      <span class="recording"><i></i>${t("recording")}</span>
+      <span class="digits">${recording.time()}</span>
+      <${IconButton} name="send" title=${t("send")} more="send" onclick=${() => this.endRecording(true)} />
+    `;
+  }
+
+  componentDidMount() {
+    const { element } = this.view;
+    /** @type {any} */ (this.props).begun(this);
+    element.addEventListener("dragover", this.onDragOver);
+    element.addEventListener("dragleave", this.onDragLeave);
+    element.addEventListener("drop", this.onDrop);
+  }
+
+  componentWillUnmount() {
+    const { element } = this.view;
+    element.removeEventListener("dragover", this.onDragOver);
+    element.removeEventListener("dragleave", this.onDragLeave);
+    element.removeEventListener("drop", this.onDrop);
+    clearInterval(this.timer);
+    this.state.recording?.stop();
+  }
+
+  focus() {
+    this.text?.focus({ preventScroll: true });
+  }
+
+  // --- text
+
+  grow = () => {
+    const { text } = this;
+    if (!text) return;
+    text.style.setProperty("block-size", "auto");
+    text.style.setProperty("block-size", `${Math.min(text.scrollHeight + 2, TALLEST)}px`);
+    this.setState({ hasText: text.value.trim() !== "" });
+  };
+
+  onKey = (event) => {
+    // While an input method composes, Enter belongs to it.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    this.send();
+  };
+
+  onPaste = (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    this.offer([...event.clipboardData.files]);
+  };
+
+  send = async () => {
+    const { text, view } = this;
+    const words = text?.value.trim();
+    if (!text || !words) return;
+    text.value = "";
+    this.grow();
+    text.focus();
+    const isSaid = await tried(() => view.act("say", { text: words, chat: view.chatId }), view.element);
+    if (isSaid || text.value) return;
+    text.value = words;
+    this.grow();
+  };
+
+  // --- what is shared
+
+  attach(anchor) {
     const pick = (accept) => () => {
-      picker.accept = accept;
-      picker.click();
+      if (!this.picker) return;
+      this.picker.accept = accept;
+      this.picker.click();
     };
     menu(anchor, [
-      [icon("image"), t("imageOrVideo"), pick("image/*,video/*")],
-      [icon("audio"), t("audio"), pick("audio/*")],
-      [icon("file"), t("file"), pick("")],
-      [icon("person"), t("contact"), sendContact],
-      [icon("pin"), t("location"), sendPlace],
+      [html`<${Icon} name="image" />`, t("imageOrVideo"), pick("image/*,video/*")],
+      [html`<${Icon} name="audio" />`, t("audio"), pick("audio/*")],
+      [html`<${Icon} name="file" />`, t("file"), pick("")],
+      [html`<${Icon} name="person" />`, t("contact"), this.sendContact],
+      [html`<${Icon} name="pin" />`, t("location"), this.sendPlace],
     ]);
   }
 
-  async function sendContact() {
-    const name = h("input", { value: view.user.name, dir: "auto" });
-    const phone = h("input.digits", { value: view.user.phone, dir: "ltr", inputmode: "tel" });
-    const fields = h("div.fields", {}, field(t("name"), name), field(t("phone"), phone));
-    if (!(await confirm(t("contact"), fields, t("send"), { place: view.element }))) return;
-    await tried(
-      () =>
-        view.act("share-contact", {
-          phone: phone.value.trim(),
-          name: name.value,
-          chat: view.chatId,
-        }),
-      view.element,
+  sendContact = async () => {
+    const { view } = this;
+    const contact = await sheet(
+      t("contact"),
+      (done) => html`
+        <${Asking} give=${({ name, phone }) => done({ name, phone: phone.trim() })} cancel=${() => done(undefined)} yes=${t("send")} ready>
+          <${Field} label=${t("name")}><input name="name" dir="auto" value=${view.user.name} /><//>
+          <${Field} label=${t("phone")}><input name="phone" class="digits" dir="ltr" inputmode="tel" value=${view.user.phone} /><//>
+        <//>
+      `,
+      { place: view.element },
     );
-  }
+    if (contact) await tried(() => view.act("share-contact", { ...contact, chat: view.chatId }), view.element);
+  };
 
-  async function sendPlace() {
+  sendPlace = async () => {
+    const { view } = this;
     const place = await choosePlace(view.element);
-    if (place)
-      await tried(
-        () => view.act("share-location", { ...place, chat: view.chatId }),
-        view.element,
-      );
-  }
+    if (place) await tried(() => view.act("share-location", { ...place, chat: view.chatId }), view.element);
+  };
 
   // --- files
 
-  async function offer(files) {
+  pick = async () => {
+    if (!this.picker) return;
+    await this.offer([...(this.picker.files ?? [])]);
+    this.picker.value = "";
+  };
+
+  onDragOver = (event) => {
+    if (![...event.dataTransfer.types].includes("Files")) return;
+    event.preventDefault();
+    this.view.element.classList.add("dropping");
+  };
+
+  onDragLeave = (event) => {
+    if (!this.view.element.contains(event.relatedTarget)) this.view.element.classList.remove("dropping");
+  };
+
+  onDrop = (event) => {
+    event.preventDefault();
+    this.view.element.classList.remove("dropping");
+    if (this.view.chat.members.includes(this.view.userId)) this.offer([...event.dataTransfer.files]);
+  };
+
+  async offer(files) {
     for (const file of files) {
       if (file.size > LARGEST) {
-        toast(t("tooLarge", { size: bytes(LARGEST) }), { place: view.element, kind: "problem" });
+        toast(t("tooLarge", { size: bytes(LARGEST) }), { place: this.view.element, kind: "problem" });
         continue;
       }
-      const chosen = await askAbout(file);
-      if (chosen) await upload(file, chosen.kind, file.name, chosen.caption);
+      const chosen = await askAbout(file, this.view.element);
+      if (chosen) await this.upload(file, chosen.kind, file.name, chosen.caption);
     }
   }
 
-  function askAbout(file) {
-    const preview = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
-    const ended = sheet(
-      t("sendFile"),
-      (done) => {
-        const kind = h(
-          "select",
-          {},
-          KINDS.map((one) => h("option", { value: one, selected: one === kindOf(file) }, t(one))),
-        );
-        const caption = h("input", { dir: "auto", autofocus: true });
-        const go = () => done({ kind: kind.value, caption: caption.value });
-        caption.addEventListener("keydown", (event) => event.key === "Enter" && go());
-        return [
-          h(
-            "div.sheet-body.fields",
-            {},
-            preview
-              ? h("img.preview", { src: preview, alt: "" })
-              : h(
-                  "div.file",
-                  {},
-                  h("span.file-icon", {}, icon("file", 24)),
-                  h(
-                    "div.file-words",
-                    {},
-                    h("div.file-name", { dir: "auto" }, file.name),
-                    h("div.faint", {}, bytes(file.size)),
-                  ),
-                ),
-            field(t("sendAs"), kind),
-            field(t("caption"), caption),
-          ),
-          h(
-            "div.sheet-actions",
-            {},
-            h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-            h("button.button.primary", { type: "button", onclick: go }, t("send")),
-          ),
-        ];
-      },
-      { place: view.element },
-    );
-    return ended.finally(() => preview && URL.revokeObjectURL(preview));
-  }
-
-  async function upload(blob, kind, filename, caption) {
-    const line = h(
-      "div.uploading",
-      { role: "status" },
-      h("span.spinner"),
-      t("uploading", { name: filename }),
-    );
-    element.before(line);
+  async upload(blob, kind, filename, caption) {
+    const { view } = this;
+    this.setState(({ uploads }) => ({ uploads: [...uploads, filename] }));
     await tried(async () => {
       const given = { kind, filename, caption, base64: await base64Of(blob), chat: view.chatId };
       const seconds = await durationOf(blob, kind);
-      if (seconds) given.duration = seconds;
-      await view.act("media", given);
+      await view.act("media", seconds ? { ...given, duration: seconds } : given);
     }, view.element);
-    line.remove();
+    this.setState(({ uploads }) => ({ uploads: uploads.toSpliced(uploads.indexOf(filename), 1) }));
   }
-
-  view.element.addEventListener("dragover", (event) => {
-    if (![...event.dataTransfer.types].includes("Files")) return;
-    event.preventDefault();
-    view.element.classList.add("dropping");
-  });
-  view.element.addEventListener("dragleave", (event) => {
-    if (!view.element.contains(event.relatedTarget)) view.element.classList.remove("dropping");
-  });
-  view.element.addEventListener("drop", (event) => {
-    event.preventDefault();
-    view.element.classList.remove("dropping");
-    if (view.chat.members.includes(view.userId)) offer([...event.dataTransfer.files]);
-  });
 
   // --- voice
 
-  /** @type {Awaited<ReturnType<typeof record>> | null} */
-  let recording = null;
-
-  async function speak() {
-    const running = await record().catch(() => null);
-    if (!running) return toast(t("noMicrophone"), { place: view.element, kind: "problem" });
-    recording = running;
-    const time = h("span.digits", {}, running.time());
-    const timer = setInterval(() => (time.textContent = running.time()), 250);
-    const end = async (send) => {
-      clearInterval(timer);
-      recording = null;
-      const blob = await running.stop();
-      fill(bar);
-      add(bar, whole);
-      if (send) await upload(blob, "voice", `voice.${running.extension}`, "");
-    };
-    const whole = [...bar.childNodes];
-    fill(
-      bar,
-      iconButton("close", t("cancel"), () => end(false)),
-      h("span.recording", {}, h("i"), t("recording")),
-      time,
-      iconButton("send", t("send"), () => end(true), ".send"),
-    );
-    element.classList.add("is-recording");
-    running.ended.finally(() => element.classList.remove("is-recording"));
-  }
-
-  return {
-    element,
-    focus: () => text.focus({ preventScroll: true }),
-    close: () => recording?.stop(),
+  speak = async () => {
+    const recording = await record().catch(() => null);
+    if (!recording) return toast(t("noMicrophone"), { place: this.view.element, kind: "problem" });
+    const typed = this.text?.value ?? "";
+    this.setState({ recording });
+    this.timer = window.setInterval(() => this.setState({}), 250);
+    await recording.ended;
+    clearInterval(this.timer);
+    this.setState({ recording: null }, () => {
+      if (this.text) this.text.value = typed;
+      this.grow();
+    });
   };
+
+  async endRecording(isSent) {
+    const { recording } = this.state;
+    if (!recording) return;
+    const blob = await recording.stop();
+    if (isSent) await this.upload(blob, "voice", `voice.${recording.extension}`, "");
+  }
+}
+
+/** Ask as what a file is to be sent. */
+function askAbout(file, place) {
+  const preview = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
+  const ended = sheet(
+    t("sendFile"),
+    (done) => html`
+      <${Asking} give=${done} cancel=${() => done(undefined)} yes=${t("send")}>
+        ${preview ? html`<img class="preview" src=${preview} alt="" />` : html`<${Card} picture="file" title=${file.name} words=${bytes(file.size)} />`}
+        <${Field} label=${t("sendAs")}>
+          <select name="kind">
+            ${KINDS.map((one) => html`<option value=${one} selected=${one === kindOf(file)}>${t(one)}</option>`)}
+          </select>
+        <//>
+        <${Field} label=${t("caption")}><input name="caption" dir="auto" autofocus /><//>
+      <//>
+    `,
+    { place },
+  );
+  return ended.finally(() => preview && URL.revokeObjectURL(preview));
 }
 
 function kindOf(file) {

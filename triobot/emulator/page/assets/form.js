@@ -1,40 +1,21 @@
 // Native forms. What was typed is kept here, so that it outlives the redrawing of its message; what was sent, the
 // platform knows, also after a reload or in another tab.
 
-import { h, icon } from "./dom.js";
 import { number } from "./format.js";
 import { sheet, toast, tried } from "./sheet.js";
+import { Asking, Field, html, Icon, IconButton } from "./ui.js";
+import { Component } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 
 const drafts = new Map();
 
-/** The form of a message; null without one. */
-export function formOf(message, view) {
-  if (!message.form?.length) return null;
+/** What is filled in at the moment; what was sent, before somebody types again. */
+function draftOf(message, view) {
   const sent = message.filled?.[view.user.id];
   // A branch has messages of the same numbers.
   const key = JSON.stringify([view.branch, view.user.id, message.id, sent]);
   if (!drafts.has(key)) drafts.set(key, { ...(sent ?? startingValues(message.form)) });
-  const values = drafts.get(key);
-  const submits = message.form.filter((field) => field.type === "submit");
-  const element = h(
-    "form.native-form",
-    {
-      onsubmit: (event) => {
-        event.preventDefault();
-        submit(message, values, view, element);
-      },
-    },
-    message.form
-      .filter((field) => field.type !== "submit")
-      .map((field) => fieldOf(field, values, message, view)),
-    (submits.length ? submits : [{ label: t("send") }]).map((button) =>
-      h("button.button.primary.submit", { type: "submit" }, h("span", { dir: "auto" }, button.label)),
-    ),
-    message.submitted > 0 &&
-      h("div.faint.sent", {}, icon("check", 14), t("sentTimes", { count: number(message.submitted) })),
-  );
-  return element;
+  return drafts.get(key);
 }
 
 function startingValues(fields) {
@@ -45,119 +26,119 @@ function startingValues(fields) {
   return values;
 }
 
-async function submit(message, values, view, element) {
-  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
-  const button = element.querySelector(".submit");
-  button.disabled = true;
-  await tried(
-    () => view.act("submit", { values: given, message: message.id, chat: view.chat.id }),
-    view.element,
-  );
-  button.disabled = false;
+/** The form of a message. */
+export class Form extends Component {
+  state = { isUnderWay: false };
+
+  /** @param {any} given @param {{isUnderWay: boolean}} state */
+  render({ message, view }, { isUnderWay }) {
+    const values = draftOf(message, view);
+    const submits = message.form.filter((field) => field.type === "submit");
+    return html`
+      <form class="native-form" onsubmit=${this.submit}>
+        ${message.form.filter((field) => field.type !== "submit").map((field) => fieldOf(field, values, message, view))}
+        ${(submits.length ? submits : [{ label: t("send") }]).map(
+          (button) => html`<button type="submit" class="button primary submit" disabled=${isUnderWay}><span dir="auto">${button.label}</span></button>`,
+        )}
+        ${
+          message.submitted > 0 &&
+          html`<div class="faint sent"><${Icon} name="check" size=${14} />${t("sentTimes", { count: number(message.submitted) })}</div>`
+        }
+      </form>
+    `;
+  }
+
+  submit = async (event) => {
+    event.preventDefault();
+    const { message, view } = /** @type {any} */ (this.props);
+    const filled = Object.entries(draftOf(message, view)).filter(([, value]) => value !== "");
+    const given = { values: Object.fromEntries(filled), message: message.id, chat: view.chat.id };
+    this.setState({ isUnderWay: true });
+    await tried(() => view.act("submit", given), view.element);
+    this.setState({ isUnderWay: false });
+  };
 }
 
 function fieldOf(field, values, message, view) {
-  const set = (value) => (values[field.name] = value);
-  const label = h("span.form-label", { dir: "auto" }, field.label);
-  switch (field.type) {
+  const { type, name } = field;
+  const value = values[name] ?? "";
+  const set = (event) => (values[name] = event.target.value);
+  const label = html`<span class="form-label" dir="auto">${field.label}</span>`;
+  switch (type) {
     case "textarea":
-      return h(
-        "label.form-field",
-        {},
-        label,
-        h("textarea", {
-          rows: 3,
-          dir: "auto",
-          name: field.name,
-          value: values[field.name] ?? "",
-          oninput: (event) => set(event.target.value),
-        }),
-      );
+      return html`<label class="form-field" key=${name}>${label}<textarea rows="3" dir="auto" name=${name} value=${value} oninput=${set}></textarea></label>`;
     case "select":
-      return h(
-        "label.form-field",
-        {},
-        label,
-        h(
-          "select",
-          { name: field.name, onchange: (event) => set(event.target.value) },
-          h("option", { value: "", selected: !values[field.name] }, "—"),
-          field.options.map((option) =>
-            h("option", { value: option.value, selected: values[field.name] === option.value }, option.label),
-          ),
-        ),
-      );
-    case "radio":
-      return h(
-        "fieldset.form-field",
-        {},
-        h("legend", {}, label),
-        field.options.map((option) =>
-          // Its box stands where the label begins, in whatever language the bot speaks.
-          h(
-            "label.check",
-            { dir: "auto" },
-            h("input", {
-              type: "radio",
-              // A browser's radio group is its name: two panes, or two messages, must not share one.
-              name: `${view.user.id}-${message.id}-${field.name}`,
-              value: option.value,
-              checked: values[field.name] === option.value,
-              onchange: () => set(option.value),
-            }),
-            h("span", {}, option.label),
-          ),
-        ),
-      );
-    case "checkbox":
-      return h(
-        "label.form-field.check",
-        { dir: "auto" },
-        h("input", {
-          type: "checkbox",
-          name: field.name,
-          checked: Boolean(values[field.name]),
-          onchange: (event) => set(event.target.checked ? "true" : ""),
-        }),
-        h("span.form-label", {}, field.label),
-      );
+      return html`
+        <label class="form-field" key=${name}>
+          ${label}
+          <select name=${name} onchange=${set}>
+            <option value="" selected=${!value}>—</option>
+            ${field.options.map((option) => html`<option value=${option.value} selected=${value === option.value}>${option.label}</option>`)}
+          </select>
+        </label>
+      `;
+    case "radio": {
+      // A browser's radio group is its name: two panes, or two messages, must not share one.
+      const group = `${view.user.id}-${message.id}-${name}`;
+      // Its box stands where the label begins, in whatever language the bot speaks.
+      return html`
+        <fieldset class="form-field" key=${name}>
+          <legend>${label}</legend>
+          ${field.options.map(
+            (option) => html`
+              <label class="check" dir="auto">
+                <input type="radio" name=${group} value=${option.value} checked=${value === option.value} onchange=${set} /><span>${option.label}</span>
+              </label>
+            `,
+          )}
+        </fieldset>
+      `;
+    }
+    case "checkbox": {
+      const check = (event) => (values[name] = event.target.checked ? "true" : "");
+      return html`
+        <label class="form-field check" dir="auto" key=${name}>
+          <input type="checkbox" name=${name} checked=${Boolean(value)} onchange=${check} /><span class="form-label">${field.label}</span>
+        </label>
+      `;
+    }
     case "inbuilt":
-      return readerField(field, label, values, set, view);
+      return html`<${Reader} key=${name} field=${field} label=${label} values=${values} place=${view.element} />`;
     default:
-      return h(
-        "label.form-field",
-        {},
-        label,
-        h("input", {
-          type: "text",
-          dir: "auto",
-          name: field.name,
-          value: values[field.name] ?? "",
-          oninput: (event) => set(event.target.value),
-        }),
-      );
+      return html`<label class="form-field" key=${name}>${label}<input type="text" dir="auto" name=${name} value=${value} oninput=${set} /></label>`;
   }
 }
 
-function readerField(field, label, values, set, view) {
-  const input = h("input.digits", {
-    type: "text",
-    dir: "auto",
-    name: field.name,
-    placeholder: t(field.value),
-    value: values[field.name] ?? "",
-    oninput: (event) => set(event.target.value),
-  });
-  const open = async () => {
-    const code = await readCode(field.value, view.element);
-    if (code) set((input.value = code));
+/** A field for a code, which a picture may have. */
+class Reader extends Component {
+  /** @param {any} given */
+  render({ field, label, values }) {
+    const set = (event) => (values[field.name] = event.target.value);
+    return html`
+      <label class="form-field">
+        ${label}
+        <div class="with-button">
+          <input
+            class="digits"
+            type="text"
+            dir="auto"
+            name=${field.name}
+            placeholder=${t(field.value)}
+            value=${values[field.name] ?? ""}
+            oninput=${set}
+          />
+          <${IconButton} name="code" title=${t("readCode")} onclick=${this.read} />
+        </div>
+      </label>
+    `;
+  }
+
+  read = async () => {
+    const { field, values, place } = /** @type {any} */ (this.props);
+    const code = await readCode(field.value, place);
+    if (code) values[field.name] = code;
+    this.setState({});
   };
-  const button = h(
-    "button.icon-button",
-    { type: "button", title: t("readCode"), "aria-label": t("readCode"), onclick: open },
-    icon("code"),
-  );
-  return h("label.form-field", {}, label, h("div.with-button", {}, input, button));
 }
 
 /** A code out of a picture, where the browser can read it, or typed in. */
@@ -165,29 +146,21 @@ function readCode(reader, place) {
   return sheet(
     t(reader),
     (done) => {
-      const typed = h("input.digits", { dir: "auto", autofocus: true, "aria-label": t(reader) });
-      const picked = h("input", {
-        type: "file",
-        accept: "image/*",
-        onchange: () => fromPicture(picked.files[0], reader).then((code) => code && done(code)),
-      });
-      return [
-        h(
-          "div.sheet-body.fields",
-          {},
-          h("p", {}, t("typeCode")),
-          typed,
-          "BarcodeDetector" in window
-            ? h("label.field", {}, h("span", {}, t("codeFromPicture")), picked)
-            : h("p.faint", {}, t("noDetector")),
-        ),
-        h(
-          "div.sheet-actions",
-          {},
-          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-          h("button.button.primary", { type: "button", onclick: () => done(typed.value.trim()) }, t("ok")),
-        ),
-      ];
+      const pick = async (event) => {
+        const code = await fromPicture(event.target.files[0], reader);
+        if (code) done(code);
+      };
+      return html`
+        <${Asking} give=${({ code }) => done(code.trim())} cancel=${() => done(undefined)} yes=${t("ok")}>
+          <p>${t("typeCode")}</p>
+          <input name="code" class="digits" dir="auto" autofocus aria-label=${t(reader)} />
+          ${
+            "BarcodeDetector" in window
+              ? html`<${Field} label=${t("codeFromPicture")}><input type="file" accept="image/*" onchange=${pick} /><//>`
+              : html`<p class="faint">${t("noDetector")}</p>`
+          }
+        <//>
+      `;
     },
     { place },
   );

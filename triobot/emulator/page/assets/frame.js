@@ -1,7 +1,7 @@
 // What both pages have around them: light or dark, the language, and the question for the address.
 
-import { fill, h, icon, iconButton } from "./dom.js";
 import { useToken } from "./link.js";
+import { draw as put, html, IconButton, root } from "./ui.js";
 import { chooseLanguage, language, t } from "./words.js";
 
 function applyTheme(theme) {
@@ -13,6 +13,8 @@ function applyTheme(theme) {
   document.documentElement.dataset.theme = chosen;
   return chosen;
 }
+
+const isDark = () => document.documentElement.dataset.theme === "dark";
 
 function turnLanguage() {
   chooseLanguage(language() === "fa" ? "en" : "fa");
@@ -29,43 +31,41 @@ export function dress() {
 
 /** The buttons that change these. */
 export function tools() {
-  const sign = () => (document.documentElement.dataset.theme === "dark" ? "sun" : "moon");
-  const theme = iconButton(sign(), t("theme"), () => {
-    applyTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-    theme.replaceChildren(icon(sign()));
-  });
-  return [
-    h(
-      "button.icon-button.language",
-      { type: "button", title: t("otherLanguage"), onclick: turnLanguage },
-      language() === "fa" ? "EN" : "فا",
-    ),
-    theme,
-  ];
+  const element = root("div", { class: "tools" });
+  const turnTheme = () => {
+    applyTheme(isDark() ? "light" : "dark");
+    draw();
+  };
+  const draw = () =>
+    put(
+      html`
+        <button type="button" class="icon-button language" title=${t("otherLanguage")} onclick=${turnLanguage}>
+          ${language() === "fa" ? "EN" : "فا"}
+        </button>
+        <${IconButton} name=${isDark() ? "sun" : "moon"} title=${t("theme")} onclick=${turnTheme} />
+      `,
+      element,
+    );
+  draw();
+  return element;
 }
 
 /** Ask for the address, in place of the page, and start with it. @param {string} words @param {() => void} start */
 export function askForAddress(app, words, start) {
-  const input = h("input", {
-    dir: "ltr",
-    autofocus: true,
-    placeholder: `${location.origin}/#…`,
-    "aria-label": t("address"),
-  });
-  const go = (event) => {
+  const form = root("form", { class: "gate" });
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
-    useToken(input.value);
+    useToken(String(new FormData(form).get("address")));
     start();
-  };
-  fill(
-    app,
-    h(
-      "form.gate",
-      { onsubmit: go },
-      h("h1", {}, "triobot"),
-      h("p", {}, words),
-      input,
-      h("button.button.primary", { type: "submit" }, t("open")),
-    ),
+  });
+  put(
+    html`
+      <h1>triobot</h1>
+      <p>${words}</p>
+      <input name="address" dir="ltr" autofocus placeholder=${`${location.origin}/#…`} aria-label=${t("address")} />
+      <button type="submit" class="button primary">${t("open")}</button>
+    `,
+    form,
   );
+  app.replaceChildren(form);
 }

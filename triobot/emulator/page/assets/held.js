@@ -1,10 +1,9 @@
 // A reload that is held: the chats that the new code doesn't fit, where it parts from each, and what may be done.
 
 import { act } from "./link.js";
-import { h } from "./dom.js";
 import { number } from "./format.js";
 import { confirm, tried } from "./sheet.js";
-import { draw as put, html, Icon } from "./ui.js";
+import { draw as put, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, ownerOf, world } from "./world.js";
 
@@ -61,7 +60,8 @@ function Held({ held, answers }) {
 
 /** What is above the page while new code is held. @param {{answers: (chat: number, conversation: number) => void}} hooks */
 export function heldBanner({ answers }) {
-  const element = h("section.held", { "aria-label": t("held"), hidden: true });
+  const element = root("section", { class: "held", "aria-label": t("held") });
+  element.hidden = true;
 
   function draw() {
     element.hidden = !world.held.length;

@@ -3,7 +3,7 @@
 
 import { exactClock, longwatch, money, number } from "./format.js";
 import { look } from "./link.js";
-import { draw as put, html, Icon, IconButton } from "./ui.js";
+import { draw as put, html, Icon, IconButton, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, now, ownerOf, world } from "./world.js";
 
@@ -14,8 +14,7 @@ const MINOR = new Set(["Noted", "Read", "Wrote"]);
 
 /** The panel. `travel(chatId, conversation)` goes through its time. */
 export function insidePanel({ travel }) {
-  const element = document.createElement("div");
-  element.className = "panel-body inside";
+  const element = root("div", { class: "panel-body inside" });
   // What is unfolded, by the conversation's number: its records, once they have come.
   const journals = new Map();
   /** @type {ReturnType<typeof setTimeout> | null} */

@@ -1,14 +1,13 @@
 // The page of `triobot inspect`: the conversations that there are, found by typing, and the view that goes through
 // one. It has nothing that does anything: its server could not do it, either.
 
-import { fill, h } from "./dom.js";
 import { clock, day, number } from "./format.js";
 import { askForAddress, dress, tools } from "./frame.js";
 import { look, placeInAddress, Refused } from "./link.js";
 import { toast, tried } from "./sheet.js";
 import { conversationsOf } from "./travel/passes.js";
 import { travelView } from "./travel/view.js";
-import { draw as put, html, Part } from "./ui.js";
+import { draw as put, html, Part, root } from "./ui.js";
 import { t } from "./words.js";
 
 /**
@@ -56,7 +55,7 @@ class Item extends Part {
   }
 }
 
-const list = h("section.inspected");
+const list = root("section", { class: "inspected" });
 const travel = travelView({
   back: "backToList",
   onRequest: null,
@@ -141,20 +140,24 @@ async function start() {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (error.status === REFUSED) askForAddress(app, t("gateInspect"), start);
-    else fill(app, h("p.gate", { role: "alert" }, error.message));
+    else put(html`<p class="gate" role="alert">${error.message}</p>`, app);
     return;
   }
   const bot = about?.bot ?? "";
-  const head = h(
-    "header.inspected-head",
-    {},
-    h("h1", {}, "triobot inspect"),
-    h("span.faint", { dir: "ltr" }, bot),
-    h("span.tag", {}, t(`inspect_${about?.what}`)),
-    h("span.spring"),
-    h("div.tools", {}, tools()),
+  const [columns, page, head] = [root("main", { class: "columns" }), root("div", { class: "inspected-page" }), root("header", { class: "inspected-head" })];
+  put(
+    html`
+      <h1>triobot inspect</h1>
+      <span class="faint" dir="ltr">${bot}</span>
+      <span class="tag">${t(`inspect_${about?.what}`)}</span>
+      <span class="spring"></span>
+    `,
+    head,
   );
-  fill(app, h("main.columns", {}, h("div.inspected-page", {}, head, list)), travel.element);
+  head.append(tools());
+  page.append(head, list);
+  columns.append(page);
+  app.replaceChildren(columns, travel.element);
   draw();
   const [only] = rows.values();
   if (placeInAddress()) goToAddress();

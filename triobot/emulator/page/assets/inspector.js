@@ -5,7 +5,7 @@ import { exactClock, bytes, number } from "./format.js";
 import { act, look } from "./link.js";
 import { save } from "./saving.js";
 import { sheet, toast, tried } from "./sheet.js";
-import { Asking, draw as put, drawn, Field, html, Icon, IconButton, Part } from "./ui.js";
+import { Asking, draw as put, Field, html, Icon, IconButton, Part, root } from "./ui.js";
 import { ofCall } from "./travel/links.js";
 import { t } from "./words.js";
 import { addOlderCalls, listen, world } from "./world.js";
@@ -20,8 +20,7 @@ const inOrder = (pieces) => [...pieces].sort(([one], [other]) => one - other);
 
 /** The panel. `made(call)` leads to the line that sent a message, or took an event. */
 export function inspectorPanel({ made }) {
-  const element = document.createElement("div");
-  element.className = "panel-body inspector";
+  const element = root("div", { class: "panel-body inspector" });
   // What is drawn, in pieces by number: a browser leaves out those out of sight, and one that is as it was is not visited.
   /** @type {Map<number, {numbers: Set<number>, version: number}>} */
   const pieces = new Map();
@@ -381,7 +380,7 @@ async function postChanged(posted) {
       const elsewhere = other !== posted.chat_id && Number.isInteger(other) ? { chat_id: other } : {};
       done({ type, data, ...elsewhere });
     };
-    return drawn(html`
+    return html`
       <${Asking} give=${give} cancel=${() => done(undefined)} yes=${t("post")}>
         <${Field} label=${t("eventType")}><input name="type" dir="ltr" value=${posted.type} /><//>
         <${Field} label=${t("eventData")}><textarea name="data" dir="auto" rows="6" value=${posted.data}></textarea><//>
@@ -389,7 +388,7 @@ async function postChanged(posted) {
           <input name="chat" class="digits" dir="ltr" inputmode="numeric" value=${String(posted.chat_id)} />
         <//>
       <//>
-    `);
+    `;
   });
   if (given) await postAgain({ number: posted.number, ...given });
 }

@@ -3,7 +3,7 @@
 import { clock, number } from "./format.js";
 import { act } from "./link.js";
 import { tried } from "./sheet.js";
-import { draw as put, html, Icon } from "./ui.js";
+import { draw as put, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { isUnheard, listen, world } from "./world.js";
 
@@ -46,8 +46,7 @@ const Runtime = ({ told }) => html`
 
 /** The panel with the process's own words. */
 export function machinePanel() {
-  const element = document.createElement("div");
-  element.className = "panel-body machine";
+  const element = root("div", { class: "panel-body machine" });
   const log = () => element.querySelector(".log");
 
   function draw() {
@@ -89,8 +88,7 @@ const alarmWords = ({ text, times }) =>
 
 /** What has to be seen wherever one looks: that the line is cut, or that the bot doesn't run, and why. */
 export function banner(openPanel) {
-  const element = document.createElement("div");
-  element.setAttribute("role", "status");
+  const element = root("div", { role: "status" });
   let line = "connecting";
 
   function draw() {

@@ -1,12 +1,13 @@
 // The page. Read the scripts in this order:
 //
-//   dom, ui, words, format  elements without markup (as a whole; keyed), the two languages, numbers and times
+//   ui, icons, words, format
+//                           what the page is drawn with, the two languages, numbers and times
 //   frame                   colours, language and the question for the address, which inspect.js has, too
 //   link, world             the line to the emulator, and what is known of it
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody
 //   thread, bubble, lines   one chat as one person sees it, and what stands between its messages
-//   media, buttons, places, paying, form, composer, recorder, transcript, saving
+//   media, text, buttons, places, paying, form, composer, recorder, transcript, saving
 //                           what a message holds, and what a person does
 //   wallet, inspector (with calls), inside, mischief, machine
 //                           the panels beside the chats
@@ -17,11 +18,10 @@
 //                           branch and notes let it go on in another way, kept keeps it as a test; links leads from
 //                           a chat to a notch, and to requests
 //
-// There is one rule for all of them: what comes from a bot or from a person becomes a text node (dom.h), and
+// There is one rule for all of them: what comes from a bot or from a person becomes a text node (ui.html), and
 // nothing is fetched but from this server (world.ownPath).
 
 import { coveragePanel } from "./coverage/panel.js";
-import { fill, h, icon } from "./dom.js";
 import { askForAddress, dress, tools } from "./frame.js";
 import { heldBanner } from "./held.js";
 import { insidePanel } from "./inside.js";
@@ -36,6 +36,7 @@ import { chooseConversation } from "./travel/choose.js";
 import { ofCall, ofLine, ofMessage, telling } from "./travel/links.js";
 import { conversationsOf } from "./travel/passes.js";
 import { travelView } from "./travel/view.js";
+import { draw as put, html, Icon, root } from "./ui.js";
 import { walletPanel } from "./wallet.js";
 import { t } from "./words.js";
 import { botName, listen, merge, ownerOf, world } from "./world.js";
@@ -84,7 +85,7 @@ function openChat(chatId, beside = false) {
     old.close();
     panes.splice(place, 1, pane);
   } else {
-    main.querySelector(".nothing")?.remove();
+    nothing.remove();
     main.append(pane.element);
     panes.push(pane);
   }
@@ -105,7 +106,7 @@ function closePane(pane) {
   panes.splice(place, 1);
   pane.close();
   focused = panes[0] ?? null;
-  if (!panes.length) drawNothing();
+  if (!panes.length) main.append(nothing);
   show(panes.length ? "thread" : "list");
   marks();
 }
@@ -127,10 +128,6 @@ function marks() {
   app.classList.toggle("many", panes.length > 1);
   people.draw();
   if (panel) panels[panel].draw();
-}
-
-function drawNothing() {
-  fill(main, h("div.nothing", {}, icon("people", 48), h("p", {}, t("chooseChat"))));
 }
 
 // --- time travel
@@ -197,24 +194,36 @@ const panels = {
 };
 const PICTURES = { wallet: "wallet", inspector: "inspect", inside: "inside", coverage: "lines", mischief: "bolt", machine: "terminal" };
 
-function tab(name) {
-  return h(
-    "button.tab",
-    {
-      type: "button",
-      "data-panel": name,
-      title: t(name),
-      onclick: () => (panel === name && !isNarrow() ? closePanel() : openPanel(name)),
-    },
-    icon(PICTURES[name]),
-    h("span", {}, t(name)),
-  );
+/** @param {{name: string, isChosen: boolean, choose: () => void, picture?: string}} given */
+const Tab = ({ name, isChosen, choose, picture = PICTURES[name] }) => html`
+  <button
+    type="button"
+    class=${`tab ${isChosen ? "chosen" : ""}`}
+    data-panel=${name}
+    title=${t(name)}
+    aria-pressed=${String(isChosen)}
+    onclick=${choose}
+  >
+    <${Icon} name=${picture} /><span>${t(name)}</span>
+  </button>
+`;
+
+/** The names of the panels, and on a narrow screen that of the chats, too. */
+function drawTabs() {
+  const view = app.dataset.view;
+  const turn = (name) => () => (panel === name && !isNarrow() ? closePanel() : openPanel(name));
+  const all = Object.keys(panels).map((name) => {
+    const isChosen = name === panel && (view === "panel" || !isNarrow());
+    return html`<${Tab} key=${name} name=${name} isChosen=${isChosen} choose=${turn(name)} />`;
+  });
+  put(html`${all}`, rail);
+  put(html`<${Tab} name="chats" picture="people" isChosen=${view !== "panel"} choose=${() => show("list")} />${all}`, tabs);
 }
 
 function openPanel(name) {
   panel = name;
   localStorage.setItem("triobot-panel", name);
-  fill(panelBody, panels[name].element);
+  panelBody.replaceChildren(panels[name].element);
   panels[name].draw();
   side.hidden = false;
   show("panel");
@@ -232,14 +241,7 @@ const isNarrow = () => matchMedia("(max-width: 860px)").matches;
 /** What a narrow screen shows, which has room for one column. */
 function show(what) {
   app.dataset.view = what;
-  for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".tab"))) {
-    const isChats = button.dataset.panel === "chats";
-    button.classList.toggle(
-      "chosen",
-      isChats ? what !== "panel" : button.dataset.panel === panel && (what === "panel" || !isNarrow()),
-    );
-    button.setAttribute("aria-pressed", String(button.classList.contains("chosen")));
-  }
+  drawTabs();
 }
 
 // --- the page itself
@@ -253,24 +255,18 @@ const people = peopleList({
 });
 const notice = banner(() => openPanel("machine"));
 const held = heldBanner({ answers: (chat, conversation) => openTravel(chat, conversation, null, true) });
-const main = h("main.panes");
-const panelBody = h("div.panel-scroll");
-const side = h("aside.panel", { hidden: true }, panelBody);
-const rail = h("nav.rail", {}, Object.keys(panels).map(tab));
-const tabs = h(
-  "nav.tabs",
-  {},
-  h(
-    "button.tab",
-    { type: "button", "data-panel": "chats", onclick: () => show("list") },
-    icon("people"),
-    h("span", {}, t("chats")),
-  ),
-  Object.keys(panels).map(tab),
-);
+const main = root("main", { class: "panes" });
+const nothing = root("div", { class: "nothing" });
+const panelBody = root("div", { class: "panel-scroll" });
+const side = root("aside", { class: "panel" });
+const [rail, tabs] = [root("nav", { class: "rail" }), root("nav", { class: "tabs" })];
+const columns = root("div", { class: "columns" });
 
-fill(app, notice.element, held.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
-drawNothing();
+put(html`<${Icon} name="people" size=${48} /><p>${t("chooseChat")}</p>`, nothing);
+main.append(nothing);
+side.hidden = true;
+side.append(panelBody);
+columns.append(people.element, main, side, rail);
 notice.draw();
 show("list");
 
@@ -291,8 +287,7 @@ listen((fresh) => {
 addEventListener("focus", () => focused && people.read(focused.chatId));
 
 function start() {
-  if (!app.querySelector(".columns"))
-    fill(app, notice.element, held.element, h("div.columns", {}, people.element, main, side, rail), tabs, travel.element);
+  if (!columns.isConnected) app.replaceChildren(notice.element, held.element, columns, tabs, travel.element);
   follow(merge, (state) => (state === "refused" ? askForAddress(app, t("gate"), start) : notice.line(state)));
 }
 

@@ -1,9 +1,11 @@
 // What a message holds besides text. Files come from this server only; what a descriptor says of any other
 // address is shown as words.
 
-import { fill, h, icon, linked } from "./dom.js";
 import { bytes, number, stopwatch } from "./format.js";
 import { sheet, toast } from "./sheet.js";
+import { linked } from "./text.js";
+import { html, Icon } from "./ui.js";
+import { Component } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 import { ownPath } from "./world.js";
 
@@ -11,42 +13,36 @@ import { ownPath } from "./world.js";
 const LONGEST = 8_000;
 const BEGINNING = 4_000;
 
-const shownWhole = new WeakSet();
-
-/** The content of a message, and whether it fills its bubble to the rim. */
+/** The content of a message. */
 export function contentOf(content) {
   switch (content.type) {
     case "text":
-      return written("text", content.text, content);
+      return html`<${Written} kind="text" text=${content.text} />`;
     case "contact":
-      return card("person", content.name || t("contact"), content.phone, "contact");
+      return html`<${Card} picture="person" title=${content.name || t("contact")} words=${content.phone} kind="contact" />`;
     case "location":
-      return place(content);
+      return html`<${Location} ...${content} />`;
     default:
-      return media(content);
+      return html`<${Media} content=${content} />`;
   }
 }
 
 /** A text with its links: of a long one the beginning, and the rest in pieces when somebody asks for it. */
-function written(kind, text, content) {
-  if (text.length <= LONGEST) return h(`div.${kind}`, { dir: "auto" }, linked(text));
-  const holder = h(`div.${kind}`, { dir: "auto" });
-  const begin = () =>
-    fill(
-      holder,
-      linked(startOf(text, BEGINNING)),
-      "… ",
-      h(
-        "button.show-all",
-        { type: "button", onclick: () => (shownWhole.add(content), whole()) },
-        t("showAll", { count: number(text.length) }),
-      ),
-    );
-  const whole = () =>
-    fill(holder, pieces(text).map((piece) => h("div.piece", { dir: "auto" }, linked(piece))));
-  if (shownWhole.has(content)) whole();
-  else begin();
-  return holder;
+class Written extends Component {
+  state = { whole: "" };
+
+  /** @param {any} given @param {{whole: string}} state */
+  render({ kind, text }, { whole }) {
+    if (text.length <= LONGEST) return html`<div class=${kind} dir="auto">${linked(text)}</div>`;
+    if (whole === text)
+      return html`<div class=${kind} dir="auto">${pieces(text).map((piece) => html`<div class="piece" dir="auto">${linked(piece)}</div>`)}</div>`;
+    return html`
+      <div class=${kind} dir="auto">
+        ${linked(startOf(text, BEGINNING))}…${" "}
+        <button type="button" class="show-all" onclick=${() => this.setState({ whole: text })}>${t("showAll", { count: number(text.length) })}</button>
+      </div>
+    `;
+  }
 }
 
 /** The beginning of a text, which ends between two letters and not within one. */
@@ -86,39 +82,52 @@ export function summaryOf(message) {
   }
 }
 
-function media(content) {
+function Media({ content }) {
   const { descriptor, type } = content;
   const path = ownPath(descriptor.path);
-  const caption = content.caption && written("caption", content.caption, content);
-  if (path === null) {
-    return h("div.media", {}, card(type, descriptor.filename || t(type), t("elsewhere"), "absent"), caption);
-  }
-  const shown = { image: picture, video: film, audio: song, voice: speech }[type] ?? plainFile;
-  return h("div.media", { class: `media-${type}` }, shown(descriptor, path), caption);
+  const Shown = { image: Picture, video: Film, audio: Song, voice: Player }[type] ?? PlainFile;
+  return html`
+    <div class=${`media ${path === null ? "" : `media-${type}`}`}>
+      ${
+        path === null
+          ? html`<${Card} picture=${type} title=${descriptor.filename || t(type)} words=${t("elsewhere")} kind="absent" />`
+          : html`<${Shown} key=${path} descriptor=${descriptor} path=${path} />`
+      }
+      ${content.caption && html`<${Written} kind="caption" text=${content.caption} />`}
+    </div>
+  `;
 }
 
-function picture(descriptor, path) {
+/** What may turn out to be no picture, or no film: then it is shown as a file. */
+class Doubtful extends Component {
+  state = { isBroken: false };
+
+  /** @param {any} given @param {{isBroken: boolean}} state */
+  render({ descriptor, path, shown }, { isBroken }) {
+    return isBroken ? html`<${PlainFile} descriptor=${descriptor} path=${path} />` : shown(() => this.setState({ isBroken: true }));
+  }
+}
+
+function Picture({ descriptor, path }) {
   const sizes = Object.entries(descriptor.screenshots ?? {})
     .map(([edge, address]) => [Number(edge), ownPath(address)])
     .filter(([, address]) => address !== null);
-  const image = h("img", {
-    src: path,
-    alt: descriptor.filename ?? "",
-    loading: "lazy",
-    srcset: sizes
-      .map(([edge, address]) => `${address} ${edge}w`)
-      .concat(`${path} ${descriptor.width || 1024}w`)
-      .join(", "),
-    sizes: "320px",
-    width: descriptor.width || undefined,
-    height: descriptor.height || undefined,
-  });
-  image.addEventListener("error", () => image.replaceWith(plainFile(descriptor, path)));
-  return h(
-    "button.picture",
-    { type: "button", title: descriptor.filename, onclick: () => enlarge(descriptor, path, sizes) },
-    image,
-  );
+  const addresses = [...sizes.map(([edge, address]) => `${address} ${edge}w`), `${path} ${descriptor.width || 1024}w`];
+  const shown = (fails) => html`
+    <button type="button" class="picture" title=${descriptor.filename} onclick=${() => enlarge(descriptor, path, sizes)}>
+      <img
+        src=${path}
+        alt=${descriptor.filename ?? ""}
+        loading="lazy"
+        srcset=${addresses.join(", ")}
+        sizes="320px"
+        width=${descriptor.width || undefined}
+        height=${descriptor.height || undefined}
+        onerror=${fails}
+      />
+    </button>
+  `;
+  return html`<${Doubtful} descriptor=${descriptor} path=${path} shown=${shown} />`;
 }
 
 function enlarge(descriptor, path, sizes) {
@@ -128,135 +137,142 @@ function enlarge(descriptor, path, sizes) {
   ];
   return sheet(
     descriptor.filename ?? "",
-    (done) => [
-      h("img.enlarged", { src: path, alt: "" }),
-      h("div.facts", {}, facts.filter(Boolean).join(" · ")),
-      h(
-        "div.versions",
-        {},
-        sizes.map(([edge, address]) =>
-          h("a.chip", { href: address, target: "_blank", rel: "noopener" }, number(edge)),
-        ),
-        download(descriptor, path, true),
-      ),
-      h(
-        "div.sheet-actions",
-        {},
-        h("button.button", { type: "button", autofocus: true, onclick: () => done(undefined) }, t("close")),
-      ),
-    ],
+    (done) => html`
+      <img class="enlarged" src=${path} alt="" />
+      <div class="facts">${facts.filter(Boolean).join(" · ")}</div>
+      <div class="versions">
+        ${sizes.map(([edge, address]) => html`<a class="chip" href=${address} target="_blank" rel="noopener">${number(edge)}</a>`)}
+        <a class="chip" ...${downloading(descriptor, path)}><${Icon} name="save" size=${16} />${t("download")}</a>
+      </div>
+      <div class="sheet-actions">
+        <button type="button" class="button" autofocus onclick=${() => done(undefined)}>${t("close")}</button>
+      </div>
+    `,
     { kind: "wide" },
   );
 }
 
-function film(descriptor, path) {
-  const video = h("video", { src: path, controls: true, preload: "metadata", playsinline: true });
-  video.addEventListener("error", () => video.replaceWith(plainFile(descriptor, path)));
-  return video;
-}
+const Film = ({ descriptor, path }) => html`
+  <${Doubtful}
+    descriptor=${descriptor}
+    path=${path}
+    shown=${(fails) => html`<video src=${path} controls preload="metadata" playsinline onerror=${fails}></video>`}
+  />
+`;
 
-function song(descriptor, path) {
-  const tags = descriptor.tags ?? {};
-  return h(
-    "div.song",
-    {},
-    h("div.file-name", { dir: "auto" }, tags.title || descriptor.filename || t("audio")),
-    tags.artist && h("div.faint", { dir: "auto" }, tags.artist),
-    player(descriptor, path),
-  );
-}
+const Song = ({ descriptor, path }) => html`
+  <div class="song">
+    <div class="file-name" dir="auto">${descriptor.tags?.title || descriptor.filename || t("audio")}</div>
+    ${descriptor.tags?.artist && html`<div class="faint" dir="auto">${descriptor.tags.artist}</div>`}
+    <${Player} descriptor=${descriptor} path=${path} />
+  </div>
+`;
 
-const speech = (descriptor, path) => player(descriptor, path);
+const STEPS = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5 };
+const MOMENTS = ["onplay", "onpause", "ontimeupdate", "onloadedmetadata", "onended"];
 
-// The browser's own player is too wide for a bubble, and looks like nothing else here.
-function player(descriptor, path) {
-  const audio = h("audio", { src: path, preload: "metadata" });
-  const button = h(
-    "button.play",
-    { type: "button", title: t("play"), "aria-label": t("play") },
-    icon("play"),
-  );
-  const done = h("div.track-done");
-  const track = h("div.track", { role: "slider", "aria-label": t("position"), tabindex: 0 }, done);
-  const time = h("span.faint.digits", {}, descriptor.duration ? stopwatch(descriptor.duration) : "");
-  const length = () => (Number.isFinite(audio.duration) ? audio.duration : Number(descriptor.duration) || 0);
+/** A player of our own: the browser's is too wide for a bubble, and looks like nothing else here. */
+class Player extends Component {
+  /** @type {HTMLAudioElement | null} */
+  audio = null;
 
-  button.onclick = () => {
-    if (audio.paused) audio.play().catch(() => toast(t("cantPlay"), { kind: "problem" }));
-    else audio.pause();
-  };
-  track.onkeydown = (event) => {
-    const step = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    audio.currentTime = Math.min(Math.max(audio.currentTime + step, 0), length());
-  };
-  track.onclick = (event) => {
-    const box = track.getBoundingClientRect();
-    if (length()) audio.currentTime = ((event.clientX - box.left) / box.width) * length();
-  };
-  function show() {
-    button.replaceChildren(icon(audio.paused ? "play" : "pause"));
-    done.style.setProperty("inline-size", `${length() ? (audio.currentTime / length()) * 100 : 0}%`);
-    track.setAttribute("aria-valuemax", Math.round(length()));
-    track.setAttribute("aria-valuenow", Math.round(audio.currentTime));
-    track.setAttribute("aria-valuetext", stopwatch(audio.currentTime));
-    time.textContent = stopwatch(audio.paused && !audio.currentTime ? length() : audio.currentTime);
+  /** Seconds; as the bot said, until the browser knows. */
+  get length() {
+    const own = this.audio?.duration ?? NaN;
+    return Number.isFinite(own) ? own : Number(/** @type {any} */ (this.props).descriptor.duration) || 0;
   }
-  for (const moment of ["play", "pause", "timeupdate", "loadedmetadata", "ended"])
-    audio.addEventListener(moment, show);
-  show();
-  // Time runs from left to right here in every language, as it does on players.
-  return h("div.player", { dir: "ltr" }, button, track, time, audio, download(descriptor, path));
+
+  /** @param {any} given */
+  render({ descriptor, path }) {
+    const { length } = this;
+    const isPaused = this.audio?.paused ?? true;
+    const at = this.audio?.currentTime ?? 0;
+    const drawsAgain = Object.fromEntries(MOMENTS.map((moment) => [moment, () => this.setState({})]));
+    // Time runs from left to right here in every language, as it does on players.
+    return html`
+      <div class="player" dir="ltr">
+        <button type="button" class="play" title=${t("play")} aria-label=${t("play")} onclick=${this.turn}>
+          <${Icon} name=${isPaused ? "play" : "pause"} />
+        </button>
+        <div
+          class="track"
+          role="slider"
+          aria-label=${t("position")}
+          aria-valuemax=${Math.round(length)}
+          aria-valuenow=${Math.round(at)}
+          aria-valuetext=${stopwatch(at)}
+          tabindex="0"
+          onkeydown=${this.step}
+          onclick=${this.seek}
+        >
+          <div class="track-done" style=${{ "inline-size": `${length ? (at / length) * 100 : 0}%` }}></div>
+        </div>
+        <span class="faint digits">${stopwatch(isPaused && !at ? length : at)}</span>
+        <audio src=${path} preload="metadata" ref=${(element) => (this.audio = element)} ...${drawsAgain}></audio>
+        <${Download} descriptor=${descriptor} path=${path} />
+      </div>
+    `;
+  }
+
+  turn = () => {
+    if (this.audio?.paused) this.audio.play().catch(() => toast(t("cantPlay"), { kind: "problem" }));
+    else this.audio?.pause();
+  };
+
+  step = (event) => {
+    const step = STEPS[event.key];
+    if (!step || !this.audio) return;
+    event.preventDefault();
+    this.audio.currentTime = Math.min(Math.max(this.audio.currentTime + step, 0), this.length);
+  };
+
+  seek = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    if (this.length && this.audio) this.audio.currentTime = ((event.clientX - box.left) / box.width) * this.length;
+  };
 }
 
-function plainFile(descriptor, path) {
-  return h(
-    "div.file",
-    {},
-    h("span.file-icon", {}, icon("file", 24)),
-    h(
-      "div.file-words",
-      {},
-      h("div.file-name", { dir: "auto" }, descriptor.filename || t("file")),
-      h("div.faint", {}, bytes(descriptor.filesize ?? 0)),
-    ),
-    download(descriptor, path),
-  );
-}
+const PlainFile = ({ descriptor, path }) => html`
+  <div class="file">
+    <span class="file-icon"><${Icon} name="file" size=${24} /></span>
+    <div class="file-words">
+      <div class="file-name" dir="auto">${descriptor.filename || t("file")}</div>
+      <div class="faint">${bytes(descriptor.filesize ?? 0)}</div>
+    </div>
+    <${Download} descriptor=${descriptor} path=${path} />
+  </div>
+`;
 
-function download(descriptor, path, withWords = false) {
-  return h(
-    withWords ? "a.chip" : "a.icon-button",
-    { href: path, download: descriptor.filename ?? "", title: t("download"), "aria-label": t("download") },
-    icon("save", withWords ? 16 : 20),
-    withWords && t("download"),
-  );
-}
+const downloading = (descriptor, path) => ({
+  href: path,
+  download: descriptor.filename ?? "",
+  title: t("download"),
+  "aria-label": t("download"),
+});
 
-function card(picture, title, words, kind) {
-  return h(
-    "div.file",
-    { class: kind },
-    h("span.file-icon", {}, icon(picture, 24)),
-    h(
-      "div.file-words",
-      {},
-      h("div.file-name", { dir: "auto" }, title),
-      h("div.faint", { dir: "auto" }, h("bdi", {}, words)),
-    ),
-  );
-}
+const Download = ({ descriptor, path }) => html`
+  <a class="icon-button" ...${downloading(descriptor, path)}><${Icon} name="save" /></a>
+`;
 
-function place({ lat, long, desc }) {
-  const map = h("div.map", { role: "img", "aria-label": t("location") }, icon("pin", 34));
+/** What has a picture of its kind, a title, and words below it. */
+export const Card = ({ picture, title, words, kind = "" }) => html`
+  <div class=${`file ${kind}`}>
+    <span class="file-icon"><${Icon} name=${picture} size=${24} /></span>
+    <div class="file-words">
+      <div class="file-name" dir="auto">${title}</div>
+      <div class="faint" dir="auto"><bdi>${words}</bdi></div>
+    </div>
+  </div>
+`;
+
+function Location({ lat, long, desc }) {
   // No map is fetched: streets of nowhere, that differ from place to place.
-  map.style.setProperty("--turn", `${(Math.abs(Number(lat) * 7 + Number(long) * 3) || 0) % 40}deg`);
-  return h(
-    "div.place",
-    {},
-    map,
-    desc && h("div.place-words.file-name", {}, h("bdi", {}, desc)),
-    h("div.faint.digits", { dir: "ltr" }, `${lat}, ${long}`),
-  );
+  const turn = `${(Math.abs(Number(lat) * 7 + Number(long) * 3) || 0) % 40}deg`;
+  return html`
+    <div class="place">
+      <div class="map" role="img" aria-label=${t("location")} style=${{ "--turn": turn }}><${Icon} name="pin" size=${34} /></div>
+      ${desc && html`<div class="place-words file-name"><bdi>${desc}</bdi></div>`}
+      <div class="faint digits" dir="ltr">${`${lat}, ${long}`}</div>
+    </div>
+  `;
 }

@@ -3,7 +3,7 @@
 import { number } from "./format.js";
 import { act } from "./link.js";
 import { toast, tried } from "./sheet.js";
-import { draw as put, Field, html, Icon } from "./ui.js";
+import { draw as put, Field, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
 
@@ -151,8 +151,7 @@ const Switches = ({ flags }) => html`
 `;
 
 export function mischiefPanel() {
-  const element = document.createElement("div");
-  element.className = "panel-body mischief";
+  const element = root("div", { class: "panel-body mischief" });
   const [operations, events] = [{ name: "*", times: "1" }, { name: "*", times: "1" }];
 
   function draw() {

@@ -1,8 +1,8 @@
 // Paying: the button in place and the invoice, with every way in which either can fail.
 
-import { h } from "./dom.js";
 import { money } from "./format.js";
-import { field, sheet, tried } from "./sheet.js";
+import { sheet, tried } from "./sheet.js";
+import { Asking, Field, html } from "./ui.js";
 import { t } from "./words.js";
 
 const CODES = [1000, 1001, 1002, 1003, 1004, 1005, 1006];
@@ -22,57 +22,42 @@ export async function payInvoice(bill, view) {
   await tried(() => view.act("pay", { invoice: bill.id, ...ending }), view.element);
 }
 
+/** How a payment is to end, as it was filled in. */
+function endingOf({ code, taken, amount }) {
+  const ending = {};
+  if (code) ending.code = Number(code);
+  if (taken) ending.taken = true;
+  if (/^\d+$/.test(amount.trim())) ending.amount = Number(amount);
+  return ending;
+}
+
 function confirmPayment(bill, view) {
   const { wallet } = view.user;
   const enough = wallet[bill.currency] >= bill.amount;
   return sheet(
     t("payment"),
-    (done) => {
-      const code = h(
-        "select",
-        {},
-        h("option", { value: "" }, t("asItShould")),
-        CODES.map((one) => h("option", { value: one }, `${one}: ${t(`code${one}`)}`)),
-      );
-      const taken = h("input", { type: "checkbox" });
-      const amount = h("input.digits", { inputmode: "numeric", dir: "ltr", placeholder: bill.amount });
-      const pay = () => {
-        const ending = {};
-        if (code.value) ending.code = Number(code.value);
-        if (taken.checked) ending.taken = true;
-        if (/^\d+$/.test(amount.value.trim())) ending.amount = Number(amount.value);
-        done(ending);
-      };
-      return [
-        h(
-          "div.sheet-body",
-          {},
-          h("div.price-tag", {}, money(bill.amount, bill.currency)),
-          h("div.center", { dir: "auto" }, bill.desc || bill.text),
-          h(
-            "div.balance-line",
-            { class: enough ? "" : "short" },
-            t("inWallet"),
-            " ",
-            h("b", {}, money(wallet[bill.currency], bill.currency)),
-          ),
-          h(
-            "details.more-options",
-            {},
-            h("summary", {}, t("letItFail")),
-            field(t("result"), code),
-            h("label.check", {}, taken, t("takenAllTheSame")),
-            field(t("otherAmount"), amount),
-          ),
-        ),
-        h(
-          "div.sheet-actions",
-          {},
-          h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-          h("button.button.primary.confirm-pay", { type: "button", autofocus: true, onclick: pay }, t("pay")),
-        ),
-      ];
-    },
+    (done) => html`
+      <${Asking} give=${(given) => done(endingOf(given))} cancel=${() => done(undefined)} yes=${t("pay")} ready>
+        <div class="price-tag">${money(bill.amount, bill.currency)}</div>
+        <div class="center" dir="auto">${bill.desc || bill.text}</div>
+        <div class=${`balance-line ${enough ? "" : "short"}`}>
+          ${t("inWallet")} <b>${money(wallet[bill.currency], bill.currency)}</b>
+        </div>
+        <details class="more-options">
+          <summary>${t("letItFail")}</summary>
+          <${Field} label=${t("result")}>
+            <select name="code">
+              <option value="">${t("asItShould")}</option>
+              ${CODES.map((one) => html`<option value=${String(one)}>${`${one}: ${t(`code${one}`)}`}</option>`)}
+            </select>
+          <//>
+          <label class="check"><input type="checkbox" name="taken" />${t("takenAllTheSame")}</label>
+          <${Field} label=${t("otherAmount")}>
+            <input name="amount" class="digits" inputmode="numeric" dir="ltr" placeholder=${String(bill.amount)} />
+          <//>
+        </details>
+      <//>
+    `,
     { place: view.element, kind: "payment" },
   );
 }

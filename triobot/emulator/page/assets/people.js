@@ -1,11 +1,10 @@
 // The side: everybody there is, and the groups, each with what was said last; the newest first, found by typing.
 
-import { h } from "./dom.js";
-import { clock, colour, initials, number } from "./format.js";
+import { clock, number } from "./format.js";
 import { act } from "./link.js";
 import { summaryOf } from "./media.js";
 import { sheet, tried } from "./sheet.js";
-import { Asking, draw as put, drawn, Field, html, Icon, IconButton, Part } from "./ui.js";
+import { Asking, Avatar, draw as put, Field, html, Icon, IconButton, Part, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, newestOf, now, ownerOf, world } from "./world.js";
 
@@ -28,9 +27,7 @@ class Item extends Part {
         data-chat=${id}
         onclick=${() => open(id)}
       >
-        <span class="avatar" style=${{ "--own": colour(name) }}>
-          ${isGroup ? html`<${Icon} name="people" />` : initials(name)}
-        </span>
+        <${Avatar} name=${name}>${isGroup ? html`<${Icon} name="people" />` : null}<//>
         <span class="chat-words">
           <b dir="auto">${name}</b>
           <span class="preview" dir="auto">${isTyping ? html`<span class="now-typing">${t("typing")}</span>` : preview}</span>
@@ -49,27 +46,21 @@ const Heading = ({ title, hint, make }) => html`
 
 /** The list of chats. `open(chatId)` opens one; `isOpen(chatId)` tells what is in sight. */
 export function peopleList({ open, isOpen, tools }) {
-  const list = h("nav.chats", { "aria-label": t("chats") });
-  const finder = h("input", {
-    type: "search",
-    placeholder: t("findChat"),
-    "aria-label": t("findChat"),
-    hidden: true,
-    oninput: () => draw(),
-    onkeydown: (event) => {
-      if (event.key !== "Enter") return;
-      event.preventDefault();
-      const [first] = [...privates(), ...groups()];
-      if (first) open(first.id);
-    },
+  const element = root("aside", { class: "people" });
+  const list = root("nav", { class: "chats", "aria-label": t("chats") });
+  const finder = root("input", { type: "search", placeholder: t("findChat"), "aria-label": t("findChat") });
+  const [head, holder] = [root("header", { class: "people-header" }), root("div", { class: "chats-finder" })];
+  put(html`<h1>triobot</h1>`, head);
+  head.append(tools);
+  holder.append(finder);
+  element.append(head, holder, list);
+  finder.addEventListener("input", () => draw());
+  finder.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    const [first] = [...privates(), ...groups()];
+    if (first) open(first.id);
   });
-  const element = h(
-    "aside.people",
-    {},
-    h("header.people-header", {}, h("h1", {}, "triobot"), h("div.tools", {}, tools)),
-    h("div.chats-finder", {}, finder),
-    list,
-  );
   let typingTimer = 0;
 
   const found = (chat) => nameOf(chat).toLowerCase().includes(finder.value.trim().toLowerCase());
@@ -148,7 +139,7 @@ export function peopleList({ open, isOpen, tools }) {
           const given = { name: name.trim(), wallet: { IRR: whole(irr), coin: whole(coin) } };
           done(await act("users", phone.trim() ? { ...given, phone: phone.trim() } : given));
         });
-      return drawn(html`
+      return html`
         <${Asking} give=${give} cancel=${() => done(undefined)} yes=${t("add")}>
           <${Field} label=${t("name")}><input name="name" dir="auto" autofocus required /><//>
           <${Field} label=${t("phone")}><input name="phone" class="digits" dir="ltr" inputmode="tel" placeholder="+98…" /><//>
@@ -157,7 +148,7 @@ export function peopleList({ open, isOpen, tools }) {
             <${Field} label=${t("coins")}><input name="coin" class="digits" dir="ltr" inputmode="numeric" value="100" /><//>
           </div>
         <//>
-      `);
+      `;
     });
     if (made) openSoon(made.chat_id);
   }
@@ -169,7 +160,7 @@ export function peopleList({ open, isOpen, tools }) {
           const members = new FormData(form).getAll("members").map(Number);
           done(await act("groups", { name: name.trim(), members }));
         });
-      return drawn(html`
+      return html`
         <${Asking} give=${give} cancel=${() => done(undefined)} yes=${t("add")}>
           <${Field} label=${t("name")}><input name="name" dir="auto" autofocus required placeholder="team" /><//>
           ${[...world.users.values()].map(
@@ -180,7 +171,7 @@ export function peopleList({ open, isOpen, tools }) {
             `,
           )}
         <//>
-      `);
+      `;
     });
     if (made) openSoon(made.chat_id);
   }

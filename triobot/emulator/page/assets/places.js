@@ -1,7 +1,8 @@
 // Where a person is: made up, or where this browser is, if it may say.
 
-import { h, icon } from "./dom.js";
-import { field, toast } from "./sheet.js";
+import { sheet, toast } from "./sheet.js";
+import { Asking, Field, html, Icon } from "./ui.js";
+import { Component } from "./vendor/preact.mjs";
 import { language, t } from "./words.js";
 
 const PLACES = [
@@ -9,37 +10,46 @@ const PLACES = [
   ["32.6546", "51.6680", { en: "Isfahan", fa: "اصفهان" }],
   ["52.5200", "13.4050", { en: "Berlin", fa: "برلین" }],
   ["-33.8688", "151.2093", { en: "Sydney", fa: "سیدنی" }],
-];
+].map(([lat, long, names]) => ({ lat, long, desc: names[language()] }));
 
-/** Fields for a place; value() reads them. */
-export function placeFields() {
-  const places = PLACES.map(([lat, long, names]) => [lat, long, names[language()]]);
-  const [first] = places;
-  const lat = h("input.digits", { value: first[0], dir: "ltr", inputmode: "decimal" });
-  const long = h("input.digits", { value: first[1], dir: "ltr", inputmode: "decimal" });
-  const desc = h("input", { value: first[2], dir: "auto" });
-  /** @param {string[]} place */
-  function take([newLat, newLong, newDesc]) {
-    [lat.value, long.value, desc.value] = [newLat, newLong, newDesc];
+class PlaceFields extends Component {
+  state = PLACES[0];
+
+  render() {
+    const field = (name, more) => html`
+      <input name=${name} value=${this.state[name]} oninput=${(event) => this.setState({ [name]: event.target.value })} ...${more} />
+    `;
+    const digits = { class: "digits", dir: "ltr", inputmode: "decimal" };
+    return html`
+      <div class="chips">
+        ${PLACES.map((place) => html`<button type="button" class="chip" onclick=${() => this.setState(place)}>${place.desc}</button>`)}
+        ${navigator.geolocation && html`<button type="button" class="chip" onclick=${this.takeOwn}><${Icon} name="pin" size=${15} />${t("here")}</button>`}
+      </div>
+      <div class="pair">
+        <${Field} label=${t("latitude")}>${field("lat", digits)}<//>
+        <${Field} label=${t("longitude")}>${field("long", digits)}<//>
+      </div>
+      <${Field} label=${t("description")}>${field("desc", { dir: "auto" })}<//>
+    `;
   }
-  function here() {
-    navigator.geolocation?.getCurrentPosition(
-      ({ coords }) => take([coords.latitude.toFixed(6), coords.longitude.toFixed(6), ""]),
+
+  takeOwn = () =>
+    navigator.geolocation.getCurrentPosition(
+      ({ coords }) => this.setState({ lat: coords.latitude.toFixed(6), long: coords.longitude.toFixed(6), desc: "" }),
       () => toast(t("noPosition"), { kind: "problem" }),
     );
-  }
-  const element = h(
-    "div.fields",
-    {},
-    h(
-      "div.chips",
-      {},
-      places.map((place) => h("button.chip", { type: "button", onclick: () => take(place) }, place[2])),
-      navigator.geolocation &&
-        h("button.chip", { type: "button", onclick: here }, icon("pin", 15), t("here")),
-    ),
-    h("div.pair", {}, field(t("latitude"), lat), field(t("longitude"), long)),
-    field(t("description"), desc),
+}
+
+/** Ask where one is; resolves to {lat, long, desc} or undefined. */
+export function choosePlace(place) {
+  return sheet(
+    t("shareLocation"),
+    (done) => html`
+      <${Asking} give=${({ lat, long, desc }) => done({ lat: lat.trim(), long: long.trim(), desc })} cancel=${() => done(undefined)} yes=${t("share")} ready>
+        <p>${t("shareLocationWhy")}</p>
+        <${PlaceFields} />
+      <//>
+    `,
+    { place },
   );
-  return { element, value: () => ({ lat: lat.value.trim(), long: long.value.trim(), desc: desc.value }) };
 }

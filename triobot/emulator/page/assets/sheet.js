@@ -1,16 +1,31 @@
 // What lies over the page for a moment: dialogs, menus, and the short words at its foot.
 
-import { fill, h, keepTabInside } from "./dom.js";
+import { draw as put, html, root } from "./ui.js";
 import { t } from "./words.js";
 
+/** What can have the focus in an element. @param {Element} holder */
+const focusable = (holder) =>
+  /** @type {HTMLInputElement[]} */ ([...holder.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]);
+
+/** Keep Tab inside: behind its last element comes its first. */
+function keepTabInside(holder, event) {
+  const all = focusable(holder).filter((one) => one.checkVisibility() && !one.disabled);
+  const end = event.shiftKey ? all[0] : all.at(-1);
+  if (holder.contains(document.activeElement) && document.activeElement !== end) return;
+  event.preventDefault();
+  (event.shiftKey ? all.at(-1) : all[0])?.focus();
+}
+
 /**
- * Show a dialog and wait for its end. `build(done)` makes the content; done(value) ends it. Escape, the backdrop
+ * Show a dialog and wait for its end. `build(done)` says what is in it; done(value) ends it. Escape, the backdrop
  * and the close button end it with undefined. `place` may be a pane, which the dialog then covers alone.
  */
 export function sheet(title, build, { place = document.body, kind = "" } = {}) {
   return new Promise((resolve) => {
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    const cover = root("div", { class: "cover" });
     function done(value) {
+      put(null, cover);
       cover.remove();
       document.removeEventListener("keydown", onKey, true);
       before?.focus?.();
@@ -18,21 +33,25 @@ export function sheet(title, build, { place = document.body, kind = "" } = {}) {
     }
     function onKey(event) {
       if (cover !== topmost()) return;
-      if (event.key === "Tab") keepTabInside(box, event);
+      if (event.key === "Tab") keepTabInside(cover, event);
       if (event.key !== "Escape") return;
       event.stopPropagation();
       done(undefined);
     }
-    const box = h("div.sheet", { class: kind, role: "dialog", "aria-modal": "true", "aria-label": title });
-    const cover = h(
-      "div.cover",
-      { onpointerdown: (event) => event.target === cover && done(undefined) },
-      box,
+    cover.addEventListener("pointerdown", (event) => event.target === cover && done(undefined));
+    put(
+      html`
+        <div class=${`sheet ${kind}`} role="dialog" aria-modal="true" aria-label=${title}>
+          ${title && html`<h2 dir="auto">${title}</h2>`} ${build(done)}
+        </div>
+      `,
+      cover,
     );
-    fill(box, title && h("h2", { dir: "auto" }, title), build(done));
     place.append(cover);
     document.addEventListener("keydown", onKey, true);
-    (box.querySelector("[autofocus]") ?? box.querySelector("input, textarea, select, button"))?.focus();
+    /** @type {HTMLElement | null} */
+    const first = cover.querySelector("[autofocus]") ?? cover.querySelector("input, textarea, select, button");
+    first?.focus();
   });
 }
 
@@ -42,15 +61,13 @@ const topmost = () => [...document.querySelectorAll(".cover")].pop();
 export function confirm(title, content, yes = t("ok"), options = {}) {
   return sheet(
     title,
-    (done) => [
-      h("div.sheet-body", { dir: "auto" }, content),
-      h(
-        "div.sheet-actions",
-        {},
-        h("button.button", { type: "button", onclick: () => done(undefined) }, t("cancel")),
-        h("button.button.primary", { type: "button", autofocus: true, onclick: () => done(true) }, yes),
-      ),
-    ],
+    (done) => html`
+      <div class="sheet-body" dir="auto">${content}</div>
+      <div class="sheet-actions">
+        <button type="button" class="button" onclick=${() => done(undefined)}>${t("cancel")}</button>
+        <button type="button" class="button primary" autofocus onclick=${() => done(true)}>${yes}</button>
+      </div>
+    `,
     options,
   );
 }
@@ -59,14 +76,12 @@ export function confirm(title, content, yes = t("ok"), options = {}) {
 export function alertSheet(text, place) {
   return sheet(
     "",
-    (done) => [
-      h("div.sheet-body", { dir: "auto" }, text),
-      h(
-        "div.sheet-actions",
-        {},
-        h("button.button.primary", { type: "button", autofocus: true, onclick: () => done(true) }, t("ok")),
-      ),
-    ],
+    (done) => html`
+      <div class="sheet-body" dir="auto">${text}</div>
+      <div class="sheet-actions">
+        <button type="button" class="button primary" autofocus onclick=${() => done(true)}>${t("ok")}</button>
+      </div>
+    `,
     { place, kind: "alert" },
   );
 }
@@ -74,16 +89,28 @@ export function alertSheet(text, place) {
 // Of what is said faster than anybody reads, the newest.
 const MOST_TOASTS = 3;
 
+/** What is said in a place. @type {WeakMap<Element, {element: HTMLElement, lines: Said[]}>} */
+const stacks = new WeakMap();
+/** @typedef {{number: number, text: string, kind: string, isLeaving: boolean}} Said */
+let toasts = 0;
+
 /** Say something short: a bot's answer at the head of its pane, anything else at the foot of the page. */
 export function toast(text, { place = document.body, kind = "", seconds = 4 } = {}) {
-  const line = h("div.toast", { class: kind, dir: "auto", role: "status" }, text);
   const holder = kind === "answer" ? place : document.body;
-  const stack = holder.querySelector(":scope > .toasts") ?? holder.appendChild(h("div.toasts"));
-  stack.append(line);
-  if (stack.children.length > MOST_TOASTS) stack.firstChild?.remove();
-  setTimeout(() => line.classList.add("leaving"), seconds * 1000);
-  setTimeout(() => line.remove(), seconds * 1000 + 300);
+  const stack = stacks.get(holder) ?? { element: root("div", { class: "toasts" }), lines: [] };
+  stacks.set(holder, stack);
+  if (!stack.element.isConnected) holder.append(stack.element);
+  const line = { number: (toasts += 1), text, kind, isLeaving: false };
+  stack.lines = [...stack.lines, line].slice(-MOST_TOASTS);
+  const draw = () => put(html`${stack.lines.map(Toast)}`, stack.element);
+  draw();
+  setTimeout(() => ((line.isLeaving = true), draw()), seconds * 1000);
+  setTimeout(() => ((stack.lines = stack.lines.filter((one) => one !== line)), draw()), seconds * 1000 + 300);
 }
+
+const Toast = ({ number, text, kind, isLeaving }) => html`
+  <div key=${number} class=${`toast ${kind} ${isLeaving ? "leaving" : ""}`} dir="auto" role="status">${text}</div>
+`;
 
 /** Run what a person asked for; a refusal is shown, not thrown. Resolves to whether it went well. */
 export async function tried(what, place) {
@@ -96,22 +123,19 @@ export async function tried(what, place) {
   }
 }
 
-/** A menu under its button: items are [icon, label, act], and null for none. */
+/** A menu under its button: items are [picture, label, act], and false for none. */
 export function menu(anchor, items) {
   document.querySelector(".menu")?.remove();
-  const list = h(
-    "div.menu",
-    { role: "menu" },
-    items
+  const list = root("div", { class: "menu", role: "menu" });
+  const choose = (act) => () => {
+    close();
+    act();
+  };
+  put(
+    html`${items
       .filter(Boolean)
-      .map(([picture, label, act]) =>
-        h(
-          "button",
-          { type: "button", role: "menuitem", onclick: () => (close(), act()) },
-          picture,
-          h("span", {}, label),
-        ),
-      ),
+      .map(([picture, label, act]) => html`<button type="button" role="menuitem" onclick=${choose(act)}>${picture}<span>${label}</span></button>`)}`,
+    list,
   );
   function close() {
     list.remove();
@@ -124,8 +148,9 @@ export function menu(anchor, items) {
   function onKey(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) {
-      const all = [...list.children];
-      all.at((all.indexOf(document.activeElement) + step) % all.length).focus();
+      const all = focusable(list);
+      const at = all.findIndex((one) => one === document.activeElement);
+      all.at((at + step) % all.length)?.focus();
     }
     if (step || event.key === "Escape") event.preventDefault();
     if (event.key === "Escape" || event.key === "Tab") {
@@ -143,9 +168,4 @@ export function menu(anchor, items) {
   document.addEventListener("pointerdown", onDown, true);
   document.addEventListener("keydown", onKey, true);
   list.querySelector("button")?.focus();
-}
-
-/** A labelled field of a dialog. */
-export function field(label, control) {
-  return h("label.field", {}, h("span", {}, label), control);
 }

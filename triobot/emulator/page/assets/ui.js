@@ -1,26 +1,40 @@
-// What is drawn keyed: templates that a browser reads as they stand, and only what differs is touched. A chat itself,
-// the frame of the page and its forms use dom.js. Text becomes a text node here, too.
+// What the page is drawn with: templates that a browser reads as they stand, and only what differs is touched.
+// Whatever a bot or a person wrote becomes a text node, and only a text node.
 
-import { PATHS, readableText } from "./dom.js";
+import { PATHS } from "./icons.js";
+import { colour, initials } from "./format.js";
 import htm from "./vendor/htm.mjs";
 import { Component, h, render } from "./vendor/preact.mjs";
 import { t } from "./words.js";
 
 /** @typedef {import("./vendor/preact.mjs").VNode<any>} Drawn */
 
+// Thousands of marks upon one letter hold a browser up for a minute; no language has more than a few.
+const PILES = /(\p{M}{30})\p{M}+/gu;
+
+const readableText = (text) => (text.length < 31 ? text : text.replace(PILES, "$1…"));
+
+const readable = (child) => {
+  if (typeof child === "string") return readableText(child);
+  return Array.isArray(child) ? child.map(readable) : child;
+};
+
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
-export const html = htm.bind((type, props, ...children) =>
-  h(type, props, ...children.map((child) => (typeof child === "string" ? readableText(child) : child))),
-);
+export const html = htm.bind((type, props, ...children) => h(type, props, ...children.map(readable)));
 
 /** Draw into an element; what was drawn there before is changed into this. */
 export const draw = (/** @type {Drawn | null} */ drawn, /** @type {Element} */ holder) => render(drawn, holder);
 
-/** What is drawn once, as elements for a place where others are put. @param {Drawn} once */
-export function drawn(once) {
-  const holder = document.createDocumentFragment();
-  render(once, /** @type {any} */ (holder));
-  return holder;
+/**
+ * An element for a part of the page to draw into.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, string | number>} attributes
+ */
+export function root(tag, attributes = {}) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  return element;
 }
 
 /** A part that is drawn again only if it is given something else. */
@@ -37,8 +51,8 @@ export class Part extends Component {
   }
 }
 
-/** A dialog's form: what is asked, and two buttons; `give` gets what was filled in. */
-export const Asking = ({ give, cancel, yes, children }) => html`
+/** A dialog's form: what is asked, and two buttons; `give` gets what was filled in. If `ready`, a press of Enter gives it. */
+export const Asking = ({ give, cancel, yes, ready = false, children }) => html`
   <form
     onsubmit=${(event) => {
       event.preventDefault();
@@ -48,7 +62,7 @@ export const Asking = ({ give, cancel, yes, children }) => html`
     <div class="sheet-body fields">${children}</div>
     <div class="sheet-actions">
       <button type="button" class="button" onclick=${cancel}>${t("cancel")}</button>
-      <button type="submit" class="button primary">${yes}</button>
+      <button type="submit" class="button primary" autofocus=${ready}>${yes}</button>
     </div>
   </form>
 `;
@@ -61,6 +75,11 @@ export const Icon = ({ name, size = 20 }) => html`
   <svg viewBox="0 0 24 24" width=${size} height=${size} class=${`icon icon-${name}`} aria-hidden="true">
     <path d=${PATHS[name]} />
   </svg>
+`;
+
+/** The first letters of a name, on its colour. */
+export const Avatar = ({ name, more = "", children = null }) => html`
+  <span class=${`avatar ${more}`} style=${{ "--own": colour(name) }} title=${more === "small" ? name : undefined}>${children ?? initials(name)}</span>
 `;
 
 /** A button that is an icon only. */

@@ -4,7 +4,7 @@ import { clock, money, number, stopwatch } from "./format.js";
 import { act } from "./link.js";
 import { payInvoice } from "./paying.js";
 import { tried } from "./sheet.js";
-import { draw as put, html, Icon } from "./ui.js";
+import { draw as put, html, Icon, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, now, world } from "./world.js";
 
@@ -81,8 +81,7 @@ const concerns = (bill, person) =>
 
 /** The wallet of whoever `user()` names at the moment. */
 export function walletPanel(user) {
-  const element = document.createElement("div");
-  element.className = "panel-body wallet";
+  const element = root("div", { class: "panel-body wallet" });
   let hasCountdown = false;
 
   function draw() {

@@ -1,11 +1,10 @@
 // Which lines of the bot were reached, by this run and by a crowd; and the crowd: random people in a process of their
 // own, whom the first broken promise stops.
 
-import { h } from "../dom.js";
 import { number } from "../format.js";
 import { act, look } from "../link.js";
 import { toast, tried } from "../sheet.js";
-import { draw as put, html, Icon, IconButton } from "../ui.js";
+import { draw as put, html, Icon, IconButton, root } from "../ui.js";
 import { t } from "../words.js";
 import { listen, world } from "../world.js";
 import { percent, showSource } from "./source.js";
@@ -22,7 +21,7 @@ const FIELDS = {
 
 /** @param {{travel: (first: any) => void}} hooks `travel` goes to where a promise broke */
 export function coveragePanel({ travel }) {
-  const element = h("div.panel-body.coverage");
+  const element = root("div", { class: "panel-body coverage" });
   const plan = Object.fromEntries(Object.entries(FIELDS).map(([name, [, , usual]]) => [name, Number(usual)]));
   /** @type {any} */
   let lines = null;

@@ -1,11 +1,10 @@
 // A file of the bot's with what was reached of it: a mark for each line, by this run and by the crowd.
 
-import { h } from "../dom.js";
 import { number } from "../format.js";
 import { look } from "../link.js";
 import { sheet, toast, tried } from "../sheet.js";
 import { coloured } from "../travel/python.js";
-import { draw as put, html } from "../ui.js";
+import { html } from "../ui.js";
 import { t } from "../words.js";
 
 /** @typedef {0 | 1 | 2 | "part" | null} State of a line; null where nothing runs, or nothing is known */
@@ -91,19 +90,13 @@ export async function showSource(file) {
     const told = await look(`lines/file?file=${file}`);
     await sheet(
       told.name,
-      (done) => {
-        const body = h("div.sheet-body.reach");
-        put(html`<${Source} told=${told} />`, body);
-        return [
-          body,
-          h(
-            "div.sheet-actions",
-            {},
-            h("button.button", { type: "button", onclick: () => next(body) }, t("nextMissed")),
-            h("button.button.primary", { type: "button", autofocus: true, onclick: () => done(undefined) }, t("close")),
-          ),
-        ];
-      },
+      (done) => html`
+        <div class="sheet-body reach"><${Source} told=${told} /></div>
+        <div class="sheet-actions">
+          <button type="button" class="button" onclick=${(event) => next(event.target.closest(".sheet"))}>${t("nextMissed")}</button>
+          <button type="button" class="button primary" autofocus onclick=${() => done(undefined)}>${t("close")}</button>
+        </div>
+      `,
       { kind: "source" },
     );
   });

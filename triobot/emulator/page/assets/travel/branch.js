@@ -2,15 +2,14 @@
 // pays there with what the ordinary chat has for it; what is done goes to the branch, and its answer is how it looks.
 
 import { bubble } from "../bubble.js";
-import { replyKeyboard } from "../buttons.js";
-import { composer } from "../composer.js";
-import { fill, h, keepFocus } from "../dom.js";
+import { ReplyKeyboard } from "../buttons.js";
+import { Composer } from "../composer.js";
 import { exactClock, longwatch } from "../format.js";
 import { lineWords } from "../lines.js";
 import { act } from "../link.js";
 import { payInvoice } from "../paying.js";
 import { tried } from "../sheet.js";
-import { draw as put, html, Icon } from "../ui.js";
+import { draw as put, html, Icon, root } from "../ui.js";
 import { t } from "../words.js";
 import { Notes } from "./notes.js";
 import { isGone } from "./passes.js";
@@ -44,7 +43,7 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
   let isTouched = false;
   let working = 0;
   let userId = told.people[0]?.id ?? 0;
-  const element = h("div.branch", { role: "group", "aria-label": title });
+  const element = root("div", { class: "branch", role: "group", "aria-label": title });
   // What the parts of an ordinary chat know of where they are.
   const view = {
     branch: told.id,
@@ -60,22 +59,19 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
     },
     act: (name, given) => ask("act", { name, values: given, user: userId }),
   };
-  const head = h("header.branch-head");
-  const list = h("div.messages", { role: "log", "aria-live": "polite" });
-  const scroller = h("div.scroller", { tabindex: 0, role: "region", "aria-label": title }, h("div.messages-rim"), list);
-  const notes = h("div.branch-notes");
-  const keys = h("div.keys");
-  const foot = h("footer.thread-foot");
-  element.append(head, scroller, notes, keys, foot);
-  /** @type {{json: string, element: HTMLElement}[]} */
-  const drawn = [];
-  const writing = told.people.length ? composer(view) : null;
+  /** @type {HTMLElement} */
+  let scroller = element;
+  /** @type {Composer | null} */
+  let writing = null;
+  // Its lines as they were told last: what is told again as it was is not drawn again.
+  /** @type {{json: string, line: any}[]} */
+  let lines = [];
 
   /** Have something done in the branch. @param {string} what @param {any} given */
   async function ask(what, given) {
     working += 1;
     isTouched = true;
-    drawHead();
+    draw();
     try {
       told = await act(`travel/branch/${told.id}/${what}`, given);
     } catch (error) {
@@ -83,7 +79,8 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
       throw error;
     } finally {
       working -= 1;
-      drawAll();
+      draw();
+      toEnd();
     }
   }
 
@@ -96,19 +93,34 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
       taken();
     }, element);
 
-  function drawAll() {
+  function draw() {
     const { people, members, name, reply_keyboard: keyboard } = told;
     view.people = new Map(people.map((user) => [user.id, user]));
     view.chat = { id: told.chat_id, name, members, reply_keyboard: keyboard, waiting: new Map() };
-    drawHead();
-    drawLines();
-    const given = { told, isLost, tries, takePlace, bills: openInvoices(), place: element };
-    put(html`<${Notes} ...${given} />`, notes);
-    if (!writing) return;
     const isThere = members.includes(userId) && !isLost;
-    keepFocus(keys, () => void fill(keys, isThere ? replyKeyboard(view) : null));
-    if (isThere && foot.firstChild !== writing.element) fill(foot, writing.element);
-    if (!isThere) fill(foot, !isLost && h("button.button.primary.join", { type: "button", onclick: join }, t("joinAgain")));
+    put(
+      html`
+        <header class="branch-head">${head()}</header>
+        <div class="scroller" tabindex="0" role="region" aria-label=${title} ref=${(made) => made && (scroller = made)}>
+          <div class="messages-rim"></div>
+          <div class="messages" role="log" aria-live="polite">${entriesOf()}</div>
+        </div>
+        <div class="branch-notes">
+          <${Notes} told=${told} isLost=${isLost} tries=${tries} takePlace=${takePlace} bills=${openInvoices()} place=${element} />
+        </div>
+        ${
+          people.length > 0 &&
+          html`
+            <div class="keys">${isThere && keyboard?.length > 0 && html`<${ReplyKeyboard} rows=${keyboard} view=${view} />`}</div>
+            <footer class="thread-foot">
+              <${Composer} view=${view} hidden=${!isThere} begun=${(made) => (writing = made)} />
+              ${!isThere && !isLost && html`<button type="button" class="button primary join" onclick=${join}>${t("joinAgain")}</button>`}
+            </footer>
+          `
+        }
+      `,
+      element,
+    );
   }
 
   const join = () => tried(() => view.act("join", told.name === null ? {} : { chat: told.chat_id }), element);
@@ -122,10 +134,9 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
         decline: () => tried(() => view.act("pay", { invoice: bill.id, code: NOT_ENOUGH }), element),
       }));
 
-  function drawHead() {
+  function head() {
     const passed = longwatch((told.now - told.at) / 1000);
-    put(
-      html`
+    return html`
         <div class="branch-title">
           <${Icon} name="branch" size=${17} />
           <h2>${title}</h2>
@@ -155,14 +166,12 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
           </details>
           ${told.people.length > 1 &&
           html`
-            <select aria-label=${t("whoActs")} onchange=${(event) => ((userId = Number(event.target.value)), drawAll())}>
+            <select aria-label=${t("whoActs")} onchange=${(event) => ((userId = Number(event.target.value)), draw())}>
               ${told.people.map((user) => html`<option value=${user.id} selected=${user.id === userId}>${user.name}</option>`)}
             </select>
           `}
         </div>
-      `,
-      head,
-    );
+    `;
   }
 
   function letPass(event) {
@@ -174,36 +183,21 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
 
   // --- the chat
 
-  function drawLines() {
+  function entriesOf() {
     const first = told.chat.findIndex((line) => line.new);
-    const lines = [...told.chat];
-    lines.splice(first < 0 ? lines.length : first, 0, { kind: "begins", at: told.at });
-    lines.forEach((line, place) => {
-      const json = JSON.stringify([line, userId]);
-      const known = drawn[place];
-      if (known?.json === json) return;
-      const make = () => {
-        const made = elementOf(line, lines[place - 1]);
-        if (known) known.element.replaceWith(made);
-        else list.append(made);
-        drawn[place] = { json, element: made };
-        return made;
-      };
-      if (known) keepFocus(known.element, make);
-      else make();
+    const all = [...told.chat];
+    all.splice(first < 0 ? all.length : first, 0, { kind: "begins", at: told.at });
+    lines = all.map((line, place) => {
+      const json = JSON.stringify(line);
+      return lines[place]?.json === json ? lines[place] : { json, line };
     });
-    for (const over of drawn.splice(lines.length)) over.element.remove();
-    toEnd();
-  }
-
-  function elementOf(line, before) {
-    const isMessage = line.kind === "message";
-    const follows = before?.kind === "message" && before.author === line.author && before.new === line.new;
-    const made = isMessage
-      ? bubble(line, view, follows)
-      : h("div.day", { class: line.kind === "begins" ? "begins" : "" }, h("span", {}, wordsOf(line)));
-    made.classList.toggle("new", Boolean(line.new));
-    return made;
+    return lines.map(({ line }, place) => {
+      const before = lines[place - 1]?.line;
+      const follows = before?.kind === "message" && before.author === line.author && before.new === line.new;
+      const marks = line.new ? "new" : "";
+      if (line.kind === "message") return bubble(line, view, follows, marks);
+      return html`<div key=${`line ${place}`} class=${`day ${line.kind === "begins" ? "begins" : ""} ${marks}`}><span>${wordsOf(line)}</span></div>`;
+    });
   }
 
   function wordsOf(line) {
@@ -215,7 +209,6 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
   const toEnd = () => requestAnimationFrame(() => (scroller.scrollTop = scroller.scrollHeight));
   // A keyboard or notes that come up must not push the newest words out of sight.
   const sizes = new ResizeObserver(toEnd);
-  sizes.observe(scroller);
 
   const pane = {
     element,
@@ -227,14 +220,16 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
       return isTouched;
     },
     holds: (place) => element.contains(place),
-    focus: () => (writing ?? head.querySelector("button"))?.focus(),
+    focus: () => (writing ?? /** @type {HTMLElement | null} */ (element.querySelector(".branch-head button")))?.focus(),
     /** Let go of the branch itself, too. */
     close() {
       sizes.disconnect();
-      writing?.close();
+      put(null, element);
       if (!isLost) act(`travel/branch/${told.id}`, undefined, "DELETE").catch(() => {});
     },
   };
-  drawAll();
+  draw();
+  toEnd();
+  sizes.observe(scroller);
   return pane;
 }

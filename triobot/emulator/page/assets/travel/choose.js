@@ -2,7 +2,7 @@
 
 import { exactClock, number } from "../format.js";
 import { sheet, toast, tried } from "../sheet.js";
-import { drawn, html } from "../ui.js";
+import { html } from "../ui.js";
 import { t } from "../words.js";
 import { conversationsOf } from "./passes.js";
 
@@ -24,8 +24,9 @@ export async function chooseConversation(chatId, open) {
 }
 
 const ask = (all) =>
-  sheet(t("travelChoose"), (done) =>
-    drawn(html`
+  sheet(
+    t("travelChoose"),
+    (done) => html`
       <div class="sheet-body conversations">
         ${all.map(
           (one, place) => html`
@@ -45,5 +46,5 @@ const ask = (all) =>
           `,
         )}
       </div>
-    `),
+    `,
   );

@@ -4,27 +4,31 @@ import { number } from "../format.js";
 import { act } from "../link.js";
 import { save } from "../saving.js";
 import { sheet, toast } from "../sheet.js";
-import { draw as put, html } from "../ui.js";
+import { html } from "../ui.js";
+import { Component } from "../vendor/preact.mjs";
 import { t } from "../words.js";
 import { botName } from "../world.js";
 
 /** Have a notch or a branch written down as a test, and show it with how it ran. @param {string} path @param {any} given */
 export async function keepAsTest(path, given) {
-  await sheet(
-    t("keepTest"),
-    (done) => {
-      const holder = document.createElement("div");
-      holder.className = "sheet-parts";
-      const show = (told) => put(html`<${Kept} ...${told} done=${() => done(undefined)} />`, holder);
-      show({});
-      act(path, given).then(
-        (kept) => show({ kept }),
-        (error) => show({ problem: error.message }),
-      );
-      return holder;
-    },
-    { kind: "wide" },
-  );
+  await sheet(t("keepTest"), (done) => html`<${Keeping} path=${path} given=${given} done=${() => done(undefined)} />`, { kind: "wide" });
+}
+
+class Keeping extends Component {
+  state = {};
+
+  /** @param {any} given @param {{kept?: any, problem?: string}} state */
+  render({ done }, state) {
+    return html`<${Kept} ...${state} done=${done} />`;
+  }
+
+  componentDidMount() {
+    const { path, given } = /** @type {any} */ (this.props);
+    act(path, given).then(
+      (kept) => this.setState({ kept }),
+      (error) => this.setState({ problem: error.message }),
+    );
+  }
 }
 
 const Text = ({ title, text }) => html`

@@ -2,7 +2,7 @@
 
 import { exactClock, money, number } from "../format.js";
 import { confirm } from "../sheet.js";
-import { drawn, html, Icon } from "../ui.js";
+import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 
 /** What was typed as JSON has it; what is no JSON, and what a step wants as text, is text. */
@@ -24,7 +24,7 @@ function AskedStep({ asked, tries, place }) {
     tries("step", { step, ...given(typed) });
   };
   const run = async () => {
-    const words = drawn(html`<p>${t("stepRunsWhy")}</p><p dir="ltr"><code>${name}</code></p>`);
+    const words = html`<p>${t("stepRunsWhy")}</p><p dir="ltr"><code>${name}</code></p>`;
     if (await confirm(t("stepRuns"), words, t("stepRunsYes"), { place })) tries("step", { step, runs: true });
   };
   return html`

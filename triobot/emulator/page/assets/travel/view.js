@@ -4,7 +4,7 @@
 import { Refused, writePlace } from "../link.js";
 import { sheet, toast, tried } from "../sheet.js";
 import { number } from "../format.js";
-import { draw as put, drawn, html } from "../ui.js";
+import { draw as put, html, root } from "../ui.js";
 import { t } from "../words.js";
 import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
@@ -30,9 +30,7 @@ const GOES_ON = new Set(["waits", "works"]);
 
 /** @param {{onClose: () => void, onRequest: ((choose: import("./links.js").Choose) => void) | null, back?: string}} hooks */
 export function travelView({ onClose, onRequest, back = "backToNow" }) {
-  const element = document.createElement("section");
-  element.className = "travel";
-  element.setAttribute("aria-label", t("travel"));
+  const element = root("section", { class: "travel", "aria-label": t("travel") });
   element.hidden = true;
   // Wherever the focus is: what had it may be gone with its notch.
   document.addEventListener("keydown", (event) => place && !document.querySelector(".cover") && onKey(event));
@@ -370,7 +368,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     await tried(async () => {
       const value = await wholeValue(pass, cur, at.branch, at.depth, name);
       const text = value.text + (value.cut ? "…" : "");
-      await sheet(name, () => drawn(html`<div class="sheet-body"><pre dir="ltr" tabindex="0">${text}</pre></div>`));
+      await sheet(name, () => html`<div class="sheet-body"><pre dir="ltr" tabindex="0">${text}</pre></div>`);
     });
   }
 
