@@ -27,6 +27,7 @@ BOT = HTTP | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "run
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "extras": {"errors"},
+    "endings": set(),
     "secrets": set(),
     "clock": set(),
     "lines": set(),
@@ -64,14 +65,25 @@ ALLOWED: dict[str, set[str]] = {
     "broadcast": SEAMS | {"conversations", "outbox"},
     "fronts": BOT,
     "failures": BOT,
-    "together": BOT | {"watchdog", "extras"},
+    "together": BOT | {"watchdog", "endings", "extras"},
     "bot": BOT | {"broadcast", "failures", "fronts", "together", "watchdog", "extras"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     # Written as bots are, on what a bot may import.
     "widgets": {"__init__", "errors"},
     "cli": BOT
-    | {"bot", "broadcast", "filters", "emulator", "testing", "together", "travel", "__init__", "extras"}
+    | {
+        "bot",
+        "broadcast",
+        "filters",
+        "emulator",
+        "testing",
+        "together",
+        "travel",
+        "__init__",
+        "endings",
+        "extras",
+    }
     | {"lines", "file_locks"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__", "extras"},

@@ -310,7 +310,7 @@ class Bot(Router):
     # --- running
 
     def run(self, settings: Settings | None = None) -> None:
-        """Run until SIGINT or SIGTERM; a second signal stops at once.
+        """Run until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
 
         Raises:
             ConfigError: a setting or a declaration is wrong; nothing was started.

@@ -17,6 +17,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import attrs
 import trio
 
+from .endings import ending_signals
 from .errors import ConfigError, TriobotError
 from .extras import needing
 from .http.binding import (
@@ -74,7 +75,7 @@ Server: TypeAlias = Literal["triobot", "hypercorn"]
 
 
 def run_together(bots: Sequence[tuple[Servable, Settings]], *, server: Server = "triobot") -> None:
-    """Run bots in one process until SIGINT or SIGTERM; a second signal stops at once.
+    """Run bots in one process until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
 
     Raises:
         ConfigError: a setting or a declaration is wrong; nothing was started.
@@ -95,17 +96,20 @@ def run_together(bots: Sequence[tuple[Servable, Settings]], *, server: Server = 
 
 async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: Server) -> None:
     stopping = False
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(*ending_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
                 nonlocal stopping
                 async for number in signals:
+                    name = signal.Signals(number).name
+                    if stopping and name == "SIGHUP":
+                        continue  # of a window that is closed both the shell and the system tell
                     if stopping:
                         nursery.cancel_scope.cancel()
                         return
                     stopping = True
-                    log.info("stopping on %s; once more stops at once", signal.Signals(number).name)
+                    log.info("stopping on %s; once more stops at once", name)
                     for bot, _ in bots:
                         bot.stop()
 

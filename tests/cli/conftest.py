@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,3 +60,11 @@ def hello(tmp_path: Path) -> Path:
     path = tmp_path / "hello.py"
     path.write_text(BOT)
     return path
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """What is started here hears of a window that closes, even if this was started by nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -199,14 +198,6 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
     async with developing(tmp_path, *again, port=port) as dev:
         with pytest.raises(AppError, match="nobody of this name"):
             await dev.app.known("Lena")
-
-
-@pytest.fixture
-def hangup() -> Iterator[None]:
-    """What is started here hears of a window that closes, even if this was started by nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.processes

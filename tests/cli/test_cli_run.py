@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import socket
 import subprocess
 import sys
@@ -103,6 +104,13 @@ def test_several_sockets_are_refused() -> None:
         inherited_socket({"LISTEN_FDS": "2", "LISTEN_PID": "42"}, 42)
 
 
+def test_a_path_that_is_too_long_is_called_so(triobot: Command, hello: Path, token: None) -> None:
+    ended = triobot("run", "hello:bot", "--store", "memory:", "--unix", "/tmp/" + "a" * 200)
+
+    assert ended.code == 1
+    assert ended.err.endswith("a: the path is too long for a socket; Linux takes 107 bytes\n")
+
+
 def test_a_socket_and_a_port_contradict_each_other(triobot: Command, hello: Path, token: None) -> None:
     ended = triobot("run", "hello:bot", "--fd", "3", "--port", "8080")
 
@@ -111,7 +119,9 @@ def test_a_socket_and_a_port_contradict_each_other(triobot: Command, hello: Path
 
 
 @pytest.mark.processes
-def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> None:
+@pytest.mark.usefixtures("hangup")
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
+def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path, ending: signal.Signals) -> None:
     """The socket is there before the bot: who connects early is answered. No secret is written."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -136,7 +146,7 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> Non
                 with socket.create_connection(listening.getsockname(), timeout=PATIENCE) as caller:
                     caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     answer = caller.recv(1000)
-                bot.terminate()
+                bot.send_signal(ending)
                 output, _ = bot.communicate(timeout=PATIENCE)
             finally:
                 bot.kill()
@@ -144,7 +154,7 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path) -> Non
     assert answer.startswith(b"HTTP/1.1 200")
     assert bot.returncode == 0
     assert "listening on" in output
-    assert "stopping on SIGTERM" in output
+    assert f"stopping on {ending.name}" in output
     assert SECRET not in output
     assert "a-token-of-tests" not in output
 

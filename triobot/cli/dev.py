@@ -12,7 +12,6 @@ import importlib.util
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -28,6 +27,7 @@ from ..emulator.exchange import ShiftedClock
 from ..emulator.faults import Switches
 from ..emulator.pusher import PushSettings
 from ..emulator.server import Emulator, serve_emulator
+from ..endings import ending_signals
 from ..errors import ConfigError
 from ..operator.calling import file_of
 from ..settings import read_environment
@@ -102,7 +102,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
     if arguments.store is not None:
         token, platform_port = _LASTING_TOKEN, arguments.port + 1 if arguments.port else 0
     with (
-        trio.open_signal_receiver(*_endings()) as signals,
+        trio.open_signal_receiver(*ending_signals()) as signals,
         socket.create_server(("127.0.0.1", 0)) as listening,
         TemporaryDirectory(prefix="triobot-dev-") as folder,
         # However it ends, and when nothing can happen on the platform any more.
@@ -169,17 +169,6 @@ async def _dev(arguments: argparse.Namespace) -> None:
 def _module(name: str) -> list[str]:
     """Return the command of a process that this one starts."""
     return [sys.executable, "-m", f"triobot.cli.{name}"]
-
-
-def _endings() -> list[signal.Signals]:
-    """List the signals that end it in order: Ctrl-C, a polite kill, the closing of the terminal's window."""
-    endings = [signal.SIGINT, signal.SIGTERM]
-    for name in ("SIGHUP", "SIGBREAK"):  # Windows has the second
-        ending: signal.Signals | None = getattr(signal, name, None)
-        # Who said nohup wants it to outlive the window.
-        if ending is not None and signal.getsignal(ending) is not signal.SIG_IGN:
-            endings.append(ending)
-    return endings
 
 
 def child_environment(

@@ -34,8 +34,8 @@ reads its own variables, Bot(env="SHOP_") those that begin with SHOP_. If one of
 The token is never an option, because other users of the machine could read it: set TRIOBOT_TOKEN, or
 TRIOBOT_TOKEN_FILE to a file that holds it.
 
-SIGINT or SIGTERM brings the bot to rest; a second one stops at once. A socket that systemd hands over
-(LISTEN_FDS) is used by itself.
+SIGINT, SIGTERM or SIGHUP (unless nohup says otherwise) brings the bot to rest; a second one stops at once.
+A socket that systemd hands over (LISTEN_FDS) is used by itself.
 
 examples:
   triobot run pizza:bot

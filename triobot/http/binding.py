@@ -159,6 +159,8 @@ def _listen_unix(bind: UnixBind, backlog: int) -> trio.SocketListener:
         try:
             made.bind(path)
         except OSError as error:
+            if error.errno is None:  # Python's own, before the system was asked
+                raise ValueError("the path is too long for a socket; Linux takes 107 bytes") from None
             if error.errno != errno.EADDRINUSE or not _is_left_over(path):
                 raise
             Path(path).unlink()
