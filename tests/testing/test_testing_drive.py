@@ -419,3 +419,22 @@ async def test_time_goes_on_when_the_bot_that_held_it_has_ended(
             over.set()
     await trio.testing.wait_all_tasks_blocked()
     assert autojump_clock.autojump_threshold == 0
+
+
+def test_a_mistake_of_python_3_12_fails_no_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first versions take the store's ``?1`` for a name, and warn of it."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(
+        """
+        import sys, warnings
+
+        sys.version_info = (3, 12, 3)
+
+        def test_a_store():
+            warnings.warn("Binding 1 ('?1') is a named parameter, but you supplied...", DeprecationWarning)
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "triobot_pytest", "-W", "error")
+    result.assert_outcomes(passed=1)
