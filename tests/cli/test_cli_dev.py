@@ -521,6 +521,9 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         texts = [message["content"]["text"] for message in shown["messages"]]
         assert texts[-3:] == ["Your name?", "Water", "Which city do you live in?"]
         assert "Something to drink?" not in texts[-4:]
+        history = cast("Told", await dev.app.get(f"history?chat={sara.chat_id}"))
+        last = history["lines"][-1]
+        assert (last["kind"], last["after"] >= history["messages"][-1]["id"]) == ("replayed", True)
         await sara.says("Shiraz")
         await dev.wait_log("goes on with the new code, which was given its answers")
         with trio.fail_after(PATIENCE):

@@ -232,7 +232,8 @@ class HeldReload:
                     self._bot.say(f"chat {held.chat_id} keeps its place: {error}")
                     held.undecided()
                     return False
-                show_instead(self._exchange.world, read_exported(origin), instead)
+                now = self._exchange.clock.now()
+                show_instead(self._exchange.world, read_exported(origin), instead, now)
                 self._held.remove(held)
                 self._bot.say(f"chat {held.chat_id} goes on with the new code, which was given its answers")
         return not writing.cancelled_caught

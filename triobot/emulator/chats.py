@@ -296,6 +296,14 @@ class ChargeRequested:
     text: str = attrs.field(repr=False)
 
 
+@final
+@attrs.frozen
+class Replayed:
+    """New code was given the answers of this chat, and goes on in it."""
+
+    chat_id: ChatId
+
+
 Consequence: TypeAlias = (
     Shown
     | Edited
@@ -309,6 +317,7 @@ Consequence: TypeAlias = (
     | PaymentFailed
     | InvoiceShown
     | ChargeRequested
+    | Replayed
 )
 
 
@@ -335,4 +344,4 @@ def is_line(what: Consequence) -> bool:
         case MoneyMoved(what=moved):
             return moved != "topped_up"
         case _:
-            return isinstance(what, Clicked | Submitted | MembersChanged | PaymentFailed)
+            return isinstance(what, Clicked | Submitted | MembersChanged | PaymentFailed | Replayed)

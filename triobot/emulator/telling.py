@@ -20,6 +20,7 @@ from .chats import (
     PaymentFailed,
     PlatformChat,
     PressAnswered,
+    Replayed,
     Submitted,
 )
 from .person import Seen, printable
@@ -51,6 +52,8 @@ def line_words(world: World, line: Change) -> str:
             return _MOVED[moved.what].format(name=_name(world, moved.user_id), amount=amount)
         case PaymentFailed(user_id=user_id, code=code):
             return f"{_name(world, user_id)} could not pay: {code}"
+        case Replayed():
+            return "The new code was given these answers, and goes on"
         case _:
             return ""
 

@@ -24,6 +24,7 @@ from .chats import (
     PaymentFailed,
     PlatformChat,
     PressAnswered,
+    Replayed,
     Shown,
     Submitted,
     TypingSeen,
@@ -148,6 +149,8 @@ def view_change(change: Change) -> JsonObject:
             return {**head, "kind": "invoice", "invoice_id": invoice_id}
         case ChargeRequested(text=text):
             return {**head, "kind": "charge_request", "text": text}
+        case Replayed():
+            return {**head, "kind": "replayed"}
 
 
 def view_bill(bill: Bill, now: int) -> JsonObject:

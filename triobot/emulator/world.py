@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import string
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, final
 
 import attrs
@@ -293,6 +293,14 @@ class World:
             self._log.append(change)
             if stands:
                 self._chats[consequence.chat_id].lines.append(change)
+
+    def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
+        """Have lines stand in a chat again, or those of another run, with numbers of this one."""
+        chat = self._chats[chat_id]
+        chat.lines.clear()
+        for line in lines:
+            self._seq += 1
+            chat.lines.append(attrs.evolve(line, seq=self._seq))
 
     def rewritten(self) -> None:
         """Have whoever follows the log read everything anew: what is there was changed by nobody's act."""

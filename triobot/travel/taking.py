@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..conversations.revival.stored import Stored, read_opening
-from ..emulator.chats import PlatformChat
+from ..emulator.chats import PlatformChat, Replayed
 from ..emulator.world import World
 from ..wire.events import Message
 from ..wire.ids import MessageId
@@ -11,14 +11,15 @@ from .same_answers import Replacement
 from .staging import sent_in
 
 
-def show_instead(world: World, before: Stored, instead: Replacement) -> None:
+def show_instead(world: World, before: Stored, instead: Replacement, now: int) -> None:
     """Show what has taken a conversation's place, where people see its chat.
 
     What the conversation had sent, and what people had answered since it began, gives way; what was there
-    before, and what others sent, stays.
+    before, and what others sent, stays. A line below tells of it.
 
     Args:
         before: the conversation as it was.
+        now: on the platform's clock.
     """
     if instead.chat is None:
         return
@@ -28,9 +29,10 @@ def show_instead(world: World, before: Stored, instead: Replacement) -> None:
     pressed = {id: one for id, one in chat.pressed.items() if one.message_id in kept}
     chat.pressed = {**pressed, **instead.chat.pressed}
     chat.reply_keyboard = instead.chat.reply_keyboard
-    lines = [line for line in chat.lines if line.at < before.row.started_at]
-    chat.lines.clear()
-    chat.lines.extend(lines)
+    began = before.row.started_at
+    earlier = [line for line in chat.lines if line.at < began]
+    world.stand(chat.id, [*earlier, *(line for line in instead.chat.lines if line.at >= began)])
+    world.record(now, Replayed(chat.id))
     world.rewritten()
 
 

@@ -1,6 +1,6 @@
 // What stands between a chat's messages: presses, forms, money, who came and went. The same words everywhere.
 
-import { money } from "./format.js";
+import { clock, money } from "./format.js";
 import { t } from "./words.js";
 import { world } from "./world.js";
 
@@ -23,6 +23,8 @@ export function lineWords(line, people = world.users) {
       return t("couldNotPay", { name, why: [line.code, t(`code${line.code}`)].join(" ") });
     case "answer":
       return t("answeredPress", { text: line.text });
+    case "replayed":
+      return t("cameReplayed", { at: clock(line.at) });
     default:
       return t(line.kind === "join" ? "cameJoin" : "cameLeave", { name });
   }

@@ -48,6 +48,7 @@ export function ofLine(line) {
   const { at } = line;
   if (line.kind === "answer")
     return { at, find: (items) => items.findLast((item) => item.sent?.kind === "answer" && item.sent.text === line.text && item.t <= at + MOMENT) };
+  if (line.kind === "replayed") return { at, find: (items) => items.at(-1) };
   if (isBots(line)) return { at, find: (items) => items.find((item) => item.money?.what === line.what && isSince(item, at)) };
   return { at, find: (items) => ofEvent(items, whatOf(line), line.callback_id ?? line.bill ?? null, at) };
 }
