@@ -185,6 +185,7 @@ async def test_a_stopped_bots_store_without_what_people_wrote(tmp_path: Path) ->
             ("POST", f"/pass/{head['id']}/branch", 404),
             ("POST", f"/pass/{head['id']}/test", 404),
             ("POST", f"/7/{rows[7]['conversation']}/answers", 404),
+            ("POST", "/7/0/open", 404),
             ("POST", "/../users", 404),
             ("GET", "/9", 200),
         ):

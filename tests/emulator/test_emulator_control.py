@@ -256,7 +256,14 @@ async def test_requests_that_make_no_sense_are_told_why(tmp_path: Path) -> None:
             "users", content=b"[", headers={"content-type": "application/json"}
         )
         assert broken.status_code == 400
+        # Half of a letter would come back in each answer about the person, which nothing could encode.
+        half = await platform.control.post(
+            "users", content=b'{"name": "\\ud800"}', headers={"content-type": "application/json"}
+        )
+        assert (half.status_code, "surrogate" in half.json()["error"]) == (400, True)
+        assert (await platform.control.get("users")).status_code == 200
         assert (await platform.control.get(f"{mine}/chat?after=x")).status_code == 400
+        assert (await platform.control.get(f"{mine}/chat?wait=-1")).status_code == 200
         assert (await platform.control.get("nowhere")).status_code == 404
 
 

@@ -139,6 +139,9 @@ class Asked:
             raise BadAskError("the body must be JSON") from None
         if not isinstance(value, dict):
             raise BadAskError("the body must be a JSON object")
+        if b"\\u" in body and _has_half_letters(value):
+            # No answer could tell it again.
+            raise BadAskError("the body must be text that UTF-8 can hold: it has half of a surrogate pair")
         return cls(cast("dict[str, object]", value))
 
     def only(self, names: Collection[str]) -> None:
@@ -222,6 +225,14 @@ def _is_integer(value: object) -> bool:
 
 def _is_number(value: object, most: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _has_half_letters(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _are_integers(value: object) -> bool:
@@ -719,7 +730,7 @@ class PersonControl:
         if user.id not in chat.members and chat.id != user.chat_id:
             raise ImpossibleActError("not a member of this chat")
         after = seen = given.get("after", self._world.seq)
-        with trio.move_on_after(min(given.get("wait", 0), LONGEST_WAIT)):
+        with trio.move_on_after(min(max(given.get("wait", 0), 0), LONGEST_WAIT)):
             while not any(change.what.chat_id == chat.id for change in self._world.changes(seen)):
                 seen = max(seen, self._world.seq)
                 await self._exchange.wait_change(seen)

@@ -61,6 +61,13 @@ _TAKES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def _conversation(text: str) -> int:
+    """Read the number of a conversation in an address."""
+    if (number := as_number("conversation", text)) < 1:
+        raise TravelError(f"there is no conversation {number}")
+    return number
+
+
 async def _asked(*names: str) -> Asked:
     """Read a request's body, which has these keys only."""
     given = Asked.read(await read_body())
@@ -86,7 +93,7 @@ def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collectio
     async def begin(chat: str, conversation: str) -> Response:
         async def opened() -> JsonValue:
             await _asked()
-            return await there().open(as_number("chat", chat), as_number("conversation", conversation))
+            return await there().open(as_number("chat", chat), _conversation(conversation))
 
         return await told(opened, 202)
 
@@ -174,7 +181,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
     async def same(chat: str, conversation: str) -> Response:
         async def opened() -> bytes:
             await _asked()
-            chat_id, number = as_number("chat", chat), as_number("conversation", conversation)
+            chat_id, number = as_number("chat", chat), _conversation(conversation)
             numbers = exchange.world.last_message
             # What it sends may be this chat's: no other message has these numbers.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
@@ -195,7 +202,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             reload = exchange.reload
             if reload is None:
                 raise TravelError("nothing reloads the bot's code here: only `triobot dev` does")
-            way, place = given.text("way"), as_number("conversation", conversation)
+            way, place = given.text("way"), _conversation(conversation)
             await reload.choose(as_number("chat", chat), place, way)
             return {"held": list(reload.view())}
 
