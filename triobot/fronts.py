@@ -140,6 +140,15 @@ class Mounted:
     def declare(self) -> None:
         """Register the routes, and the hooks that start and stop the bot."""
         mount_endpoint(self._app, self._prefix, lambda _: self._endpoint)
+        behind = cast("AsgiApp", self._app.asgi_app)
+
+        async def front(scope: Scope, receive: Receive, send: Send) -> None:
+            # Else the site answers each request with 500 and a traceback, for as long as it runs.
+            if scope["type"] == "lifespan" and not _on_trio():
+                await _end_other_loop()
+            await behind(scope, receive, send)
+
+        self._app.asgi_app = front  # type: ignore[assignment]  # Quart's documented place for a middleware
         self._app.before_serving(self._start)
         self._app.after_serving(self._finish)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -271,9 +271,14 @@ async def test_an_asgi_start_that_fails_tells_the_server_why() -> None:
     assert "no route" in messages[0]["message"]
 
 
-def test_a_server_on_another_event_loop_hears_what_to_change(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("mounted", [False, True], ids=["alone", "in a site"])
+def test_a_server_on_another_event_loop_hears_what_to_change(
+    caplog: pytest.LogCaptureFixture, mounted: bool
+) -> None:
     """hypercorn's workers run on asyncio unless it is told otherwise."""
-    app = echo_bot(Chats()).asgi
+    bot, site = echo_bot(Chats()), QuartTrio("site")
+    bot.mount(site, "/bot")
+    app = cast("Callable[..., Coroutine[Any, Any, None]]", site if mounted else bot.asgi)
     messages: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, str]:
