@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from triobot.conversations.journal_writer import JournalWriter
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.journals import ConversationId, EndConversation, Journal, JournalWrite
 from triobot.store import MemoryRows
@@ -39,8 +40,12 @@ class Library:
 
 
 @contextmanager
-def library() -> Generator[Library]:
-    """Keep the journals of the bot that is driven while the block runs."""
+def library(*, ended: bool = False) -> Generator[Library]:
+    """Keep the journals of the bot that is driven while the block runs.
+
+    Args:
+        ended: those that are over have their end, as where such journals are kept.
+    """
     kept, patch = Library(), pytest.MonkeyPatch()
     apply, close = JournalTables.apply, MemoryRows.close
 
@@ -55,6 +60,8 @@ def library() -> Generator[Library]:
 
     patch.setattr(JournalTables, "apply", applied)
     patch.setattr(MemoryRows, "close", closed)
+    if ended:
+        patch.setattr(JournalWriter, "_keeps", property(lambda _: True))
     try:
         yield kept
     finally:

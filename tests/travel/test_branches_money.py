@@ -8,7 +8,6 @@ from journals import library
 from trio.testing import MockClock
 
 from triobot import Bot, Chat, Paid
-from triobot.conversations.journal_writer import JournalWriter
 from triobot.conversations.revival.stored import Stored
 from triobot.engine.records import DONE, time_of
 from triobot.errors import PaymentDeclinedError
@@ -54,9 +53,11 @@ def a_shop(kind: str = "button") -> Bot:
     return bot
 
 
-async def sold(bot: Bot, *, code: int | None = None, kind: str = "button") -> list[Stored]:
+async def sold(
+    bot: Bot, *, code: int | None = None, kind: str = "button", ended: bool = False
+) -> list[Stored]:
     """The journals of a sale, the order's first; with a code, of one that was declined so."""
-    with library() as kept:
+    with library(ended=ended) as kept:
         async with drive(bot) as world:
             sara = world.user("Sara", wallet=50_000)
             await sara.joins()
@@ -165,11 +166,7 @@ async def test_the_aside_itself_has_its_payment(autojump_clock: MockClock) -> No
 
 
 async def test_an_aside_that_has_given_does_not_give_again(autojump_clock: MockClock) -> None:
-    bot = a_shop()
-    # As where what has ended is kept.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JournalWriter, "_keeps", property(lambda _: True))
-        journals = await sold(bot)
+    journals = await sold(bot := a_shop(), ended=True)
     aside = next(one for one in journals if one.row.route == "bake")
     async with open_branch(bot, aside, len(notch_starts(aside.records)) - 1) as branch:
         assert branch.ended

@@ -122,6 +122,42 @@ ALL = [
 ]
 
 
+async def test_what_was_over_before_need_not_fit_the_new_code(autojump_clock: MockClock) -> None:
+    """The chat hears of it neither in a branch nor in what takes the chat's place."""
+
+    def talking(*questions: str) -> Bot:
+        bot = Bot()
+
+        @bot.conversation(name="talk")
+        async def talk(chat: Chat) -> None:
+            for question in questions:
+                await chat.ask(question)
+                if question == "Name?":
+                    await chat.send("Hello.")
+
+        return bot
+
+    with library(ended=True) as kept:
+        async with drive(talking("Name?", "Size?")) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            for question, text in (("Name?", "Sara"), ("Size?", "large"), (None, "again"), ("Name?", "Ali")):
+                if question is not None:
+                    await sara.sees(question)
+                await sara.says(text)
+                await world.waits(seconds=1)
+            await sara.sees("Size?")
+    over, stored = kept.all().values()
+    bot = talking("Language?", "Name?", "Size?")
+    async with open_same_answers(bot, stored, beside=[over]) as same:
+        assert said(same.branch) == ["Language?"]
+        await same.branch.says("fa")
+        await same.insist()
+        assert said(same.branch) == ["Language?", "Name?", "Hello.", "Size?"]
+        assert not same.branch.alarms
+        await same.replacement()
+
+
 async def test_all_fits_the_same_code(autojump_clock: MockClock) -> None:
     stored, *beside = await ordered(bot := a_shop())
     async with open_same_answers(bot, stored, beside=beside, numbers=500) as same:

@@ -53,7 +53,7 @@ from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
 from .money import ledger_of
-from .past import Past, look_back, notch_starts, time_at, up_to
+from .past import Past, is_over, look_back, notch_starts, time_at, up_to
 from .staging import ChatStage
 from .steps import AskedStep, DoneStep, Steps
 
@@ -528,7 +528,8 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
     assert lease is not None
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
-    for stored in [*([] if past.ended else [past.stored]), *seeds.beside]:
+    # The present code may not fit what is over, and need not: its journal is kept to be looked at only.
+    for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
         writes += written_down(stored, lease)
     for place in {*seeds.kept, past.chat_id}:
         kept: dict[str, str | None] = {**seeds.kept.get(place, {})}

@@ -84,6 +84,11 @@ def time_at(stored: Stored) -> int:
     return time_of(stored.records[notch_starts(stored.records)[-1]])
 
 
+def is_over(stored: Stored) -> bool:
+    """Return whether a journal has the conversation's end."""
+    return stored.records[notch_starts(stored.records)[-1]][0] in ENDS
+
+
 def event_of(record: Record) -> Event | None:
     """Return the event that began a turn; None if none did.
 
@@ -180,8 +185,8 @@ async def look_back(
         raise NondeterminismError(
             parts.operation, parts.what + ("" if parts.line == "?" else f" ({parts.line})")
         )
-    data, ended = _data_of(there, stored, heard), there.records[notch_starts(there.records)[-1]][0] in ENDS
-    return Past(there, stored, time_at(there), heard.sent, data, charges, ended)
+    data = _data_of(there, stored, heard)
+    return Past(there, stored, time_at(there), heard.sent, data, charges, is_over(there))
 
 
 @final
