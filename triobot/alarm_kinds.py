@@ -155,9 +155,9 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         stops=True,
     ),
     "outbox_held": About(
-        "Sending is held back, because the platform fails or refuses.",
+        "Sending is held back: the platform refused one chat with 403, which may be the person or the token.",
         "Nothing yet: what is to be sent waits.",
-        "Look at the platform; sending goes on by itself.",
+        "If it lasts, look whether the token is still valid; sending goes on by itself.",
         ends="When the platform takes a request again; after a start it is asked.",
         stops=True,
     ),
