@@ -149,13 +149,16 @@ async def test_what_was_over_before_need_not_fit_the_new_code(autojump_clock: Mo
             await sara.sees("Size?")
     over, stored = kept.all().values()
     bot = talking("Language?", "Name?", "Size?")
-    async with open_same_answers(bot, stored, beside=[over]) as same:
+    async with open_same_answers(bot, stored, beside=[over], numbers=500) as same:
         assert said(same.branch) == ["Language?"]
         await same.branch.says("fa")
         await same.insist()
         assert said(same.branch) == ["Language?", "Name?", "Hello.", "Size?"]
         assert not same.branch.alarms
-        await same.replacement()
+        instead = await same.replacement()
+    # No message that was there before gives way to one of these, also to that which the chat began with.
+    assert instead.chat is not None
+    assert min(instead.chat.entries) > 500
 
 
 async def test_all_fits_the_same_code(autojump_clock: MockClock) -> None:

@@ -93,6 +93,8 @@ class ChatStage:
 
     def play(self) -> None:
         """Do what was done by the notch."""
+        # What people wrote gets a number of the chat's, too.
+        self._world.number_from(self._newest, self._world.invoices)
         for record in self._past.stored.records:
             at = time_of(record)
             for event in _events_of(record) if is_chat(self._chat_id) else ():
