@@ -150,6 +150,15 @@ def test_each_promise_has_a_test_that_tries_to_break_it() -> None:
         assert re.findall(r"`test_\w+`|`tests/[\w/]+\.py`", tests), promise.splitlines()[0]
 
 
+def test_each_claim_of_the_security_model_has_a_test() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    tables = re.findall(r"(?m)^\| claim \| tried by \|\n\|---\|---\|\n((?:\|.*\n)+)", page)
+
+    assert len(tables) == 8
+    for claim in "".join(tables).splitlines():
+        assert re.search(r"`test_\w+`", claim.split(" | ")[-1]), claim
+
+
 def test_the_readme_is_two_screens() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
