@@ -27,7 +27,8 @@ silence; a broadcast that was under way is stopped, since nobody knows who was t
 check looks for damage, in the store of a bot that doesn't run or in a backup.
 
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
-accident. After the token was replaced, or the platform has moved, rebind says that it is still the same bot.
+accident. After the token was replaced, or the platform has moved, rebind says that it is still the same bot;
+of a backup from before that, restore --rebind does.
 
 examples:
   triobot store backup /var/backups/pizza-monday.db
@@ -48,6 +49,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     actions["rebind"].add_argument(
         "what", metavar="MODULE:BOT", nargs="?", help="the bot whose settings count, as with --bot"
+    )
+    actions["restore"].add_argument(
+        "--rebind",
+        action="store_true",
+        help="the backup is this bot's, though its token was replaced or the platform has moved since",
     )
     add_json(actions["check"])
 
@@ -85,7 +91,12 @@ def _restore(arguments: argparse.Namespace) -> None:
     backup = Path(arguments.what)
     settings = settings_of(arguments)
     file = store_file(settings)
-    kept = trio.run(partial(restore_sqlite, backup, file, stamp=stamp_of(settings), clock=SystemClock()))
+    # Where no store is, none is lost by a mistake: a new machine needs no token yet.
+    stamp = stamp_of(settings) if arguments.rebind or file.exists() else None
+    checked = None if arguments.rebind else stamp
+    kept = trio.run(partial(restore_sqlite, backup, file, stamp=checked, clock=SystemClock()))
+    if arguments.rebind and stamp is not None:
+        trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
     print(f"restored {settings.store} from {backup}")
     if kept is not None:
         print(f"the store before it is kept as {kept}")

@@ -41,6 +41,8 @@ from .sqlite_errors import for_the_opener
 STEP: Final = 64
 """Pages copied at a time, with others' turns between: a quarter of a megabyte."""
 
+REBINDING: Final = "say `triobot store restore FILE --rebind`"
+
 LEAP: Final = 10**9
 """How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
 
@@ -151,10 +153,13 @@ def examine_file(path: Path) -> list[str]:
         return examine(connection)
 
 
-def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | None:
+def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Path | None:
     """Make a backup the store at `path`, in the next epoch; return where the store before it is kept.
 
     Nothing is changed unless the backup is whole, and belongs to this bot.
+
+    Args:
+        stamp: the bot's; None: whosever the backup is.
 
     Raises:
         ConfigError: there is no backup, it is none, or it is another bot's.
@@ -171,7 +176,8 @@ def restore_file(backup: Path, path: Path, stamp: Stamp, now: int) -> Path | Non
         with _locked(backup) as connection:
             if get_meta(connection, BACKUP) is None:
                 raise ConfigError(f"{backup} is a store, not a backup of one")
-            check_stamp(stored_stamp(connection, backup), stamp)
+            if stamp is not None:
+                check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
             found = read_version(connection)
             due_migrations(found, MIGRATIONS)
             check_journals(connection, found)

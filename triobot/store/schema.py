@@ -72,8 +72,11 @@ def sealed(stamp: Stamp) -> StoredStamp:
     return StoredStamp(_normal(stamp.base_url), salt, _digest(salt, stamp.token))
 
 
-def check_stamp(stored: StoredStamp, stamp: Stamp) -> None:
+def check_stamp(stored: StoredStamp, stamp: Stamp, *, remedy: str = "run `triobot store rebind`") -> None:
     """Refuse a store that belongs to another platform or another bot.
+
+    Args:
+        remedy: what to do if it is the same bot's all the same.
 
     Raises:
         ConfigError: says which of the two differs, and what to do.
@@ -81,12 +84,12 @@ def check_stamp(stored: StoredStamp, stamp: Stamp) -> None:
     if stored.base_url != _normal(stamp.base_url):
         raise ConfigError(
             f"this store was made for another platform address, at {_host(stored.base_url)}; give this bot a"
-            " store of its own, or, if the platform has moved, run `triobot store rebind`"
+            f" store of its own, or, if the platform has moved, {remedy}"
         )
     if not hmac.compare_digest(_digest(stored.salt, stamp.token), stored.digest):
         raise ConfigError(
             "this store was made with another token; give this bot a store of its own, or, if the same bot's"
-            " token was replaced, run `triobot store rebind`"
+            f" token was replaced, {remedy}"
         )
 
 

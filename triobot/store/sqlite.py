@@ -116,9 +116,12 @@ async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str],
 
 
 async def restore_sqlite(
-    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp, clock: WallClock
+    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp | None, clock: WallClock
 ) -> Path | None:
     """Make a backup the store at `path` again, in the next epoch; nothing is lost of the one before it.
+
+    Args:
+        stamp: the bot's; None: whosever the backup is. A bot that it isn't doesn't start on it.
 
     Returns: where that is kept now, or None if there was none.
 
