@@ -11,4 +11,5 @@ mv "$made.part" "$made"
 sync "$made"
 # What an interrupted run left behind, and the oldest.
 find "$folder" -maxdepth 1 -name '*.db.part*' -delete
-find "$folder" -maxdepth 1 -name '*T*Z.db' | sort -r | tail -n "+$((keep + 1))" | xargs -r rm --
+find "$folder" -maxdepth 1 -name '*T*Z.db' | sort -r | tail -n "+$((keep + 1))" |
+    while IFS= read -r old; do rm -- "$old"; done

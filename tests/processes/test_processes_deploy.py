@@ -146,7 +146,7 @@ def test_the_units(tmp_path: Path) -> None:
 
 def test_a_backup_takes_the_oldest_one_s_place(tmp_path: Path) -> None:
     """What an interrupted run left goes, too; nothing else in the folder does."""
-    store, folder = tmp_path / "bot.db", tmp_path / "backups"
+    store, folder = tmp_path / "bot.db", tmp_path / "two words"
     folder.mkdir()
     for name in (
         "20200101T000000Z.db",
