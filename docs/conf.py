@@ -39,6 +39,8 @@ html_theme = "furo"
 html_title = "triobot"
 html_copy_source = False
 html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["persian.css"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["html_image"]
@@ -104,6 +106,19 @@ def included(app: Sphinx, path: Path, parent: str, source: list[str]) -> None:
     source[0] = with_links(source[0], written, Path(app.env.doc2path(app.env.docname)))
 
 
+def in_its_language(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, object], doctree: object
+) -> None:
+    """Let a Persian page run from right to left, and let a page lead to its translation."""
+    if pagename.startswith("fa/"):
+        for part in ("body", "toc"):
+            context[part] = f'<div dir="rtl" lang="fa">{context[part]}</div>'
+    elif (translation := f"fa/{pagename}") in app.env.found_docs:
+        address = app.builder.get_relative_uri(pagename, translation)
+        link = f'<a href="{address}" dir="rtl" lang="fa" hreflang="fa">فارسی</a>'
+        context["body"] = f'<p class="in-persian">{link}</p>{context["body"]}'
+
+
 def public_names() -> dict[str, str]:
     """Return where each public name is documented, by the name alone and by where it is defined."""
     places: dict[str, str] = {}
@@ -157,4 +172,5 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", read)
     app.connect("include-read", included)
     app.connect("missing-reference", resolved)
+    app.connect("html-page-context", in_its_language, priority=900)  # after the theme has read both parts
     app.connect("autodoc-process-docstring", as_google_means, priority=400)
