@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -85,6 +86,29 @@ async def test_a_branch_is_opened_acted_in_and_kept(tmp_path: Path) -> None:
         with pytest.raises(TravelError) as caught:
             await rig.twins.in_branch(own, "look", {})
         assert caught.value.gone
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "words"),
+    [
+        ("act", {"name": "fly"}, "there is no act 'fly'; there are join, "),
+        ("act", {"name": "../say"}, "there is no act '../say'"),
+        ("act", {}, "there is no act ''"),
+        ("act", {"name": "say", "values": 3}, "values: must be an object"),
+        ("wait", {"seconds": "x"}, "seconds: must be a number from 0 to"),
+        ("wait", {"seconds": -1}, "seconds: must be a number from 0 to"),
+        ("wait", {}, "seconds: must be a number from 0 to"),
+    ],
+)
+async def test_what_no_branch_can_do_is_said_in_words(
+    what: str, given: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    async with twins_of(tmp_path, journal(0)) as rig:
+        rig.write(SHOP)
+        look = read(await rig.twins.branch(await rig.opened(), 0, group=False))
+        with pytest.raises(TravelError, match=re.escape(words)) as caught:
+            await rig.twins.in_branch(look["id"], what, given)
+        assert caught.value.refused
 
 
 async def test_time_stands_still_between_two_acts(tmp_path: Path) -> None:

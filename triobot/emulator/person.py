@@ -573,7 +573,9 @@ class InsideControl:
             raise AppError("the file is too large") from None
 
     def _asked_of_one(self, path: str, asked: Asked) -> Given:
-        _, number, name = path.split("/")
+        _, number, name = path.split("/", 2)
+        if name not in self._acts:
+            raise AppError(f"there is no act {name!r}; there are {', '.join(self._acts)}")
         return self._acts[name](self._people.get(SenderId(int(number))), asked)
 
 

@@ -31,6 +31,7 @@ from .twin import BranchedFrom
 
 _SHOWN: Final = 2_000
 _LISTED: Final = 500
+_LONGEST: Final = 366 * 86_400
 
 There: TypeAlias = tuple[LiveBranch, SameAnswers | None]
 Work: TypeAlias = Callable[[LiveBranch, "SameAnswers | None"], Awaitable[Any]]
@@ -253,9 +254,14 @@ async def _do(what: str, asked: Mapping[str, Any], branch: LiveBranch, same: Sam
         case "look":
             await trio.lowlevel.checkpoint()
         case "act":
-            await branch.act(str(asked["name"]), asked.get("values") or {}, asked.get("user"))
+            if not isinstance(values := asked.get("values") or {}, dict):
+                raise LocalProtocolError("values", "must be an object")
+            await branch.act(str(asked.get("name", "")), cast("dict[str, Any]", values), asked.get("user"))
         case "wait":
-            await branch.waits(float(asked["seconds"]))
+            seconds = asked.get("seconds")
+            if type(seconds) not in (int, float) or not 0 <= cast("float", seconds) <= _LONGEST:
+                raise LocalProtocolError("seconds", f"must be a number from 0 to {_LONGEST}")
+            await branch.waits(cast("float", seconds))
         case "step" if "returns" in asked:
             await branch.returns(asked["returns"], asked.get("step"))
         case "step" if asked.get("raises"):
