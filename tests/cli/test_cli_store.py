@@ -55,6 +55,17 @@ def test_a_backup_from_before_the_token_was_replaced_comes_back(
     assert triobot("webhook-url", "hello:bot", *PUBLIC).out == before.out
 
 
+def test_a_backup_without_a_name_is_not_the_store(
+    triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a script whose variable is empty: no backup was found whole."""
+    monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
+    triobot("webhook-url", "hello:bot", *PUBLIC)
+
+    assert triobot("store", "check").code == 0
+    assert triobot("store", "check", "").code == 1
+
+
 @pytest.mark.parametrize(
     ("store", "says"),
     [("memory:", "only a sqlite: store"), ("sqlite:absent.db", "there is no store at absent.db")],

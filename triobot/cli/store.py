@@ -103,7 +103,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    file = Path(arguments.what) if arguments.what else store_file(settings_of(arguments))
+    file = store_file(settings_of(arguments)) if arguments.what is None else Path(arguments.what)
     try:
         problems = trio.run(examine_sqlite, file)
     except StoreLockedError as error:
