@@ -15,6 +15,7 @@ import pytest
 from cli_rig import Command, child_environment
 
 from tests.loopback import PATIENCE
+from triobot.cli import main
 from triobot.cli.run import inherited_socket
 from triobot.errors import ConfigError
 from triobot.store.lock import take_lock
@@ -157,6 +158,16 @@ def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path, ending
     assert f"stopping on {ending.name}" in output
     assert SECRET not in output
     assert "a-token-of-tests" not in output
+
+
+def test_a_closed_output_is_no_terminal(
+    triobot: Command, hello: Path, token: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As whoever starts a service by `>&-` leaves it."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr("triobot.cli.run.run_together", lambda bots, server: None)
+
+    assert not main(["run", "hello:bot", "--store", "memory:"])
 
 
 @pytest.mark.processes

@@ -17,7 +17,7 @@ from ..settings import Settings
 from ..wire.rules import JsonValue
 from .arguments import add_actions, add_json
 from .consulting import add_bot_options, ask_bot, settings_of
-from .terminal import progress_line
+from .terminal import is_terminal, progress_line
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"
 """Carries a question of `triobot.outbox.broadcasts` to whoever has the store, and brings the answer."""
@@ -83,7 +83,7 @@ async def converse(
     Args:
         as_json: print it as it came, and don't watch.
     """
-    at_terminal = sys.stdout.isatty()
+    at_terminal = is_terminal(sys.stdout)
     if action == "list":
         answered = await ask({"ask": "broadcast.list"})
         for one in cast("list[dict[str, JsonValue]]", answered["broadcasts"]):

@@ -13,6 +13,7 @@ from ..rooms import person_place, room_place
 from ..wire.ids import ChatId, SenderId
 from .arguments import add_json, chat
 from .consulting import add_bot_options, consult, settings_of
+from .terminal import is_terminal
 
 DETAILS: Final = """\
 Conversations and their journals, waiting events, what the chat keeps, who wrote in it: all of it goes, and
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     place, what = _meant(arguments)
     settings = settings_of(arguments)
     if not arguments.yes:
-        if not sys.stdin.isatty():
+        if not is_terminal(sys.stdin):
             raise ConfigError(f"nobody is there to be asked; say --yes to forget {what} for good")
         word = what.split()[-1]
         if _typed(f"Forget everything of {what} in {settings.store}? Type {word}: ") != word:

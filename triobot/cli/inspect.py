@@ -35,7 +35,7 @@ from .inspect_twin import MODULE
 from .listening import add_opening, check_listening, open_page, tell_ready
 from .loading import check_there
 from .stored_journals import StoredJournals
-from .terminal import harmless, set_up_logging, until_signal
+from .terminal import harmless, is_terminal, set_up_logging, until_signal
 
 log: Final = logging.getLogger("triobot.inspect")
 
@@ -112,7 +112,7 @@ def _is_number(text: str) -> bool:
 
 
 def _ask() -> None:
-    if not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         raise ConfigError("nobody is there to be asked; say --yes to see what people wrote")
     try:
         answer = input("This shows what people wrote, and the log says that you looked. Type yes: ")

@@ -23,7 +23,7 @@ from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .arguments import mode, number, port, whole
 from .loading import load_bot
-from .terminal import FAILED, leaves, one_line, set_up_logging
+from .terminal import FAILED, is_terminal, leaves, one_line, set_up_logging
 from .webhook_url import current_secret
 
 DETAILS: Final = """\
@@ -144,7 +144,7 @@ def _run(arguments: argparse.Namespace, named: ExitStack) -> None:
         bot = load_bot(target)
         settings = _with_arguments(bot.settings(), arguments, fd)
         named.enter_context(expected(settings.label))
-        bots.append((bot, _show_address(settings) if sys.stdout.isatty() else settings))
+        bots.append((bot, _show_address(settings) if is_terminal(sys.stdout) else settings))
     run_together(bots, server=arguments.server)
 
 

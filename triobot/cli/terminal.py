@@ -136,9 +136,14 @@ def drawn(share: float) -> str:
     return f"[{'#' * full}{'-' * (_WIDTH - full)}] "
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a person is there; None is a stream that was closed before this process began."""
+    return stream is not None and stream.isatty()
+
+
 def redraw(line: str) -> None:
     """Put a line in place of the last one on the error output; do nothing where that is no terminal."""
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 

@@ -24,7 +24,7 @@ from ..wire.content import Contact, Content, Location, Media
 from ..wire.forms import Checkbox, Form, Submit
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard, PayButton
-from .terminal import harmless
+from .terminal import harmless, is_terminal
 
 _MARGIN: Final = " " * 10
 
@@ -55,7 +55,7 @@ class Transcript:
         self._write = write
         self._names: Mapping[int, str] = {} if names is None else names
         self._places: Mapping[int, str] = {} if places is None else places
-        self._colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self._colours = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
         self._seen = 0
 
     async def follow(self) -> None:
