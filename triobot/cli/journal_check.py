@@ -171,7 +171,8 @@ async def check(
         total = cast("int", (await gather(ask, Status()))[0]["conversations"])
         report = Report(total, as_json=as_json)
         due = total if sample is None else min(sample, total)
-        several = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
+        wanted = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
+        several = max(1, min(wanted, due))  # more would only start and end
         journals = _all(ask) if sample is None else _sampled(ask, sample)
         if sample is not None:
             report.total = due
