@@ -132,6 +132,21 @@ class Server:
             connection.close()
         self._kept.clear()
 
+    def dump(self, schema: str) -> bytes:
+        """Return a schema as pg_dump writes it down."""
+        return self._run("pg_dump", "--schema", schema)
+
+    def load(self, dump: bytes, schema: str) -> None:
+        """Put a schema back from its dump, in place of the one that is there."""
+        self.ask(f"DROP SCHEMA {schema} CASCADE")
+        self._run("psql", "--quiet", "--set", "ON_ERROR_STOP=1", given=dump)
+
+    def _run(self, program: str, *arguments: str, given: bytes = b"") -> bytes:
+        programs = _programs()
+        assert programs is not None
+        command = [programs / program, *arguments, self.url()]
+        return subprocess.run(command, input=given, capture_output=True, check=True).stdout
+
     def empty(self, schema: str = "triobot") -> None:
         """Make the store in this schema as if it had just been made, if there is one."""
         kept = ", ".join(f"'{name}'" for name in KEPT)

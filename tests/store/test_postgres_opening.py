@@ -20,6 +20,7 @@ from triobot.errors import (
     StoreLockedError,
     StoreVersionError,
 )
+from triobot.journals import Opening
 from triobot.seams import PutSetting
 from triobot.store import Stamp, open_store
 
@@ -288,6 +289,46 @@ async def test_two_schemas_are_two_stores(postgres: Server) -> None:
         await one.commit(PutSetting("whose", "one"))
         assert await other.setting("whose") is None
     postgres.ask("DROP SCHEMA second CASCADE")
+
+
+# --- what was put back
+
+
+async def seen(url: str) -> tuple[Opening, int]:
+    """Open the store and take an event in; gives what is known of the run, and the event's number."""
+    async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
+        row = await accepted(store, arrival(key=f"{store.opening().boot}"))
+        return store.opening(), row.seq
+
+
+async def test_a_dump_that_was_loaded_is_older_than_what_was_done_since(postgres: Server) -> None:
+    """What came between may have been done: an epoch begins, and no number comes again."""
+    url = postgres.url(query="schema=dumped")
+    await seen(url)
+    dump = postgres.dump("dumped")
+    opening, newest = await seen(url)
+    assert (opening.restored, opening.epoch) == (False, 0)
+
+    postgres.load(dump, "dumped")
+    restored, first = await seen(url)
+    assert (restored.restored, restored.epoch, restored.unclean) == (True, 1, 0)
+    assert first > newest + 10**8
+    again, next_one = await seen(url)
+    assert (again.restored, again.epoch, next_one) == (False, 1, first + 1)
+    postgres.ask("DROP SCHEMA dumped CASCADE")
+
+
+async def test_a_standby_that_was_made_the_primary_may_lack_what_was_acknowledged(postgres: Server) -> None:
+    """It goes on in another timeline; so does a server that was recovered to a point in time."""
+    before, newest = await seen(postgres.url())
+    ((history,),) = postgres.ask("SELECT value FROM triobot.meta WHERE name = 'history'")
+    assert isinstance(history, str)
+    cluster, timeline, table = history.split("/")
+    assert timeline == "00000001"
+    postgres.ask(f"UPDATE triobot.meta SET value = '{cluster}/00000002/{table}' WHERE name = 'history'")
+    after, first = await seen(postgres.url())
+    assert (after.restored, after.epoch) == (True, before.epoch + 1)
+    assert first > newest + 10**8
 
 
 # --- two openers

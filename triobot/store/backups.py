@@ -21,6 +21,7 @@ from typing import Final
 from ..errors import ConfigError, StoreCorruptError
 from .broadcasts import stop_after_restore
 from .lock import lock_path, take_lock
+from .opening import LEAP, begin_epoch
 from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
 from .schema import (
     BACKUP,
@@ -42,9 +43,6 @@ STEP: Final = 64
 """Pages copied at a time, with others' turns between: a quarter of a megabyte."""
 
 REBINDING: Final = "say `triobot store restore FILE --rebind`"
-
-LEAP: Final = 10**9
-"""How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
 
 MOST: Final = 20
 """Problems of one sort that are told; the rest of them is one more line."""
@@ -207,18 +205,12 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
 def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> None:
     copy.execute("PRAGMA journal_mode = DELETE").fetchone()
     copy.execute("BEGIN IMMEDIATE")
-    epoch = max(epoch, int(get_meta(copy, "epoch") or 0)) + 1
     seq = max(seq, _last_seq(copy))
     copy.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
     copy.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (seq // LEAP * LEAP + LEAP,))
-    put_meta(copy, "epoch", str(epoch))
-    put_meta(copy, "restored_at", str(now))
-    put_meta(copy, "epoch_at", str(now))
-    # What was under way when the copy was made did not end there by a crash.
-    put_meta(copy, "clean", str(now))
-    # What the run of the copy noted since is not true of it.
-    drop_meta(copy, "run")
-    stop_after_restore(copy)
+    begin_epoch(copy, now, above=epoch)
+    if _has(copy, "broadcasts"):
+        stop_after_restore(copy)
     drop_meta(copy, BACKUP)
     copy.execute("COMMIT")
 
@@ -288,7 +280,7 @@ def examine(connection: sqlite3.Connection) -> list[str]:
     found = [line for line in _integrity(connection) if line != "ok"]
     if found:
         return found  # what lies in damaged pages says nothing about the rest
-    if not _has_conversations(connection):
+    if not _has(connection, "conversations"):
         return []
     return [line for sentence, query in _RULES for line in _broken(connection, sentence, query)]
 
@@ -301,9 +293,9 @@ def _integrity(connection: sqlite3.Connection) -> list[str]:
     return [line for (line,) in rows]
 
 
-def _has_conversations(connection: sqlite3.Connection) -> bool:
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'conversations'").fetchone()
-    return found is not None
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    """Return whether there is such a table: an early version's store lacks some."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
 
 
 def _broken(connection: sqlite3.Connection, sentence: str, query: str) -> Iterator[str]:

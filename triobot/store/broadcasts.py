@@ -5,7 +5,6 @@ They are counted by the rows that a statement really changed: the same outcome w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final, assert_never, final
 
@@ -88,16 +87,14 @@ def size_of_broadcast(write: BroadcastWrite) -> int:
             return 256
 
 
-def stop_after_restore(connection: sqlite3.Connection) -> None:
+def stop_after_restore(sql: Sql) -> None:
     """Stop what was under way when a copy was made: which receivers it has reached since then isn't known."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'broadcasts'").fetchone():
-        return
-    connection.execute(
+    sql.execute(
         "UPDATE broadcasts SET state = 'stopped', content = '', unknown = unknown +"
         " (SELECT count(*) FROM receivers WHERE receivers.n = broadcasts.n AND gone = 0)"
         " WHERE state IN ('sending', 'stopping')"
     )
-    connection.execute(
+    sql.execute(
         "DELETE FROM receivers WHERE gone = 0 AND n IN (SELECT n FROM broadcasts WHERE state = 'stopped')"
     )
 

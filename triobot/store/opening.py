@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import secrets
+from typing import Final
 
 from ..journals import Opening
 from .notes import AnyNotes
 from .schema import drop_meta, get_meta, put_meta
 from .sql import Sql
 from .statements import Tables
+
+LEAP: Final = 10**9
+"""How far the inbox's numbers jump at a restore: further than a bot gets between two backups."""
+
+
+def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
+    """Begin the next epoch of a store that is a copy: what was done since it was made isn't known here.
+
+    Args:
+        above: an epoch that was begun before, in the store that the copy replaces.
+    """
+    put_meta(sql, "epoch", str(max(above, int(get_meta(sql, "epoch") or 0)) + 1))
+    put_meta(sql, "restored_at", str(now))
+    put_meta(sql, "epoch_at", str(now))
+    # What was under way when the copy was made did not end there by a crash.
+    put_meta(sql, "clean", str(now))
+    # What the run of the copy noted since is not true of it.
+    drop_meta(sql, "run")
 
 
 def count_run(

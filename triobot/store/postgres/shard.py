@@ -21,9 +21,10 @@ from psycopg import errors
 from ...errors import ConfigError, StoreCorruptError, StoreError, StoreLockedError
 from ...journals import Lease, Opening
 from ...seams import LeaseLostError
+from ..broadcasts import stop_after_restore
 from ..lock import machine_boot
 from ..notes import MemoryNotes
-from ..opening import count_run
+from ..opening import LEAP, begin_epoch, count_run
 from ..rules import Retention
 from ..schema import (
     MIGRATIONS,
@@ -31,6 +32,7 @@ from ..schema import (
     Stamp,
     check_stamp,
     due_migrations,
+    get_meta,
     put_meta,
     put_stamp,
     put_version,
@@ -70,6 +72,13 @@ _END_OLD: Final = (
     b" WHERE pid = $1 AND backend_start = $2::text::timestamptz"
 )
 _ROW: Final = b"SELECT fence, commits FROM shard FOR UPDATE"
+# Names the server's files, the timeline (a standby that becomes the primary begins another one, and so does a
+# recovery to a point in time), and the table, which is another one when a dump is loaded.
+_HISTORY: Final = (
+    b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
+    b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'shard'::regclass::oid)"
+)
+_LEAP: Final = f"UPDATE shard SET last_seq = (last_seq / {LEAP} + 1) * {LEAP}".encode()
 
 
 @final
@@ -107,6 +116,7 @@ class Shard:
         run = self._session.run
         run(b"BEGIN")
         commits: int = _fetched(run(_ROW))[1]
+        self._note_history(now)
         self.opening = count_run(
             self._session, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit
         )
@@ -123,6 +133,21 @@ class Shard:
             fence=self.opening.boot,
             commits=commits + 1,
         )
+
+    def _note_history(self, now: int) -> None:
+        """Begin an epoch if the server's history isn't the one in which the store was open before.
+
+        Whether something acknowledged is missing from it can't be known here, so that is taken for granted.
+        """
+        history = _history_of(self._session.connection)
+        known = get_meta(self._session, "history")
+        if known == history:
+            return
+        put_meta(self._session, "history", history)
+        if known is not None:
+            begin_epoch(self._session, now)
+            stop_after_restore(self._session)
+            self._session.run(_LEAP)
 
     def erase_log(self) -> None:
         """Do nothing: what was deleted leaves the server's files by its own vacuum and its own log's end."""
@@ -194,6 +219,12 @@ def _fetched(found: psycopg.Cursor[tuple[object, ...]]) -> tuple[int, int]:
     row = found.fetchone()
     assert row is not None
     return row  # type: ignore[return-value]
+
+
+def _history_of(connection: Connection) -> str:
+    row = connection.execute(_HISTORY, prepare=False).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def _identity_of(connection: Connection) -> tuple[int, str]:
