@@ -57,6 +57,7 @@ class Opening:
         restored: this is the first run since the last of them.
         at_work: what was noted by slot when the run before was killed (`Store.at_work`); empty after
             a clean stop, and where the machine has been started since.
+        risk: why the store may lose what it has acknowledged, where its address accepts that.
     """
 
     boot: int
@@ -67,6 +68,7 @@ class Opening:
     restored: bool = False
     epoch_at: int = 0
     at_work: tuple[int, ...] = ()
+    risk: str | None = None
 
 
 @final

@@ -13,6 +13,7 @@ import trio
 from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot, say
+from tests.postgres import Server
 from triobot import Chat, Key, Room, SenderId
 from triobot.alarm_kinds import AlarmKind
 from triobot.cli import status
@@ -112,6 +113,23 @@ def test_the_status_of_a_bot_that_does_not_run(command: Command) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert "no bot runs" in ended.out
     assert "conversations: 1, 0 parked" in ended.out
+
+
+def test_the_status_says_that_a_store_may_lose_what_it_acknowledges(
+    command: Command, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c synchronous_commit=off")
+    url = postgres.url(query="schema=risky&accept-loss")
+
+    async def make() -> None:
+        async with open_store(url, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()):
+            pass
+
+    trio.run(make)
+    ended = command("status", "--store", url)
+    postgres.ask("DROP SCHEMA risky CASCADE")
+    assert ended.code == 0
+    assert "THE STORE MAY LOSE what it has acknowledged: synchronous_commit is off" in ended.out
 
 
 def check(command: Command) -> tuple[int, str]:

@@ -120,6 +120,8 @@ def _lines(told: Told) -> Iterator[str]:
         yield f"stops in a row that were not clean: {told['unclean']}"
     if told["epoch"]:
         yield f"restored from a backup: {told['epoch']} times"
+    if told["risk"]:
+        yield f"THE STORE MAY LOSE what it has acknowledged: {told['risk']}"
     live = f", {told['live']} in memory" if "live" in told else ""
     yield f"conversations: {told['conversations']}{live}, {told['parked']} parked"
     if told["next_wake"] is not None:

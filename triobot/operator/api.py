@@ -187,6 +187,7 @@ class OperatorApi:
             "opened_at": opening.at if self._health is not None else opening.previous_at,
             "unclean": opening.unclean,
             "epoch": opening.epoch,
+            "risk": opening.risk,
             "conversations": statistics.conversations,
             "parked": statistics.parked,
             "next_wake": await self._store.next_wake(),

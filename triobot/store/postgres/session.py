@@ -202,6 +202,17 @@ def connect(address: PostgresAddress) -> Connection:
     return connection
 
 
+def risk_of(connection: Connection) -> str | None:
+    """Return why what is acknowledged over this connection may be lost; None if it may not."""
+    return risk(_facts_of(connection))
+
+
+def _facts_of(connection: Connection) -> ServerFacts:
+    told = connection.execute(FACTS).fetchone() or ()
+    facts: tuple[Any, ...] = (*told, connection.info.backend_pid)
+    return ServerFacts(*facts)
+
+
 def _prepare(connection: Connection, address: PostgresAddress) -> None:
     name = named(address)
     connection.prepared_max = 512
@@ -209,9 +220,7 @@ def _prepare(connection: Connection, address: PostgresAddress) -> None:
     connection.adapters.register_dumper(int, Int8Dumper)
     # Sums of integers are of this type.
     connection.adapters.register_loader("numeric", IntLoader)
-    told = connection.execute(FACTS).fetchone() or ()
-    facts: tuple[Any, ...] = (*told, connection.info.backend_pid)
-    server = ServerFacts(*facts)
+    server = _facts_of(connection)
     if (why := refusal(server)) is not None:
         raise ConfigError(f"the store {name} can't be there: {why}")
     if (why := risk(server)) is not None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, final
 
+import attrs
 import psycopg
 from psycopg import errors
 
@@ -43,7 +44,7 @@ from .address import PostgresAddress
 from .dialect import translated_schema
 from .failures import for_the_opener
 from .rows import ShardTables
-from .session import Connection, Session, connect, named
+from .session import Connection, Session, connect, named, risk_of
 from .transactions import ShardTransactions
 
 _log: Final = logging.getLogger("triobot.store")
@@ -117,9 +118,10 @@ class Shard:
         run(b"BEGIN")
         commits: int = _fetched(run(_ROW))[1]
         self._note_history(now)
-        self.opening = count_run(
+        opening = count_run(
             self._session, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit
         )
+        self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection))
         run(b"UPDATE shard SET fence = $1, commits = commits + 1", (self.opening.boot,))
         run(b"COMMIT")
         self.tables.retention = retention
