@@ -216,6 +216,13 @@ def test_a_name_that_can_be_no_bot_is_refused(triobot: Command) -> None:
     assert "names no bot" in ended.err
 
 
+def test_what_is_kept_is_kept_in_a_file(triobot: Command, hello: Path) -> None:
+    ended = triobot("dev", "hello:bot", "--store", "dev.db")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "triobot: --store takes sqlite:PATH, such as sqlite:dev.db\n"
+
+
 def test_no_setting_of_ours_reaches_the_bot() -> None:
     ours = {
         "HOME": "/home/me",

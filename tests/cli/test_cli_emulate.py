@@ -69,6 +69,29 @@ def test_a_bot_s_address_that_is_none_is_not_repeated(triobot: Command) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("hangup")
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
+def test_what_was_done_right_before_an_end_is_kept(tmp_path: Path, ending: signal.Signals) -> None:
+    """Windows are closed, too."""
+    command = [sys.executable, "-m", "triobot", "emulate", "--port", "0", "--store", "shop.platform"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=child_environment(), stdout=subprocess.PIPE, text=True
+    ) as emulator:
+        try:
+            assert emulator.stdout is not None
+            base, _, control, key = (emulator.stdout.readline().split()[-1] for _ in range(4))
+            headers = {"X-Triobot-Control": key, "Content-Type": "application/json"}
+            assert control == f"{base}/control"
+            assert ask(f"{control}/users", headers, b'{"name": "Sara"}')[0] == 200
+            emulator.send_signal(ending)
+            emulator.communicate(timeout=PATIENCE)
+        finally:
+            emulator.kill()
+
+    assert "Sara" in (tmp_path / "shop.platform").read_text()
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_liberty_is_told_once(tmp_path: Path, strict: bool) -> None:
     command = [sys.executable, "-m", "triobot", "emulate", "--port", "0", "--token", "t0ken"]

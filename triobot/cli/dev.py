@@ -92,6 +92,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
     check_there(arguments.bot)
     check_listening(arguments)
+    if arguments.store is not None and file_of(arguments.store) is None:
+        raise ConfigError("--store takes sqlite:PATH, such as sqlite:dev.db")
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     trio.run(_dev, arguments)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import signal
 import sys
 import traceback
 import unicodedata
@@ -23,6 +22,7 @@ from typing import Final, TextIO, TypeAlias, cast, final
 
 import trio
 
+from ..endings import ending_signals
 from ..errors import TriobotError
 from ..logs import JsonFormatter
 from ..seams import BroadcastStatus
@@ -168,12 +168,12 @@ def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str
 
 
 async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
-    """Run `work` to its end, or until SIGINT or SIGTERM cancels it.
+    """Run `work` to its end, or until SIGINT, SIGTERM or SIGHUP cancels it.
 
     Returns: whether a signal did.
     """
     interrupted = False
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(*ending_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
