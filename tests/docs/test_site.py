@@ -69,6 +69,24 @@ def test_it_builds_and_no_link_within_is_broken(site: Path) -> None:
     assert sorted(broken(site)) == []
 
 
+def test_persian_pages_run_from_right_to_left_and_no_others_do(site: Path) -> None:
+    turned = '<div dir="rtl" lang="fa">'
+    persian = {page for page in site.rglob("*.html") if turned in page.read_text(encoding="utf-8")}
+
+    assert persian == set((site / "fa").rglob("*.html")) != set()
+
+
+def test_a_page_leads_to_its_translation(site: Path) -> None:
+    """Above its title; the first page does so in its text."""
+    led = {
+        (page.parent / link).resolve()
+        for page in site.rglob("*.html")
+        for link in re.findall(r'<p class="in-persian"><a href="([^"]+)"', page.read_text(encoding="utf-8"))
+    }
+
+    assert led == set((site / "fa").rglob("*.html")) - {site / "fa" / "README.html"}
+
+
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text('<p id="here"><a href="b.html"></a><a href="a.html#here"></a>')
     (tmp_path / "c.html").write_text(

@@ -16,6 +16,7 @@ from tests.docs.translations import (
     Translation,
     advice,
     code_of,
+    marked,
     prose_of,
     sum_of,
     translations,
@@ -114,6 +115,21 @@ def test_a_forge_shows_it_right_to_left(one: Translation) -> None:
     for part in re.split(r"\n\n+|\n(?=- |\d+\. )", text):
         letters = [kind for letter in part if (kind := unicodedata.bidirectional(letter)) in ("L", "R", "AL")]
         assert part.startswith("|") or letters[:1] != ["L"], part
+
+
+def test_signs_at_the_edge_of_code_keep_their_side() -> None:
+    mark = "\u200e"
+
+    assert marked("با `/cancel` و `f()` و `x`") == f"با {mark}`/cancel` و `f()`{mark} و `x`"
+    assert marked("«Thank you!»") == f"«Thank you!{mark}»"
+    assert marked(marked("«Why?» `--long`")) == marked("«Why?» `--long`")
+    assert marked("```sh\n`(a)`\n```\n") == "```sh\n`(a)`\n```\n"
+
+
+@every_one
+def test_its_signs_keep_their_side(one: Translation) -> None:
+    page = one.page.relative_to(ROOT)
+    assert marked(one.text) == one.text, f"run `python -m tests.docs.translations {page}`"
 
 
 @every_one

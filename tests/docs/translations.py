@@ -23,6 +23,11 @@ FOLDER: Final = ROOT / "docs" / "fa"
 _HEAD: Final = re.compile(r"\A<!-- translated from (?P<source>[\w./-]+), sha256 (?P<sum>\w+) -->\n")
 _FENCE: Final = re.compile(r"(?ms)^ *```(?P<kind>[^\n]*)\n.*?^ *```$")
 _INCLUDED: Final = re.compile(r"^```\{literalinclude\} (\S+)")
+# Fences; code in a sentence; the end of a quoted sentence.
+_TYPED: Final = re.compile(
+    r"(?ms)^ *```.*?^ *```$|\u200e?`(?P<code>[^`\n]+)`\u200e?|(?P<said>[A-Za-z0-9][.?!]+)\u200e?(?=»)"
+)
+_MARK: Final = "\u200e"  # left-to-right mark: shows nothing, and counts as a Latin letter
 
 
 @attrs.frozen
@@ -50,8 +55,8 @@ class Translation:
         return sum_of(self.source)
 
     def renewed(self) -> str:
-        """Return the page's text with the sum of what the source says now."""
-        return self.text.replace(self.sum, self.sum_now, 1)
+        """Return the page's text with the sum of what the source says now, and with its marks."""
+        return marked(self.text.replace(self.sum, self.sum_now, 1))
 
 
 def sum_of(page: Path) -> str:
@@ -80,6 +85,21 @@ def code_of(page: Path, text: str) -> list[str]:
         _INCLUDED.sub(lambda file: f"```shows {os.path.normpath(page.parent / file[1])}", block)
         for block in found
     ]
+
+
+def marked(text: str) -> str:
+    """Return a page's text with marks where signs at the edge of Latin text would change sides.
+
+    The site isolates code by itself; a forge doesn't, and shows `/cancel` with its slash at the other end.
+    """
+
+    def mark(found: re.Match[str]) -> str:
+        if code := found["code"]:
+            before, after = ("" if edge.isalnum() else _MARK for edge in (code[0], code[-1]))
+            return f"{before}`{code}`{after}"
+        return f"{found['said']}{_MARK}" if found["said"] else found[0]
+
+    return _TYPED.sub(mark, text)
 
 
 def prose_of(text: str) -> str:
