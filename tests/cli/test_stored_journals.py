@@ -9,7 +9,7 @@ from attrs import frozen
 
 from triobot.cli.stored_journals import StoredJournals
 from triobot.operator.api import Tell
-from triobot.operator.requests import AboutPayments, Request
+from triobot.operator.requests import AboutPayments, ListJournals, Request
 
 
 @frozen
@@ -32,3 +32,32 @@ async def test_money_that_was_asked_for_is_found_on_every_page(newest: str) -> N
 
     assert await journals.has_payments(7, since=20)
     assert not await journals.has_payments(7, since=21)
+
+
+@frozen
+class Conversations:
+    """A bot with so many conversations, of which the newest but for one has ended, and one is parked."""
+
+    many: int
+
+    async def ask(self, request: Request, tell: Tell) -> None:
+        assert isinstance(request, ListJournals)
+        for number in range(request.after + 1, min(self.many, request.after + request.limit) + 1):
+            row = {"conversation": number, "ended_at": None, "parked_because": None, "updated_at": number}
+            if number == self.many - 1:
+                row["ended_at"] = 1
+            if number == 7:
+                row["parked_because"] = "its code"
+            if number == 3:  # it is the oldest, and somebody talks to it
+                row["updated_at"] = 10_000
+            await tell(row)
+
+
+async def test_all_that_goes_on_is_known_and_last_what_is_used(many: int = 2_345) -> None:
+    journals = StoredJournals(Conversations(many).ask, lambda since: [])
+
+    waiting = [row["conversation"] for row in await journals.waiting()]
+
+    assert len(waiting) == many - 2
+    assert waiting[-3:] == [many - 2, many, 3]
+    assert 7 not in waiting

@@ -24,8 +24,6 @@ from .consulting import gather, stamp_of
 _MOST: Final = 1_000
 """Conversations, or payments, of a chat in one answer."""
 
-_COMPARED: Final = 200
-"""Conversations that are looked at after a save."""
 _RUN_AGAIN: Final = 500
 """Conversations that are run again to find the lines that they reached."""
 
@@ -70,16 +68,20 @@ class StoredJournals:
         return await self._lines(ListJournals(after=after, limit=limit))
 
     async def waiting(self) -> Sequence[JsonObject]:
-        """Return the rows of conversations that have not ended."""
-        rows = await self._lines(ListJournals(limit=_MOST))
+        """Return the rows of conversations that go on, those last for which something came last."""
+        rows = await self._of_all_chats()
         open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
-        return open_now[-_COMPARED:]
+        return sorted(open_now, key=lambda row: cast("int", row["updated_at"]))
 
-    async def of_this_run(self) -> Sequence[Sequence[JsonObject]]:
-        """Return the journals of what has happened in this run."""
+    async def _of_all_chats(self) -> Sequence[JsonObject]:
         rows: list[JsonObject] = []
         while page := await self._lines(ListJournals(after=_number_of(rows[-1:]), limit=_MOST)):
             rows += page
+        return rows
+
+    async def of_this_run(self) -> Sequence[Sequence[JsonObject]]:
+        """Return the journals of what has happened in this run."""
+        rows = await self._of_all_chats()
         newest = [row for row in rows if cast("int", row["updated_at"]) >= self._since][-_RUN_AGAIN:]
         found: list[Sequence[JsonObject]] = []
         for row in newest:

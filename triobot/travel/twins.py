@@ -34,6 +34,8 @@ SECONDS: Final = 20.0
 _CHUNK: Final = 1 << 16
 _BESIDE: Final = 20
 """Other conversations of a chat that a branch knows of."""
+_COMPARED: Final = 200
+"""Conversations whose journals are tried under new code."""
 _GONE: Final = "the process in which it was has ended"
 
 
@@ -45,7 +47,7 @@ class Journals(Protocol):
         ...
 
     async def waiting(self) -> Sequence[JsonObject]:
-        """Return the rows of conversations that have not ended, of all chats; not too many."""
+        """Return the rows of conversations that go on, the last used last."""
         ...
 
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
@@ -330,7 +332,7 @@ class Twins:
         """Read the journals of what has not ended, before the bot takes other code."""
         found: list[Sequence[JsonObject]] = []
         with suppress(TravelError):
-            for row in await self._journals.waiting():
+            for row in (await self._journals.waiting())[-_COMPARED:]:
                 found.append(await self._journals.journal(cast("int", row["conversation"])))
         return [lines for lines in found if lines]
 
