@@ -3,6 +3,7 @@
 Run it with `python examples/embed.py`.
 """
 
+import signal
 from contextlib import suppress
 from datetime import datetime
 
@@ -39,12 +40,22 @@ async def tell_time(interval: float) -> None:
                     await bot.to(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
 
 
+async def stop_at_signal() -> None:
+    # Signals are the program's. Without this the bot would end as if it had been killed.
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            bot.stop()
+
+
 async def main(interval: float = 60) -> None:
     async with trio.open_nursery() as nursery:
-        # Returns when the bot listens; from then on it lives and ends with this nursery.
-        [address] = await nursery.start(bot.serve)
-        print(f"The bot listens on {address}.")
-        nursery.start_soon(tell_time, interval)
+        nursery.start_soon(stop_at_signal)
+        async with trio.open_nursery() as serving:
+            # Returns when the bot listens; from then on it lives until it is stopped.
+            [address] = await serving.start(bot.serve)
+            print(f"The bot listens on {address}.")
+            nursery.start_soon(tell_time, interval)
+        nursery.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

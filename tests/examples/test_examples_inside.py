@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -61,7 +62,13 @@ async def test_a_program_s_own_task_writes_to_its_bot_s_chats(
     async with platform_for(monkeypatch, f"http://127.0.0.1:{port}") as (app, nursery):
         monkeypatch.setenv("TRIOBOT_PORT", str(port))
         program = example("embed")
-        nursery.start_soon(program.main, 0.1)
+        ended = trio.Event()
+
+        async def run() -> None:
+            await program.main(0.1)
+            ended.set()
+
+        nursery.start_soon(run)
         sara, reza = await app.user("Sara"), await app.user("Reza")
         await sara.joins()
         await sara.sees("You will hear from me. /stop ends it.")
@@ -75,6 +82,9 @@ async def test_a_program_s_own_task_writes_to_its_bot_s_chats(
 
         assert heard == [False, True]
         assert f"The bot listens on http://127.0.0.1:{port}." in capsys.readouterr().out
+        signal.raise_signal(signal.SIGTERM)  # it would end the tests if nobody heard it
+        with trio.fail_after(PATIENCE):
+            await ended.wait()
 
 
 async def test_a_site_has_its_pages_and_its_bot_on_one_port(
