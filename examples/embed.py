@@ -40,22 +40,18 @@ async def tell_time(interval: float) -> None:
                     await bot.to(chat_id).send(f"It is {datetime.now().astimezone():%H:%M:%S}.")
 
 
-async def stop_at_signal() -> None:
-    # Signals are the program's. Without this the bot would end as if it had been killed.
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            bot.stop()
-
-
 async def main(interval: float = 60) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stop_at_signal)
-        async with trio.open_nursery() as serving:
-            # Returns when the bot listens; from then on it lives until it is stopped.
-            [address] = await serving.start(bot.serve)
-            print(f"The bot listens on {address}.")
-            nursery.start_soon(tell_time, interval)
-        nursery.cancel_scope.cancel()
+        # Returns when the bot listens; from then on it lives until it is stopped.
+        [address] = await nursery.start(bot.serve)
+        print(f"The bot listens on {address}.")
+        # Signals are the program's: without this the bot would end as if it had been killed.
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as tasks:
+                tasks.start_soon(tell_time, interval)
+                await anext(signals)
+                tasks.cancel_scope.cancel()  # what asks the bot ends before it does
+        bot.stop()
 
 
 if __name__ == "__main__":
