@@ -15,12 +15,13 @@ import trio.testing
 from test_cli_dev import Dev, developing
 
 from tests.loopback import PATIENCE
-from triobot.cli.dev import keep_skipped, read_skipped
+from triobot.cli.dev import keep_mark, keep_skipped, read_marks, read_skipped
 from triobot.cli.dev_bot import HurriedClock, HurriedWallClock
 from triobot.emulator.control import SHORTEST, STRIDES, strides
 from triobot.emulator.person import AppError
 from triobot.errors import ConfigError
 from triobot.wire.content import Image
+from triobot.wire.rules import JsonValue
 
 HOUR = 3_600
 BOT = """\
@@ -271,3 +272,24 @@ def test_a_hurried_clock_wakes_who_sleeps() -> None:
         assert wall.now() - began >= 24 * HOUR * 1_000
 
     trio.run(sleep_for_a_day, clock=clock)
+
+
+def test_kills_are_known_to_the_next_run_on_a_store_that_is_there(tmp_path: Path) -> None:
+    """So that they are on a conversation's time line, and in the test that is kept of it."""
+    store, kept = f"sqlite:{tmp_path}/dev.db", tmp_path / "dev.db.marks"
+    assert read_marks(store) == []
+    (tmp_path / "dev.db").touch()
+    kill: dict[str, JsonValue] = {"t": 5, "what": "kill"}
+    keep_mark(store, kill)
+    keep_mark(store, {"t": 6, "what": "restart"})
+    with kept.open("a") as file:
+        file.write('{"t": 7, "wh\n')  # it was killed itself
+    assert read_marks(store) == [kill, {"t": 6, "what": "restart"}]
+    keep_mark(store, {"t": 8, "what": "kill"})
+    assert [mark["t"] for mark in read_marks(store)] == [5, 6, 8]
+    (tmp_path / "dev.db").unlink()
+    assert read_marks(store) == []
+    (tmp_path / "dev.db").touch()
+    assert read_marks(store) == []
+    keep_mark("memory:", kill)
+    assert read_marks("memory:") == []

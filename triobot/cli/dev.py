@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import logging
 import os
 import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,7 @@ from ..operator.calling import file_of
 from ..settings import read_environment
 from ..travel.probes import Probes
 from ..travel.twins import Twins
+from ..wire.rules import JsonValue
 from .arguments import port
 from .consulting import ask_bot
 from .dev_reload import HeldReload
@@ -63,6 +65,7 @@ examples:
 
 _WALLET: Final = 10_000_000
 _COINS: Final = 100
+_MARKS: Final = 1_000
 # A store that outlives the run belongs to one platform and one token, so these must be the same next time.
 _LASTING_TOKEN: Final = "the-development-platform-of-triobot"
 # While the bot is down events wait; when it is up but answers 5xx, it gets many a chance to mend.
@@ -119,6 +122,8 @@ async def _dev(arguments: argparse.Namespace) -> None:
             partial(read_journal, store),
             ahead=ahead,
             keep_ahead=partial(keep_skipped, store),
+            marks=read_marks(store),
+            keep_mark=partial(keep_mark, store),
         )
         async with trio.open_nursery() as platforms:
             platform: Emulator = await platforms.start(
@@ -286,3 +291,25 @@ def keep_skipped(store: str, milliseconds: int) -> None:
     """Remember how many milliseconds were skipped."""
     if (path := path_beside(store, "ahead")) is not None:
         path.write_text(f"{milliseconds}\n")
+
+
+def read_marks(store: str) -> list[dict[str, JsonValue]]:
+    """Read when the bot was killed, and started again, in the runs before on a store that is still there."""
+    path = path_beside(store, "marks")
+    if path is None or not path.exists():
+        return []
+    marks = list[dict[str, JsonValue]]()
+    if path.with_suffix("").exists():
+        for line in path.read_text(errors="replace").splitlines()[-_MARKS:]:
+            with suppress(ValueError, TypeError, KeyError):  # a line that a kill has cut in two
+                told = json.loads(line)
+                marks.append({"t": int(told["t"]), "what": str(told["what"])})
+    path.write_text("".join(f"{json.dumps(mark)}\n" for mark in marks))
+    return marks
+
+
+def keep_mark(store: str, mark: Mapping[str, JsonValue]) -> None:
+    """Remember when the bot was killed, or started again."""
+    if (path := path_beside(store, "marks")) is not None:
+        with path.open("a") as file:
+            file.write(f"{json.dumps(mark)}\n")

@@ -70,6 +70,8 @@ class BotSupervisor:
         read_journal: asks the process for one.
         ahead: how far its clocks are ahead from the start, in milliseconds.
         keep_ahead: takes how far they are ahead whenever they were put forward.
+        marks: of runs before, as `marks` returns them.
+        keep_mark: takes each new one.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class BotSupervisor:
         *,
         ahead: int,
         keep_ahead: Callable[[int], None],
+        marks: Sequence[dict[str, JsonValue]],
+        keep_mark: Callable[[dict[str, JsonValue]], None],
     ) -> None:
         self._target = target
         self._listening = listening
@@ -107,7 +111,8 @@ class BotSupervisor:
         self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
         self._written = 0
         self._problem: deque[str] = deque(maxlen=_TELLING)
-        self._marks: deque[dict[str, JsonValue]] = deque(maxlen=_KEPT)
+        self._marks: deque[dict[str, JsonValue]] = deque(marks, maxlen=_KEPT)
+        self._keep_mark = keep_mark
 
     # --- what people see and do
 
@@ -176,7 +181,9 @@ class BotSupervisor:
         return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
 
     def _mark(self, what: str) -> None:
-        self._marks.append({"t": time.time_ns() // 1_000_000 + self._ahead, "what": what})
+        mark: dict[str, JsonValue] = {"t": time.time_ns() // 1_000_000 + self._ahead, "what": what}
+        self._marks.append(mark)
+        self._keep_mark(mark)
 
     def kill(self) -> None:
         """End the process at once; it stays down."""
