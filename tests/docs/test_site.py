@@ -1,22 +1,35 @@
-"""The pages as a site: it builds without a network and without a warning, and no link within it is broken."""
+"""The pages as a site: it builds without a network and without a warning, and no link within it is broken.
+
+Nor does axe find anything wrong with it, in a real browser.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.browser.chrome import running_browser, what_is_missing
 from tests.docs.signatures import FACES, names_in
 
 ROOT: Final = Path(__file__).parents[2]
 LOADED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+AXE: Final = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+# One of each sort; between them they have whatever the theme has.
+MAIN: Final = ("index", "tutorial/01-first-conversation", "shop", "api/widgets", "fa/README", "search")
+SIZES: Final = ((1440, 900), (390, 844))
 
 
 class Page(HTMLParser):
@@ -85,6 +98,48 @@ def test_a_page_leads_to_its_translation(site: Path) -> None:
     }
 
     assert led == set((site / "fa").rglob("*.html")) - {site / "fa" / "README.html"}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Generator[str]:
+    """Be the static host, and tell its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing()))
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
+@pytest.mark.processes
+async def test_axe_finds_nothing_wrong_with_it(site: Path) -> None:
+    """In light and in dark, on a wide screen and on a phone, where no page is wider than the screen."""
+    wrong = list[str]()
+    with served(site) as address, running_browser() as browser:
+        for size, dark in product(SIZES, (False, True)):
+            async with browser.page("about:blank", size=size, dark=dark) as page:
+                for name in MAIN:
+                    await page.open(f"{address}/{name}.html")
+                    await page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
+                    found = await page.run("axe.run().then(({violations}) => violations)")
+                    wrong += [
+                        f"{name} {size} {dark}: {one['id']}: {node['html'][:120]}"
+                        for one in found
+                        for node in one["nodes"]
+                    ]
+                    if await page.run("document.documentElement.scrollWidth > innerWidth"):
+                        wrong.append(f"{name} {size} {dark} is wider than the screen")
+                assert [error for error in page.errors if "/favicon.ico" not in error] == []
+    assert wrong == []
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
