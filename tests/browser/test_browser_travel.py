@@ -294,6 +294,21 @@ async def test_where_the_code_parts_both_sides_are_shown(browser: Browser) -> No
         await page.lacks(".parting")
 
 
+async def test_what_failed_and_was_mended_is_no_parting(browser: Browser) -> None:
+    """Somebody who has mended the code hears that, and not that it is another one."""
+    told = pizza()
+    told.notches = told.notches[:7]
+    parts = {"notch": 6, "operation": "0", "what": "the run ended here", "line": [0, 56]}
+    told.head |= {"state": "diverged", "notches": 7, "divergence": parts, "because": "failed"}
+    async with window(browser, size=WIDE) as shown:
+        page = shown.page
+        await travel(shown, told)
+        await at(page, 6)
+        await page.sees("with the present code it goes on", within=".parting.mended")
+        await page.sees("fails no more", within=".travel-head .tag.good")
+        assert "the run ended here" not in await page.run("document.body.innerText")
+
+
 async def test_while_it_is_read_there_is_a_bar_and_a_failure_has_its_words(browser: Browser) -> None:
     told = pizza()
     told.given = 1_204

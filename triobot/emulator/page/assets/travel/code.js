@@ -95,11 +95,11 @@ function Editor({ source, line }) {
 }
 
 /** Where the code parts from the journal: what is recorded, and what it does now. */
-const Parting = ({ recorded, line }) => html`
-  <div class="parting" role="note">
-    <b>${t("partsHere")}</b>
+const Parting = ({ recorded, line, mended }) => html`
+  <div class=${`parting ${mended ? "mended" : ""}`} role="note">
+    <b>${t(mended ? "mendedHere" : "partsHere")}</b>
     <div class="parting-sides">
-      <div><h3>${t("recordedThen")}</h3><p dir="ltr">${recorded}</p></div>
+      <div><h3>${t("recordedThen")}</h3>${mended ? html`<p>${t("state_crashed")}</p>` : html`<p dir="ltr">${recorded}</p>`}</div>
       <div><h3>${t("codeNow")}</h3><pre dir="ltr">${line}</pre></div>
     </div>
   </div>

@@ -5,14 +5,17 @@ import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 import { ownerOf, world } from "../world.js";
 import { shortRoute } from "./choose.js";
+import { isMended } from "./state.js";
 
-const KINDS = { waits: "good", ended: "good", works: "good", parked: "warn" };
+const KINDS = { waits: "good", ended: "good", works: "good", mended: "good", parked: "warn" };
 
 /** Whose chat it is. @param {number} chatId */
 export function nameOf(chatId) {
   const chat = world.chats.get(chatId);
   return chat ? (chat.name ?? ownerOf(chat)?.name ?? String(chat.id)) : String(chatId);
 }
+
+const stateOf = (pass) => (isMended(pass) ? "mended" : pass.state);
 
 /** Why it goes no further, where nothing else in the view says so. */
 const bannerOf = (pass) =>
@@ -52,7 +55,7 @@ export function Head({ chat, crowd, pass, conversation, all, choose, field, back
         ${pass && html`<small>${isOnly ? t("travelOf", { route: shortRoute(pass.route), number: number(pass.conversation), name }) : name}</small>`}
       </h1>
       ${!isOnly && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
-      ${pass && html`<span class=${`tag ${KINDS[pass.state] ?? "bad"}`}>${t(`state_${pass.state}`)}</span>`}
+      ${pass && html`<span class=${`tag ${KINDS[stateOf(pass)] ?? "bad"}`}>${t(`state_${stateOf(pass)}`)}</span>`}
       <span class="tag read-only">${t(pass?.hidden ? "valuesHidden" : "nothingSent")}</span>
       <span class="spring"></span>
       ${field}

@@ -50,6 +50,10 @@ const EVERY = 64;
 export const partingOf = ({ divergence, parting }) =>
   divergence ?? (parting ? { notch: parting.notch, what: parting.was?.code ?? "", line: null } : null);
 
+/** Whether what failed goes on under the present code: it parts from the end that was recorded. @param {Pass} pass */
+export const isMended = ({ because, divergence }) =>
+  because === "failed" && divergence?.operation === "0" && divergence.line !== null;
+
 /** @type {State} */
 const NOTHING = { frames: {}, vars: {}, parked: [], blocks: [], data: {} };
 

@@ -14,7 +14,7 @@ import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue
 import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
-import { changed, Journal, partingOf, ranBranch } from "./state.js";
+import { changed, isMended, Journal, partingOf, ranBranch } from "./state.js";
 import { outboxAt, storyOf } from "./story.js";
 import { Tasks } from "./tasks.js";
 import { TimeLine, windowOf } from "./timeline.js";
@@ -477,7 +477,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           go=${go}
           path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
           branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
-          parting=${at.isParted && { recorded: partingOf(pass)?.what, line: lineOf(at.source, at.lit).trim() }}
+          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
           notch=${notch}
