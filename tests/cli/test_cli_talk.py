@@ -14,6 +14,7 @@ import pytest
 from cli_rig import child_environment
 
 from tests.loopback import PATIENCE
+from triobot.cli.line_editor import open_editor
 
 BOT = """
 from enum import Enum
@@ -178,3 +179,15 @@ def test_a_label_is_completed_while_the_bot_speaks(tmp_path: Path) -> None:
     assert termios.tcgetattr(its) == before
     os.close(ours)
     os.close(its)
+
+
+async def test_an_input_that_was_closed_before_the_start_is_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+
+    async def no_words() -> list[str]:
+        return []
+
+    async with open_editor(no_words) as editor:
+        assert await editor.read("> ") is None

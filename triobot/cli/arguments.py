@@ -69,6 +69,7 @@ port: Final = whole("a number from 0 to 65535", 0, 65535)
 """Reads a TCP port; 0 takes a free one."""
 positive: Final = whole("a number from 1", 1)
 chat: Final = whole("a chat's number, which has up to 18 digits, such as 1234", -(10**18) + 1)
+person: Final = whole("a person's number, which has up to 18 digits, such as 71", -(10**18) + 1)
 place: Final = whole("the number of a chat or a room, such as 1234", -LARGEST_PLACE, LARGEST_PLACE)
 
 

@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..operator.requests import Forget
 from ..rooms import person_place, room_place
 from ..wire.ids import ChatId, SenderId
-from .arguments import add_json, chat
+from .arguments import add_json, chat, person
 from .consulting import add_bot_options, consult, settings_of
 from .terminal import is_terminal
 
@@ -40,7 +40,7 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument("chat", metavar="CHAT", type=chat, nargs="?", help="the chat's number")
-    parser.add_argument("--person", metavar="ID", type=chat, help="what is kept of this person, not a chat")
+    parser.add_argument("--person", metavar="ID", type=person, help="what is kept of this person, not a chat")
     parser.add_argument(
         "--room", metavar=("NAME", "KEY"), nargs="+", help="the room of this name; without KEY the only one"
     )

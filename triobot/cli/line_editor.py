@@ -15,6 +15,8 @@ from typing import Final, final
 
 import trio
 
+from .terminal import is_terminal
+
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
@@ -31,6 +33,9 @@ class LineEditor:
 
         Cancellation: *atomic*: what was typed by then is lost.
         """
+        if sys.stdin is None:  # closed before this process began
+            await trio.lowlevel.checkpoint()
+            return None
         if self._editing is None:
             line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
             return line.rstrip("\n") if line else None
@@ -73,7 +78,7 @@ async def open_editor(words: Callable[[], Awaitable[Sequence[str]]]) -> AsyncGen
         words: what Tab completes a line to, asked each time.
     """
     readline, termios = _module("readline"), _module("termios")
-    if readline is None or termios is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if readline is None or termios is None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         yield LineEditor(None)
         return
     found: list[str] = []
