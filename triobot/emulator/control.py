@@ -139,10 +139,11 @@ class Asked:
             raise BadAskError("the body must be JSON") from None
         if not isinstance(value, dict):
             raise BadAskError("the body must be a JSON object")
-        if b"\\u" in body and _has_half_letters(value):
+        given = cast("dict[str, object]", value)
+        if b"\\u" in body and _has_half_letters(given):
             # No answer could tell it again.
             raise BadAskError("the body must be text that UTF-8 can hold: it has half of a surrogate pair")
-        return cls(cast("dict[str, object]", value))
+        return cls(given)
 
     def only(self, names: Collection[str]) -> None:
         """Refuse keys that aren't known: a misspelt one would be ignored in silence."""
