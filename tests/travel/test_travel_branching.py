@@ -160,7 +160,7 @@ async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
         assert min(instead.chat.entries) == 501
         # Whether it may take its place is the parent's to say.
         assert look["can_take"] is False
-        rig.twins.may_take = lambda conversation: conversation == 1
+        rig.twins.may_take = lambda row: row["conversation"] == 1
         assert read(await rig.twins.in_branch(own, "look", {}))["can_take"] is True
         assert rig.twins.origin(own) == journal(2)
         with pytest.raises(TravelError, match="no such conversation"):

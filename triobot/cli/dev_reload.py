@@ -83,11 +83,13 @@ class HeldReload:
         self._bot = bot
         self._journals = journals
         self._exchange = exchange
-        twins.may_take = lambda conversation: self._find(conversation) is not None
+        twins.may_take = self._may_take
         self._held: list[Holding] = []
         # Their end is ordered; the process that carries it out may be the next one.
         self._ending: set[int] = set()
         self._starts = 0
+        # A parked conversation's place is taken, though nothing was saved.
+        self._at_once = False
         self._saved = trio.Event()
         self._trying = trio.CancelScope()
 
@@ -95,6 +97,8 @@ class HeldReload:
 
     def view(self) -> Sequence[JsonValue]:
         """Tell of each conversation that holds the reload: where the new code parts from it; its ``way``."""
+        if self._at_once:
+            return []
         return [{**held.parting, "way": held.way, "can_wait": self._runs} for held in self._held]
 
     async def choose(self, chat_id: int, conversation: int, way: str) -> None:
@@ -123,20 +127,35 @@ class HeldReload:
     async def take(self, branch: str) -> None:
         """Have what new code made of a conversation's answers take its place, and be loaded with that.
 
-        Where others hold the reload, too, it waits until they are decided on.
+        Where others hold the reload, too, it waits until they are decided on. A conversation that is parked
+        holds nothing any more; its place is taken at once.
 
         Raises:
             TravelError: the branch is gone, or that can't be done.
         """
         origin = self._twins.origin(branch)
         instead = replacement_of(await self._twins.replacement(branch))
-        held = self._find(instead.conversation)
-        if held is None:
-            raise TravelError("this conversation doesn't hold the reload", refused=True)
+        if not self._may_take(origin[0]):
+            raise TravelError(
+                "this conversation neither holds the reload nor is parked, or others hold it: decide on them",
+                refused=True,
+            )
         if (why := await self._why_not(instead, origin)) is not None:
             raise TravelError(why, refused=True)
+        held = self._find(instead.conversation)
+        if held is None:
+            held = Holding(origin[0])
+            self._held.append(held)
+            self._at_once = True
+            self._saved.set()
         held.way, held.taking = "take", (instead, origin)
         self._chosen()
+
+    def _may_take(self, row: JsonObject) -> bool:
+        """Return whether a conversation holds the reload, or is parked while none does."""
+        if self._held:
+            return self._find(cast("int", row["conversation"])) is not None
+        return row["parked_because"] is not None
 
     async def _why_not(self, instead: Replacement, origin: Sequence[JsonObject]) -> str | None:
         """Return why a conversation's place can't be taken; None if it can."""
@@ -170,6 +189,7 @@ class HeldReload:
     def saved(self) -> None:
         """Note that there is new code."""
         self._twins.changed()
+        self._at_once = False
         for held in self._held:
             if held.taking is not None:  # it was made by the code before this
                 held.undecided()
@@ -189,7 +209,9 @@ class HeldReload:
 
     async def _bring(self) -> None:
         while True:
-            await self._try()
+            if not self._at_once:
+                await self._try()
+            self._at_once = False
             if all(held.taking is not None for held in self._held):
                 if await self._put_instead():
                     break

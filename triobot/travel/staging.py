@@ -57,7 +57,7 @@ class ChatStage:
         self._fence = fence
         self._past = past
         self._chat_id = past.chat_id
-        self._events = list(_events_in(past.whole.records))
+        self._events = list(events_in(past.whole.records))
         senders = {event.sender.id: event.sender for _, event in self._events if event.sender is not None}
         self.group = len(senders) > 1 if group is None else group
         self.people: dict[SenderId | None, User] = {}
@@ -248,7 +248,8 @@ class ChatStage:
         return self.people.get(None if sender is None else sender.id, first)
 
 
-def _events_in(records: Sequence[Record]) -> Sequence[tuple[int, Event]]:
+def events_in(records: Sequence[Record]) -> Sequence[tuple[int, Event]]:
+    """Return the events that records are about, each with its time."""
     return [(time_of(record), event) for record in records for event in _events_of(record)]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..conversations.revival.stored import Stored, read_opening
+from ..conversations.revival.stored import Stored
 from ..emulator.chats import PlatformChat, Replayed
 from ..emulator.world import World
 from ..wire.events import Message
 from ..wire.ids import MessageId
 from .same_answers import Replacement
-from .staging import sent_in
+from .staging import events_in, sent_in
 
 
 def show_instead(world: World, before: Stored, instead: Replacement, now: int) -> None:
@@ -44,12 +44,14 @@ def _gone(chat: PlatformChat, before: Stored) -> set[MessageId]:
         for entry in chat.entries.values()
         if entry.id in sent or (entry.author is not None and entry.at >= before.row.started_at)
     }
-    opening = read_opening(before.records[0])
-    event = None if opening is None else opening.event
-    if isinstance(event, Message):
-        # It was written a moment before the conversation began with it.
-        earlier = [
-            entry for entry in chat.entries.values() if entry.author is not None and entry.id not in gone
-        ]
-        gone |= {entry.id for entry in earlier[-1:] if entry.content == event.content}
+    # What waited while the conversation began was written a moment before that.
+    heard = [event for _, event in events_in(before.records) if isinstance(event, Message)]
+    theirs = [entry for entry in chat.entries.values() if entry.author is not None]
+    earlier = [entry for entry in theirs if entry.id not in gone][-len(heard) :] if heard else []
+    left = [*earlier, *(entry for entry in theirs if entry.id in gone)]
+    for event in reversed(heard):
+        found = next((n for n in reversed(range(len(left))) if left[n].content == event.content), None)
+        if found is not None:
+            gone.add(left[found].id)
+            del left[found:]
     return gone

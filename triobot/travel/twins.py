@@ -193,7 +193,8 @@ class Twins:
         tell: called when something is new.
 
     Attributes:
-        may_take: tells whether a conversation's place may be taken by what new code makes of its answers.
+        may_take: tells by a conversation's row whether its place may be taken by what new code makes of its
+            answers.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class Twins:
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
         # The journals whose answers were given to the present code, by branch.
         self._origins: dict[str, Sequence[JsonObject]] = {}
-        self.may_take: Callable[[int], bool] = _never
+        self.may_take: Callable[[JsonObject], bool] = _never
         self._version = 0
         # Whether the bot runs the present code.
         self._is_taken = True
@@ -525,7 +526,7 @@ class Twins:
 
     def _looks(self, id: str, look: JsonObject) -> bytes:
         """Return how a branch looks, under the number by which it is known here."""
-        can = id in self._origins and not look["asked"] and self.may_take(cast("int", look["conversation"]))
+        can = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
         return gzip.compress(json.dumps({**look, "id": id, "can_take": can}).encode())
 
     def origin(self, id: str) -> Sequence[JsonObject]:
@@ -622,7 +623,7 @@ class Twins:
             self._tell()
 
 
-def _never(_: int) -> bool:
+def _never(_: JsonObject) -> bool:
     return False
 
 
