@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from operator import contains
 from typing import Any, Final, TypeVar, cast
 
-from ...errors import ConfigError, LocalProtocolError
+from ...errors import BadRequestError, ConfigError, LocalProtocolError
 from ...seams import OnUnknown
 from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
 from ...wire.events import Event, Join, Leave, Message, Press, Submission
@@ -316,11 +316,19 @@ async def fill(
 
     said = policy(otherwise, texts.want_form)
     with open_wait(conversation, look, said, question=True) as wait:
-        text, typed = question or texts.want_form, None
+        text, typed, fills_in = question or texts.want_form, None, True
         while True:
-            operation = SendMessage(conversation.life.chat_id, text, form=shape.form(prefill, typed))
+            form = shape.form(prefill, typed) if fills_in else shape.form()
+            operation = SendMessage(conversation.life.chat_id, text, form=form)
             own = conversation.check_task()
-            shown = (await conversation.perform(operation)).id
+            try:
+                shown = (await conversation.perform(operation)).id
+            except BadRequestError:
+                if not fills_in or (prefill is None and typed is None):
+                    raise
+                # The interface promises no field that has a text at first.
+                fills_in = False
+                continue
             if conversation.run.note(f"doubt {own}", partial(contains, conversation.repeated, own)):
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None

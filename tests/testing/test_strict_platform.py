@@ -1,0 +1,39 @@
+"""What the runtime itself sends, on a platform that takes nothing but what its interface promises."""
+
+from __future__ import annotations
+
+import attrs
+
+from triobot import Bot, Chat
+from triobot.testing import Switches, drive
+
+
+@attrs.frozen
+class Where:
+    floor: int
+    name: str
+
+
+async def test_fields_that_may_not_be_filled_in_are_shown_empty(autojump_clock: object) -> None:
+    """A form that was filled in wrong, and one with a prefill; a conversation doesn't end for it."""
+    bot = Bot()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        where = await chat.fill(Where, "Where to?", prefill=Where(3, "Ahmadi"))
+        again = await chat.fill(Where, "And the bill?")
+        await chat.send(f"{where.floor}, {again.floor}")
+
+    async with drive(bot, switches=Switches(strict=True)) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("Where to?")
+        await sara.submits({"floor": "second", "name": "Ahmadi"})
+        await sara.sees("Floor: please enter a whole number.")
+        await world.crashes()
+        await sara.submits({"floor": "2", "name": "Ahmadi"})
+        await sara.sees("And the bill?")
+        await sara.submits({"floor": "first", "name": "Ahmadi"})
+        await sara.sees("Floor: please enter a whole number.")
+        await sara.submits({"floor": "1", "name": "Ahmadi"})
+        await sara.sees("2, 1")
