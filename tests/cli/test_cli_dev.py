@@ -41,6 +41,10 @@ async def hello(chat: Chat) -> None:
 """
 
 
+ASKS = '    name = await chat.ask("Your name?")\n'
+ASKS_MORE = BOT.replace(ASKS, f'{ASKS}    city = await chat.ask("Which city do you live in?")\n')
+
+
 PAID = """\
 import attrs
 
@@ -84,6 +88,19 @@ class Dev:
             while (bot := await self.bot())["phase"] != phase:
                 await trio.sleep(0.05)
         return bot
+
+    async def wait_start(self, number: int) -> None:
+        """Wait until the bot's process of this number, from 1, runs."""
+        with trio.fail_after(PATIENCE):
+            while (bot := await self.bot())["starts"] != number or bot["phase"] != "running":
+                await trio.sleep(0.05)
+
+    async def wait_held(self) -> list[Told]:
+        """Wait until conversations hold the reload; gives them."""
+        with trio.fail_after(PATIENCE):
+            while not (held := cast("Told", await self.app.get("travel/held"))["held"]):
+                await trio.sleep(0.05)
+        return cast("list[Told]", held)
 
     async def ends(self, by: signal.Signals = signal.SIGINT) -> None:
         """Ctrl-C: whatever was done until now is kept. Without it, the command is killed."""
@@ -454,23 +471,18 @@ async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -
 async def test_new_code_takes_the_place_of_a_chat_that_it_has_parked(tmp_path: Path) -> None:
     """The code was loaded in spite of all; the same answers are a way out then, too."""
     source = tmp_path / "bot.py"
-    asks = '    name = await chat.ask("Your name?")\n'
-    old = BOT.replace(asks, f'{asks}    city = await chat.ask("Which city do you live in?")\n')
-    source.write_text(old)
+    source.write_text(ASKS_MORE)
     async with developing(tmp_path) as dev:
         sara = await dev.app.user("Lena")
         await sara.joins()
+        # At once: what waits while the conversation begins is a part of it, too.
         await sara.says("Lena")
         await sara.sees("Which city do you live in?", within=PATIENCE)
         more = '    await chat.sleep(0.1)\n    age = await chat.ask("How old are you?")\n'
-        source.write_text(BOT.replace(asks, asks + more))
-        with trio.fail_after(PATIENCE):
-            while not cast("Told", await dev.app.get("travel/held"))["held"]:
-                await trio.sleep(0.05)
+        source.write_text(BOT.replace(ASKS, ASKS + more))
+        await dev.wait_held()
         await dev.app.post("bot/restart", {})
-        with trio.fail_after(PATIENCE):
-            while (bot := await dev.bot())["starts"] != 2 or bot["phase"] != "running":
-                await trio.sleep(0.05)
+        await dev.wait_start(2)
         await sara.says("Shiraz")
         chat = f"travel/{sara.chat_id}"
         with trio.fail_after(PATIENCE):
@@ -480,9 +492,7 @@ async def test_new_code_takes_the_place_of_a_chat_that_it_has_parked(tmp_path: P
         look = cast("Told", await dev.app.post(f"{path}/answers", {}))
         assert look["can_take"] is True
         await dev.app.post(f"travel/branch/{look['id']}/take", {})
-        with trio.fail_after(PATIENCE):
-            while (bot := await dev.bot())["starts"] != 3 or bot["phase"] != "running":
-                await trio.sleep(0.05)
+        await dev.wait_start(3)
         assert cast("Told", await dev.app.get("travel/held")) == {"held": []}
         # What came while it was parked is the new code's.
         await sara.sees("How old are you?", within=PATIENCE)
@@ -494,13 +504,12 @@ async def test_new_code_takes_the_place_of_a_chat_that_it_has_parked(tmp_path: P
         await dev.ends()
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
 async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path) -> None:
     """A question is put before another: the developer answers it, and the chat goes on with the new code."""
     source = tmp_path / "bot.py"
-    asks = '    name = await chat.ask("Your name?")\n'
-    old = BOT.replace(asks, f'{asks}    city = await chat.ask("Which city do you live in?")\n')
-    source.write_text(old)
+    source.write_text(ASKS_MORE)
     async with developing(tmp_path) as dev:
         sara = await dev.app.user("Lena")
         await sara.joins()
@@ -519,11 +528,9 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
                     await trio.sleep(0.05)
 
         await loaded()
-        source.write_text(old.replace(asks, f'    drink = await chat.ask("Something to drink?")\n{asks}'))
-        with trio.fail_after(PATIENCE):
-            while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
-                await trio.sleep(0.05)
-        (one,) = held
+        before = '    drink = await chat.ask("Something to drink?")\n'
+        source.write_text(ASKS_MORE.replace(ASKS, before + ASKS))
+        (one,) = await dev.wait_held()
         path = f"travel/{sara.chat_id}/{one['conversation']}"
 
         async def given() -> Told:
@@ -554,19 +561,15 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         await sara.says("Water")
         await sara.sees("Your name?", within=PATIENCE)
         await loaded()
-        source.write_text(old)
-        with trio.fail_after(PATIENCE):
-            while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
-                await trio.sleep(0.05)
+        source.write_text(ASKS_MORE)
+        held = await dev.wait_held()
         path = f"travel/{sara.chat_id}/{held[0]['conversation']}"
         look = cast("Told", await dev.app.post(f"{path}/answers", {}))
         branch = f"travel/branch/{look['id']}"
         look = cast("Told", await dev.app.post(f"{branch}/answers", {"way": "insist"}))
         assert look["can_take"] is True
         await dev.app.post(f"{branch}/take", {})
-        with trio.fail_after(PATIENCE):
-            while (bot := await dev.bot())["starts"] != 3 or bot["phase"] != "running":
-                await trio.sleep(0.05)
+        await dev.wait_start(3)
         assert cast("Told", await dev.app.get("travel/held")) == {"held": []}
         shown = cast("Told", await dev.app.get(f"users/{sara.id}/chat"))
         texts = [message["content"]["text"] for message in shown["messages"]]
@@ -586,9 +589,7 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
 
         # Where money was asked for, no chat's place is taken: none may be lost.
         source.write_text(PAID)
-        with trio.fail_after(PATIENCE):
-            while (bot := await dev.bot())["starts"] != 4 or bot["phase"] != "running":
-                await trio.sleep(0.05)
+        await dev.wait_start(4)
         await sara.says("Hello")
         with trio.fail_after(PATIENCE):
             while not await dev.app.get("payments"):
@@ -596,9 +597,7 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         await loaded()
         charges = "    await chat.charge("
         source.write_text(PAID.replace(charges, f'    await chat.send("Welcome!")\n{charges}'))
-        with trio.fail_after(PATIENCE):
-            while not (held := cast("Told", await dev.app.get("travel/held"))["held"]):
-                await trio.sleep(0.05)
+        held = await dev.wait_held()
         path = f"travel/{sara.chat_id}/{held[0]['conversation']}"
         look = cast("Told", await dev.app.post(f"{path}/answers", {}))
         with pytest.raises(AppError, match="money was asked for in it"):
