@@ -295,7 +295,7 @@ class World:
                 self._chats[consequence.chat_id].lines.append(change)
 
     def stand(self, chat_id: ChatId, lines: Iterable[Change]) -> None:
-        """Have lines stand in a chat again, or those of another run, with numbers of this one."""
+        """Put lines, which may be of another run, in place of a chat's own, with numbers of this run."""
         chat = self._chats[chat_id]
         chat.lines.clear()
         for line in lines:

@@ -326,7 +326,7 @@ async def fill(
             except BadRequestError:
                 if not fills_in or (prefill is None and typed is None):
                     raise
-                # The interface promises no field that has a text at first.
+                # The interface promises a `value` for codes only (`inbuilt`).
                 fills_in = False
                 continue
             if conversation.run.note(f"doubt {own}", partial(contains, conversation.repeated, own)):

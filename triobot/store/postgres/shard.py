@@ -139,7 +139,7 @@ class Shard:
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history isn't the one in which the store was open before.
 
-        Whether something acknowledged is missing from it can't be known here, so that is taken for granted.
+        Nothing here can tell whether something acknowledged is missing; it is treated as if it were.
         """
         history = _history_of(self._session.connection)
         known = get_meta(self._session, "history")

@@ -51,7 +51,7 @@ export class Part extends Component {
   }
 }
 
-/** A dialog's form: what is asked, and two buttons; `give` gets what was filled in. If `ready`, a press of Enter gives it. */
+/** A dialog's form: what is asked, and two buttons; `give` gets what was filled in. If `ready`, the second button has the focus. */
 export const Asking = ({ give, cancel, yes, ready = false, children }) => html`
   <form
     onsubmit=${(event) => {
