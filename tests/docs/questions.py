@@ -66,14 +66,14 @@ QUESTIONS: Final = (
         "the code does something else than its journal when it is replayed",
         "grammyjs/conversations#7",
         "the-one-rule",
-        "When it is broken",
+        "Find code that breaks the rule",
         "The first difference fails the test",
     ),
     Question(
         "call another service from within a conversation",
         "grammyjs/conversations#148",
         "the-one-rule",
-        "Steps",
+        "Call another service in a step",
         "A step is where a conversation touches the world",
     ),
     Question(

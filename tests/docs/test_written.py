@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.docs import shapes
-from tests.docs.writing import ROOT, written
+from tests.docs.writing import ROOT, WRITTEN
 from triobot.wire import operations
 from triobot.wire.encode import encode_event_data
 
 
-@pytest.mark.parametrize("path", written(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
 def test_it_is_up_to_date(path: Path) -> None:
     what = path.relative_to(ROOT)
-    assert path.read_text(encoding="utf-8") == written()[path], f"{what}: run python -m tests.docs.writing"
+    assert path.read_text(encoding="utf-8") == WRITTEN[path](), f"{what}: run python -m tests.docs.writing"
 
 
 def test_the_wire_s_page_has_every_event_and_operation() -> None:

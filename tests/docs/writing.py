@@ -1,4 +1,4 @@
-"""What is written from the code: the reference's signatures, the emulator's wire, the template of our words.
+"""What is written from the code: signatures, the emulator's wire, the template of our words, drawings.
 
     python -m tests.docs.writing        write it anew
 
@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from tests.docs import shapes, signatures
+from tests.docs.pictures import PICTURES
 from triobot import Texts
 
 ROOT: Final = Path(__file__).parents[2]
@@ -40,12 +41,16 @@ def _messages() -> Iterator[str]:
         yield f'#. Texts.{name}\n{flag}msgid "{quoted}"\nmsgstr ""\n'
 
 
-def written() -> dict[Path, str]:
-    """Return what has to be in each file."""
-    return {TEMPLATE: template(), signatures.PAGE: signatures.page(), shapes.PAGE: shapes.page()}
+WRITTEN: Final[Mapping[Path, Callable[[], str]]] = {
+    TEMPLATE: template,
+    signatures.PAGE: signatures.page,
+    shapes.PAGE: shapes.page,
+    **PICTURES,
+}
+"""What returns the text that has to be in each file."""
 
 
 if __name__ == "__main__":
-    for path, text in written().items():
-        path.write_text(text, encoding="utf-8")
+    for path, text in WRITTEN.items():
+        path.write_text(text(), encoding="utf-8")
         print(path.relative_to(ROOT))

@@ -26,6 +26,12 @@ inquiry. A payment is watched until 75 minutes after its button has gone, and a 
 screen twice.
 
 This page is drawn from the rows that the code reads: `python -m tests.payments.drawing`.
+
+![The states of a payment, and the facts that move it. The usual way: prepared, sending, open, check,
+verifying, verified, delivered, settled. Below, each move is a row](images/payment.svg)
+
+A frame stands for all states in it. What operators do and what a restored backup brings is not in the
+picture; each is a row of [the table](#moves).
 """
 
 
