@@ -1,7 +1,7 @@
 """How often a batch goes to the server and back, counted on the wire, however much is in it.
 
-Two times, where no event comes in: all statements, then COMMIT, once they are known to have done what they
-should. Three times with events: before them all that is known of their chats is read at once.
+Once where nothing has to be read: all statements, with the COMMIT behind them. Twice with events, and where
+payments move: before them all that they look at is read at once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,32 @@ import trio
 
 from tests.postgres import Server
 from tests.store.contract import SettableClock
-from tests.store.contract.contract import NOON, accepted, arrival
-from tests.store.contract.money import ROW, put
+from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
+from tests.store.contract.money import ROW, put, raised
 from tests.wire_proxy import Proxy, proxying
-from triobot.journals import AppendRecords, BeginConversation, ConversationId, PutStanding
-from triobot.seams import Consume, InboxRow, PutData, Store
+from triobot.journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    EndConversation,
+    PutStanding,
+)
+from triobot.seams import (
+    Accept,
+    Acceptance,
+    Consume,
+    InboxRow,
+    OverQuota,
+    PutData,
+    Quota,
+    Redelivered,
+    RedeliveredError,
+    Store,
+)
 from triobot.store import Stamp, open_store
 from triobot.wire.ids import ChatId, SenderId
 
-WITH_EVENTS, WITHOUT = 3, 2
+LOOKING, WITHOUT = 2, 1
 MANY = 60
 
 
@@ -64,11 +81,11 @@ async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
             await store.commit(*begun, PutData(ChatId(2), "k", "v"))
         before = proxy.trips
         (alone,) = await come(store, range(500, 501))
-        assert proxy.trips - before == WITH_EVENTS
+        assert proxy.trips - before == LOOKING
         before = proxy.trips
         rows = await come(store, range(1, MANY))
         # The first of them may have begun a batch before the others were there.
-        assert proxy.trips - before in (WITH_EVENTS, 2 * WITH_EVENTS)
+        assert proxy.trips - before in (LOOKING, 2 * LOOKING)
     assert alone.begun == "0"
     by_chat = {row.chat_id: row for row in rows}
     assert [row.parked for row in by_chat.values()] == [busy and chat % 2 == 1 for chat in by_chat]
@@ -76,7 +93,7 @@ async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
 
 
 async def test_turns_payments_and_data(postgres: Server) -> None:
-    """What turns of many conversations write goes in two trips, and so does what one writes."""
+    """What turns of many conversations write goes in one trip, and so does what one writes."""
     async with opened(postgres) as (store, proxy):
         lease = store.lease(ChatId(1))
         assert lease is not None
@@ -105,3 +122,75 @@ async def test_turns_payments_and_data(postgres: Server) -> None:
         before = proxy.trips
         await store.data(ChatId(1))
         assert proxy.trips - before == 1
+
+
+async def test_ends_redeliveries_and_what_is_over_quota(postgres: Server) -> None:
+    """Among events that are taken in, those that aren't cost no trip; and an end tells whether it was one."""
+    async with opened(postgres) as (store, proxy):
+        lease = store.lease(ChatId(1))
+        assert lease is not None
+        rows = await come(store, range(1, MANY))
+        numbers = [ConversationId(row.seq) for row in rows]
+        await store.commit(
+            *(BeginConversation(lease, ConversationId(row.seq), row.chat_id, "p", "v", NOON) for row in rows),
+            *(AppendRecords(lease, number, 0, ("x",)) for number in numbers),
+        )
+        before = proxy.trips
+        await store.commit(*(EndConversation(lease, number, NOON) for number in numbers))
+        assert proxy.trips - before == WITHOUT
+        assert store.statistics().conversations == 0
+
+        answers: dict[int, Acceptance] = {}
+
+        async def one(chat: int, key: int) -> None:
+            quota = Quota(events_per_chat=1) if chat == 7 else ROOMY
+            answers[key] = await store.accept(
+                arrival(chat, key=f"k{key}", sender_id=SenderId(900 + key)), quota=quota
+            )
+
+        before = proxy.trips
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one, 300, 300)  # alone, so that the others come together
+            for chat, key in ((1, 1), (1, 301), (7, 302), (302, 303), (302, 304)):
+                nursery.start_soon(one, chat, key)
+        assert proxy.trips - before in (LOOKING, 2 * LOOKING)
+    assert isinstance(answers[1], Redelivered)
+    assert isinstance(answers[302], OverQuota)
+    groups = {key: row.group for key, row in answers.items() if isinstance(row, InboxRow)}
+    assert groups[301]
+    # Of the two that came at once into a new chat, the later one has another sender.
+    assert sorted([groups[303], groups[304]]) == [False, True]
+
+
+async def test_payments_that_move_with_events_and_without(postgres: Server) -> None:
+    async with opened(postgres) as (store, proxy):
+        await store.commit(put())
+        told: list[int] = []
+        before = proxy.trips
+        await store.commit(raised(told, 1), PutData(ChatId(1), "k", "v"), raised(told, 2))
+        assert proxy.trips - before == LOOKING
+        before = proxy.trips
+        await accepted(store, arrival(5, key="paid", sender_id=SenderId(5)), also=[raised(told, 3)])
+        assert proxy.trips - before == LOOKING
+        row = await store.payments.get(ROW.id)
+        assert row is not None
+        assert (row.amount, row.revision, told) == (ROW.amount + 3, 4, [1, 2, 3])
+
+
+async def test_an_event_that_a_conversation_takes(postgres: Server) -> None:
+    """Whether it is new is found out by the writing itself."""
+    async with opened(postgres) as (store, proxy):
+        (row,) = await come(store, range(1, 2))
+        lease = store.lease(row.chat_id)
+        assert lease is not None
+        number = ConversationId(row.seq)
+        await store.commit(BeginConversation(lease, number, row.chat_id, "pizza", "v", NOON))
+        taken = Accept(arrival(1, key="said", once=True, sender_id=SenderId(1)))
+        before = proxy.trips
+        await store.commit(taken, AppendRecords(lease, number, 0, ("x",)))
+        assert proxy.trips - before == WITHOUT
+        with pytest.raises(RedeliveredError):
+            await store.commit(taken, AppendRecords(lease, number, 1, ("y",)))
+        journal = await store.journal(number)
+    assert journal is not None
+    assert journal.records == ("x",)

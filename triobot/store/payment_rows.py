@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias, assert_never, cast, final
+from typing import Final, TypeAlias, assert_never, cast
 
 from ..alarm_kinds import EVENTS, AlarmKind
 from ..money import (
@@ -73,6 +73,7 @@ _COLUMNS: Final = (
     "id, revision, state, grouped, chat_id, amount, made_at, record, invoice_id, due_at, urgent,"
     " captured, captured_at"
 )
+PAYMENTS: Final = f"SELECT {_COLUMNS} FROM payments"
 _Payment: TypeAlias = tuple[
     str,
     int,
@@ -92,7 +93,6 @@ _Alarm: TypeAlias = tuple[str, str, str, int, int, int, int | None, int | None]
 _ALARM_COLUMNS: Final = "kind, key, text, first, last, count, told, acknowledged"
 
 
-@final
 class MoneyTables:
     """The payments and alarms of one store."""
 
@@ -254,29 +254,31 @@ class MoneyTables:
         return rows[0] if rows else None
 
     def _payments(self, rest: str, values: Sequence[str | int]) -> list[PaymentRow]:
-        rows: list[_Payment] = self._sql.execute(
-            f"SELECT {_COLUMNS} FROM payments {rest}", tuple(values)
-        ).fetchall()
-        return [
-            PaymentRow(
-                RefId(row[0]),
-                *row[1:4],
-                ChatId(row[4]),
-                *row[5:8],
-                invoice_id=None if row[8] is None else InvoiceId(row[8]),
-                due_at=row[9],
-                urgent=row[10],
-                captured=row[11],
-                captured_at=row[12],
-            )
-            for row in rows
-        ]
+        return payments_of(self._sql.execute(f"{PAYMENTS} {rest}", tuple(values)).fetchall())
 
     def _alarms(self, rest: str, values: Sequence[int]) -> list[AlarmRow]:
         rows: list[_Alarm] = self._sql.execute(
             f"SELECT {_ALARM_COLUMNS} FROM alarms {rest}", tuple(values)
         ).fetchall()
         return [AlarmRow(cast("AlarmKind", row[0]), *row[1:]) for row in rows]
+
+
+def payments_of(rows: Iterable[_Payment]) -> list[PaymentRow]:
+    """Return what rows of `PAYMENTS` say."""
+    return [
+        PaymentRow(
+            RefId(row[0]),
+            *row[1:4],
+            ChatId(row[4]),
+            *row[5:8],
+            invoice_id=None if row[8] is None else InvoiceId(row[8]),
+            due_at=row[9],
+            urgent=row[10],
+            captured=row[11],
+            captured_at=row[12],
+        )
+        for row in rows
+    ]
 
 
 def _listed(kinds: Iterable[AlarmKind]) -> str:

@@ -195,6 +195,12 @@ class Tally:
                 self._count_of_chat(key, -amount)
         del self._changes[mark:]
 
+    def clear(self) -> None:
+        """Count nothing, as before anything was counted."""
+        self._totals = dict.fromkeys(self._totals, 0)
+        self._chats.clear()
+        self._changes.clear()
+
     def settle(self) -> None:
         """Settle every change so far: it is durable and can't be taken back."""
         self._changes.clear()

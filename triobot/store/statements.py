@@ -75,10 +75,10 @@ from .rules import (
 from .schema import PUT_META, get_meta
 from .sql import Sql
 
-_NOTE_NEW: Final = (
-    "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key) DO NOTHING"
-)
-_TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
+_NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
+NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
+NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
+TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 CONSUME: Final = (
     "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)"
 )
@@ -86,6 +86,7 @@ SEE_SENDER: Final = (
     "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
     " DO UPDATE SET several = 1 WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender"
 )
+ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL"
 _CHATS: Final = 16_384
 _SWEPT: Final = 5_000
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
@@ -96,14 +97,18 @@ _Row: TypeAlias = tuple[
 ]  # fmt: skip
 
 # One statement finds the end of the journal, compares, and writes.
-_APPEND: Final = (
+APPEND: Final = (
     "INSERT INTO journal (conversation, n, size, records) SELECT ?1, ?2, ?3, ?4"
     " WHERE ?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
 )
-_STANDING: Final = (
-    "unfinished = ?, wake_at = ?, in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ?"
-    " WHERE id = ? AND ended_at IS NULL"
+BEGIN_ONE: Final = (
+    "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished,"
+    " wake_at, started_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
+STAND: Final = (
+    "UPDATE conversations SET unfinished = ?, wake_at = ?,"
+    " in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ? WHERE id = ? AND ended_at IS NULL"
 )
 _POSITION: Final = (
     "coalesce((SELECT n + size FROM journal WHERE conversation = id ORDER BY n DESC LIMIT 1), 0)"
@@ -215,7 +220,7 @@ class JournalTables:
             OneByOneError: not all of them can be added.
         """
         rows = [(one.conversation, one.position, len(one.records), "\n".join(one.records)) for one in writes]
-        self._do_all(_APPEND, rows, writes)
+        self._do_all(APPEND, rows, writes)
 
     def put_all_standing(self, writes: Sequence[PutStanding]) -> None:
         """Say where many conversations stand, as `apply` does for one.
@@ -223,7 +228,7 @@ class JournalTables:
         Raises:
             OneByOneError: one of them is over.
         """
-        self._do_all(f"UPDATE conversations SET {_STANDING}", [_standing(write) for write in writes], writes)
+        self._do_all(STAND, [_standing(write) for write in writes], writes)
 
     def _do_all(
         self,
@@ -237,9 +242,7 @@ class JournalTables:
 
     def _begin(self, write: BeginConversation) -> None:
         begun = self._sql.execute(
-            "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished,"
-            " wake_at, started_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"
-            " ON CONFLICT (id) DO NOTHING",
+            BEGIN_ONE,
             (write.id, write.chat_id, write.route, write.kind, write.version, write.sender_id, write.key,
              write.wake_at, write.at, write.at),
         ).rowcount  # fmt: skip
@@ -259,7 +262,7 @@ class JournalTables:
 
     def _append_records(self, conversation: ConversationId, position: int, records: tuple[str, ...]) -> None:
         values = (conversation, position, len(records), "\n".join(records))
-        if not self._sql.execute(_APPEND, values).rowcount:
+        if not self._sql.execute(APPEND, values).rowcount:
             raise self._conflict(conversation, position)
 
     def _conflict(self, conversation: ConversationId, position: int) -> JournalConflictError:
@@ -271,7 +274,7 @@ class JournalTables:
         )
 
     def _put_standing(self, write: PutStanding) -> None:
-        if not self._sql.execute(f"UPDATE conversations SET {_STANDING}", _standing(write)).rowcount:
+        if not self._sql.execute(STAND, _standing(write)).rowcount:
             raise JournalConflictError(write.conversation, "is over")
 
     def _update(self, conversation: ConversationId, what: str, values: tuple[object, ...]) -> None:
@@ -540,12 +543,12 @@ class Tables:
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
         seq = self._read_last_seq() + 1
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
-        self._sql.execute(_TAKE_IN, _taken_in(row))
+        self._sql.execute(TAKE_IN, _taken_in(row))
         self._last_seq = seq
         self.tally.count_event(chat_id, len(arrival.body), sign=1)
         return row
 
-    def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[InboxRow]:
+    def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
         """Take these events in, one after another, with a statement for each table.
 
         Raises:
@@ -566,7 +569,7 @@ class Tables:
             rows.append(
                 InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, *begins)
             )
-        self._sql.executemany(_TAKE_IN, [_taken_in(row) for row in rows])
+        self._sql.executemany(TAKE_IN, [_taken_in(row) for row in rows])
         self._last_seq = seq
         return rows
 
@@ -614,7 +617,7 @@ class Tables:
             if taken:
                 self._note_new(taken)
                 for arrival in taken:
-                    self._is_group(arrival)
+                    self._note_sender(arrival)
                 taken.clear()
             if consumed:
                 self._consume(consumed)
@@ -643,7 +646,7 @@ class Tables:
     def _note_new(self, arrivals: Sequence[Arrival]) -> None:
         """Note the keys of arrivals none of which is here already."""
         keys = [(one.key, one.at, int(one.once)) for one in arrivals if one.key is not None]
-        if keys and self._sql.executemany(_NOTE_NEW, keys).rowcount != len(keys):
+        if keys and self._sql.executemany(NOTE_NEW, keys).rowcount != len(keys):
             raise OneByOneError
 
     def apply(self, write: Write, now: int) -> None:
@@ -658,7 +661,7 @@ class Tables:
             case Accept(arrival):
                 if not self._is_new(arrival, noting=True):
                     raise RedeliveredError("this event is in the store already")
-                self._is_group(arrival)
+                self._note_sender(arrival)
             case PutData():
                 self._put_data(write)
             case PutPayment() | RaiseAlarm() | AcknowledgeAlarms() | AlarmTold():
@@ -720,10 +723,7 @@ class Tables:
         if consumed:
             self._consume(consumed)
         if answered:
-            self._sql.executemany(
-                "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL",
-                [(now, key) for key in answered],
-            )
+            self._sql.executemany(ANSWERED, [(now, key) for key in answered])
             if abs(now - self._alive_at) >= _ALIVE_EVERY:
                 self.note_alive(now)
 
@@ -774,7 +774,7 @@ class Tables:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
         # Most keys are new: one statement finds that out, and notes it.
-        if noting and self._sql.execute(_NOTE_NEW, delivery).rowcount:
+        if noting and self._sql.execute(NOTE_NEW, delivery).rowcount:
             return True
         row: tuple[int, int] | None = self._sql.execute(
             "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (arrival.key,)
@@ -782,11 +782,7 @@ class Tables:
         if is_redelivery(arrival, None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))):
             return False
         if noting:
-            self._sql.execute(
-                "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT"
-                " (key) DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL",
-                delivery,
-            )
+            self._sql.execute(NOTE_AGAIN, delivery)
         return True
 
     def _is_group(self, arrival: Arrival) -> bool:
@@ -806,6 +802,9 @@ class Tables:
         if sender_id is not None:
             self._remember(chat_id, sender_id)
         return False
+
+    # The same, where nobody asks for the answer.
+    _note_sender = _is_group
 
     def _remember(self, chat_id: ChatId, alone: SenderId) -> None:
         if len(self._alone) >= _CHATS:

@@ -242,7 +242,13 @@ class TableStore:
                     on_commit(acceptance)
 
         return self._writer.do(
-            AskedJob(work, writes=True, size=lambda: len(arrival.body) + size_of(writes), announce=announce)
+            AskedJob(
+                work,
+                writes=True,
+                size=lambda: len(arrival.body) + size_of(writes),
+                announce=announce,
+                brings=[arrival, *writes],
+            )
         )
 
     async def commit(self, *writes: Write) -> None:
@@ -265,6 +271,7 @@ class TableStore:
                 size=lambda: size_of(admitted),
                 announce=announce if moved else None,
                 among_others=lambda tables: tables.apply_all(admitted, now),
+                brings=admitted,
             )
         )
 

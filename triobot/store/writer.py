@@ -62,6 +62,7 @@ from ..seams import (
     Quota,
     StoreStatistics,
     WallClock,
+    Write,
 )
 from .notes import AnyNotes
 from .sqlite_errors import ends_the_store, for_the_caller
@@ -106,6 +107,11 @@ class Job(Generic[R]):
     error: Exception | None
     task: trio.lowlevel.Task | None
 
+    @property
+    def brings(self) -> Sequence[Arrival | Write]:
+        """Return what it stores, for a database that is to be asked once for all that a batch looks at."""
+        return ()
+
     def run(self, tables: Tables) -> R:
         """Do it, in the writer's thread; it may be run twice, and only the last run counts."""
         raise NotImplementedError
@@ -132,9 +138,10 @@ class AskedJob(Job[R]):
         size: returns roughly how many bytes it brings.
         announce: is told the answer, in the order of the jobs, before any caller is woken.
         among_others: does it as `run_among_others`.
+        brings: what it stores, as far as that is known before.
     """
 
-    __slots__ = ("_among_others", "_announce", "_size", "_work", "writes")
+    __slots__ = ("_among_others", "_announce", "_brings", "_size", "_work", "writes")
 
     def __init__(
         self,
@@ -143,13 +150,19 @@ class AskedJob(Job[R]):
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
         among_others: Callable[[Tables], R] | None = None,
+        brings: Sequence[Arrival | Write] = (),
     ) -> None:
         self.error = self.task = None
+        self._brings = brings
         self._among_others = among_others or work
         self._work = work
         self.writes = writes
         self._size = size
         self._announce = announce
+
+    @property
+    def brings(self) -> Sequence[Arrival | Write]:
+        return self._brings
 
     def run(self, tables: Tables) -> R:
         return self._work(tables)
@@ -183,6 +196,10 @@ class Arriving(Job[Acceptance]):
         self.quota = quota
         self.beginning = beginning
         self.on_commit = on_commit
+
+    @property
+    def brings(self) -> Sequence[Arrival | Write]:
+        return (self.arrival,)
 
     def run(self, tables: Tables) -> Acceptance:
         return tables.accept(self.arrival, self.quota, (), self.beginning, self.arrival.at)

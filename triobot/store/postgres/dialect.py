@@ -9,9 +9,21 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final
+from typing import Final, final
+
+import attrs
 
 from ..rules import NAMING
+from ..statements import (
+    ANSWERED,
+    APPEND,
+    BEGIN_ONE,
+    NOTE_AGAIN,
+    NOTE_NEW,
+    SEE_SENDER,
+    STAND,
+    TAKE_IN,
+)
 
 _OTHERWISE: Final = (
     (
@@ -58,3 +70,99 @@ def translated_schema(statement: str) -> bytes:
     for ours, theirs in _TYPES:
         statement = statement.replace(ours, theirs)
     return statement.encode()
+
+
+@final
+@attrs.frozen
+class RowsTogether:
+    """A statement of the tables that takes many rows at once, each of its values being a column of them.
+
+    Attributes:
+        statement: for PostgreSQL.
+        apart: which value must differ between any two rows.
+        sure: it is to change as many rows as it is given.
+    """
+
+    statement: str
+    apart: int
+    sure: bool = True
+
+    def counted(self, columns: int) -> bytes:
+        """Return it as one that fails unless it changes as many rows as the value behind its columns says.
+
+        One that isn't sure never fails, and takes no such value.
+        """
+        return (_counted(self.statement, f"${columns + 1}") if self.sure else self.statement).encode()
+
+
+def _given(columns: str) -> str:
+    """Return what yields the rows whose columns are the statement's values: ``name type, ...``."""
+    names, types = zip(*(column.split() for column in columns.split(", ")), strict=True)
+    values = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(types, start=1))
+    return f"FROM unnest({values}) AS given ({', '.join(names)})"
+
+
+_NOTED: Final = (
+    "INSERT INTO deliveries (key, at, once, acknowledged) SELECT k, a, o, NULL::bigint"
+    f" {_given('k text, a bigint, o bigint')} ON CONFLICT (key)"
+)
+_BEGUN: Final = _given(
+    "i bigint, c bigint, r text, d text, v text, s bigint, k text, w bigint, a bigint, u bigint"
+)
+
+TOGETHER: Final = {
+    NOTE_NEW: RowsTogether(f"{_NOTED} DO NOTHING", apart=0),
+    NOTE_AGAIN: RowsTogether(
+        f"{_NOTED} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL", apart=0
+    ),
+    SEE_SENDER: RowsTogether(
+        f"INSERT INTO senders (chat_id, first_sender) SELECT c, s {_given('c bigint, s bigint')}"
+        " ON CONFLICT (chat_id) DO UPDATE SET several = 1"
+        " WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender",
+        apart=0,
+        sure=False,
+    ),
+    TAKE_IN: RowsTogether(
+        "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) SELECT q, c, a, t, b, g"
+        f" {_given('q bigint, c bigint, a bigint, t text, b bytea, g text')}",
+        apart=0,
+    ),
+    BEGIN_ONE: RowsTogether(
+        "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished, wake_at,"
+        f" started_at, updated_at) SELECT i, c, r, d, v, s, k, 1, w, a, u {_BEGUN}"
+        " ON CONFLICT (id) DO NOTHING",
+        apart=0,
+    ),
+    APPEND: RowsTogether(
+        "INSERT INTO journal (conversation, n, size, records) SELECT c, p, s, r"
+        f" {_given('c bigint, p bigint, s bigint, r text')} WHERE p = coalesce("
+        "(SELECT n + size FROM journal WHERE conversation = c ORDER BY n DESC LIMIT 1), 0)"
+        " AND EXISTS (SELECT 1 FROM conversations WHERE id = c AND ended_at IS NULL)",
+        apart=0,
+    ),
+    STAND: RowsTogether(
+        "UPDATE conversations SET unfinished = u, wake_at = w,"
+        " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a"
+        f" {_given('u bigint, w bigint, h bigint, a bigint, i bigint')} WHERE id = i AND ended_at IS NULL",
+        apart=4,
+    ),
+    ANSWERED: RowsTogether(
+        f"UPDATE deliveries SET acknowledged = a {_given('a bigint, k text')}"
+        " WHERE key = k AND acknowledged IS NULL",
+        apart=1,
+        sure=False,
+    ),
+}
+"""Those of each turn and event, in an order in which what one needs is done by one before it."""
+
+
+@cache
+def surely(statement: str) -> bytes:
+    """Return a statement of the tables for PostgreSQL, as one that fails unless it changes one row."""
+    return _counted(translated(statement).decode(), "1").encode()
+
+
+def _counted(statement: str, rows: str) -> str:
+    # A statement behind it in the same stream runs only if none before it has failed. That is the only way
+    # in which the server can be told to commit what did what it should, and nothing else.
+    return f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = {rows})::int FROM done"

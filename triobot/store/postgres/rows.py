@@ -1,28 +1,45 @@
 """The tables of a shard, which know what a batch is about to ask before it asks.
 
-On SQLite a question costs nothing; here each is a trip to the server. So before a batch that takes events in,
-one trip reads for all of their chats who was seen there, whether a conversation is under way, and what the
-chats keep. What the batch itself changes is known from then on. Whatever isn't known is asked as on SQLite.
+On SQLite a question costs nothing; here each is a trip to the server. So in a batch that takes events in or
+moves payments, one trip reads all that these look at: whether an event is here already, who was seen in its
+chat, whether a conversation is under way there, and what the chat keeps. What the batch itself changes is
+known from then on. Whatever isn't known is asked as on SQLite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Final, final
+from collections.abc import Collection, Sequence
+from typing import Any, Final, final
 
-import psycopg
-from psycopg.rows import TupleRow
-
-from ...journals import BeginConversation, JournalWrite
-from ...seams import Arrival, Forgotten, PutData
-from ...wire.ids import ChatId, SenderId
-from ..rules import Tally
-from ..statements import CONSUME, SEE_SENDER, JournalTables, Tables, listed
+from ...journals import BeginConversation, EndConversation, JournalWrite
+from ...money import MoneyWrite, MovePayment, PaymentRow, PutPayment
+from ...seams import Acceptance, Arrival, Beginning, Forgotten, PutData, Quota
+from ...wire.ids import ChatId, RefId, SenderId
+from ..payment_rows import PAYMENTS, MoneyTables, payments_of
+from ..rules import Delivery, Tally, is_redelivery
+from ..statements import CONSUME, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, JournalTables, Tables, listed
+from ..writer import Arriving, Job
 from .session import Session
 
+_LAST: Final = b"SELECT last_seq FROM shard"
+_KEYS: Final = b"SELECT key, at, acknowledged IS NOT NULL FROM deliveries WHERE key = ANY($1)"
 _SENDERS: Final = b"SELECT chat_id, first_sender, several FROM senders WHERE chat_id = ANY($1)"
 _LIVE: Final = b"SELECT DISTINCT chat_id FROM conversations WHERE chat_id = ANY($1) AND ended_at IS NULL"
 _DATA: Final = b"SELECT chat_id, key, value FROM data WHERE chat_id = ANY($1)"
+_PAYMENTS: Final = f"{PAYMENTS} WHERE id = ANY($1)".encode()
+
+# With the conversation goes what it leaves, unless it had ended before and is kept.
+_END: Final = (
+    "WITH gone AS (DELETE FROM conversations WHERE id = ? AND ended_at IS NULL RETURNING id, parked),"
+    " records AS (DELETE FROM journal WHERE conversation IN (SELECT id FROM gone)),"
+    " beside AS (DELETE FROM effects WHERE conversation IN (SELECT id FROM gone))"
+    " SELECT parked IS NOT NULL FROM gone"
+)
+
+
+def looks(job: Job[Any]) -> bool:
+    """Return whether it depends on what is stored what becomes of this job."""
+    return any(isinstance(one, Arrival | MovePayment) for one in job.brings)
 
 
 @final
@@ -30,11 +47,12 @@ class ShardJournals(JournalTables):
     """The conversations of a shard.
 
     Attributes:
-        live: of some chats, whether they have conversations that have not ended.
+        live: of some chats, whether they have conversations that have not ended, or had when the batch began.
     """
 
     def __init__(self, session: Session, tally: Tally) -> None:
         super().__init__(session, tally)
+        self._session = session
         self.live: dict[ChatId, bool] = {}
 
     def apply(self, write: JournalWrite) -> None:
@@ -42,13 +60,45 @@ class ShardJournals(JournalTables):
         super().apply(write)
         if isinstance(write, BeginConversation):
             self.live[write.chat_id] = True
-        else:
-            self.live.clear()
 
     def has(self, chat_id: ChatId) -> bool:
         """Return whether a chat has conversations that have not ended."""
         known = self.live.get(chat_id)
         return super().has(chat_id) if known is None else known
+
+    def _end(self, write: EndConversation) -> None:
+        if write.error is not None or write.kept:
+            super()._end(write)
+            return
+        self._session.later(self._session.execute(_END, (write.conversation,)), self._count_ended)
+
+    def _count_ended(self, gone: Sequence[tuple[bool]]) -> None:
+        for (parked,) in gone:
+            self._tally.add("conversations", -1)
+            self._tally.add("parked", -int(parked))
+
+
+@final
+class ShardMoney(MoneyTables):
+    """The payments and alarms of a shard.
+
+    Attributes:
+        ahead: some payments as they are now; None: there is none.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.ahead: dict[RefId, PaymentRow | None] = {}
+
+    def apply(self, write: MoneyWrite) -> None:
+        """Do one write."""
+        super().apply(write)
+        if isinstance(write, PutPayment) and write.row.id in self.ahead:
+            self.ahead[write.row.id] = write.row
+
+    def get(self, id_: RefId) -> PaymentRow | None:
+        """Return a payment, or None."""
+        return self.ahead[id_] if id_ in self.ahead else super().get(id_)
 
 
 @final
@@ -60,44 +110,66 @@ class ShardTables(Tables):
         self._session = session
         self._conversations = ShardJournals(session, self.tally)
         self.journals = self._conversations
+        self._payments = ShardMoney(session)
+        self.money = self._payments
+        self._delivered: dict[str, Delivery | None] = {}
         # Of some chats: the first sender, and whether there were several; None: none was seen.
         self._seen: dict[ChatId, tuple[SenderId, bool] | None] = {}
         self._kept: dict[ChatId, dict[str, str]] = {}
 
-    def look_ahead(self, chats: Collection[ChatId], *, begins: bool) -> Callable[[], None]:
-        """Ask what events of these chats will need to know, and return what takes the answers.
-
-        Args:
-            begins: whether something may begin with one of them, which asks for what a chat keeps.
-        """
-        run, each = self._session.run, list(chats)
-        seen = run(_SENDERS, (each,))
-        live = run(_LIVE, (each,)) if self.tally["conversations"] else None
-        kept = run(_DATA, (each,)) if begins else None
-
-        def take() -> None:
-            self._seen = dict.fromkeys(each)
-            self._seen.update((chat, (first, bool(several))) for chat, first, several in _rows(seen))
-            if live is not None:
-                self._conversations.live = dict.fromkeys(each, False)
-                self._conversations.live.update((chat, True) for (chat,) in _rows(live))
-            if kept is not None:
-                self._kept = {chat: {} for chat in each}
-                for chat, key, value in _rows(kept):
-                    self._kept[chat][key] = value
-
-        return take
+    def look_ahead(self, jobs: Sequence[Job[Any]]) -> None:
+        """Ask for all that these jobs will need to know."""
+        brought = [one for job in jobs for one in job.brings]
+        arrivals = [one for one in brought if isinstance(one, Arrival)]
+        chats = list({arrival.chat_id for arrival in arrivals})
+        keys = [arrival.key for arrival in arrivals if arrival.key is not None]
+        # Only these ask for what a chat keeps, which may be much.
+        begins = {job.arrival.chat_id for job in jobs if isinstance(job, Arriving) and job.beginning}
+        moving = [one.id for one in brought if isinstance(one, MovePayment)]
+        run = self._session.run
+        last = run(_LAST) if self._last_seq is None else None
+        delivered = run(_KEYS, (keys,)) if keys else None
+        seen = run(_SENDERS, (chats,)) if chats else None
+        live = run(_LIVE, (chats,)) if chats and self.tally["conversations"] else None
+        kept = run(_DATA, (list(begins),)) if begins else None
+        payments = run(_PAYMENTS, (moving,)) if moving else None
+        if last is not None:
+            ((self._last_seq,),) = last.fetchall()
+        if delivered is not None:
+            self._delivered = dict.fromkeys(keys)
+            self._delivered.update(
+                (key, Delivery(at=at, acknowledged=told)) for key, at, told in delivered.fetchall()
+            )
+        if seen is not None:
+            self._seen = dict.fromkeys(chats)
+            self._seen.update((chat, (first, bool(several))) for chat, first, several in seen.fetchall())
+        if live is not None:
+            self._conversations.live = dict.fromkeys(chats, False)
+            self._conversations.live.update((chat, True) for (chat,) in live.fetchall())
+        if kept is not None:
+            self._kept = {chat: {} for chat in begins}
+            for chat, key, value in kept.fetchall():
+                self._kept[chat][key] = value
+        if payments is not None:
+            self._payments.ahead = dict.fromkeys(moving)
+            self._payments.ahead.update((row.id, row) for row in payments_of(payments.fetchall()))
 
     def forget_ahead(self) -> None:
         """Know nothing ahead any more: the batch has ended."""
+        self._delivered = {}
         self._seen = {}
         self._kept = {}
         self._conversations.live = {}
+        self._payments.ahead = {}
 
     def undo(self, mark: int = 0) -> None:
         """Take the tally back to its mark, and drop what is remembered."""
         super().undo(mark)
         self.forget_ahead()
+
+    def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
+        """Take these events in, one after another: here their statements come together all the same."""
+        return [self.accept(arrival, quota, (), begins, arrival.at) for arrival, quota, begins in coming]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:
         """Return all values of a chat, by their keys."""
@@ -110,15 +182,37 @@ class ShardTables(Tables):
         return super().forget(chat_id)
 
     def _put_data(self, write: PutData) -> None:
-        self._kept.pop(write.chat_id, None)
+        if (known := self._kept.get(write.chat_id)) is not None:
+            known.pop(write.key, None)
+            if write.value is not None:
+                known[write.key] = write.value
         super()._put_data(write)
 
     def _consume(self, seqs: Collection[int]) -> None:
         self._session.later(self._session.execute(CONSUME, (listed(seqs),)), self._count_gone)
 
+    def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
+        key = arrival.key
+        if key is None or key not in self._delivered:
+            return super()._is_new(arrival, noting=noting)
+        before = self._delivered[key]
+        if is_redelivery(arrival, before):
+            return False
+        if noting:
+            self._delivered[key] = Delivery(at=arrival.at, acknowledged=False)
+            statement = NOTE_NEW if before is None else NOTE_AGAIN
+            self._session.execute(statement, (key, arrival.at, int(arrival.once)))
+        return True
+
+    def _note_new(self, arrivals: Sequence[Arrival]) -> None:
+        super()._note_new(arrivals)
+        for arrival in arrivals:
+            if arrival.key in self._delivered:
+                self._delivered[arrival.key] = Delivery(at=arrival.at, acknowledged=False)
+
     def _is_group(self, arrival: Arrival) -> bool:
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
-        if chat_id in self._alone or chat_id not in self._seen:
+        if chat_id not in self._seen:
             return super()._is_group(arrival)
         first, several = self._seen[chat_id] or (None, False)
         if several or sender_id is None:
@@ -127,11 +221,17 @@ class ShardTables(Tables):
             self._session.execute(SEE_SENDER, (chat_id, sender_id))
             if first is not None:
                 self._seen[chat_id] = (first, True)
+                self._alone.pop(chat_id, None)
                 return True
         self._seen[chat_id] = (sender_id, False)
         self._remember(chat_id, sender_id)
         return False
 
-
-def _rows(found: psycopg.Cursor[TupleRow]) -> Sequence[TupleRow]:
-    return found.fetchall()
+    def _note_sender(self, arrival: Arrival) -> bool:
+        chat_id, sender_id = arrival.chat_id, arrival.sender_id
+        known = self._alone.get(chat_id)
+        if chat_id in self._seen or known is not None or sender_id is None:
+            return self._is_group(arrival)
+        # Whether there are several isn't asked for here, so it isn't read.
+        self._session.execute(SEE_SENDER, (chat_id, sender_id))
+        return False

@@ -13,10 +13,12 @@ from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper, IntLoader
 
 from ...errors import ConfigError
+from ..sql import Cursor
 from .address import PostgresAddress
 from .dialect import translated
 from .failures import for_the_connector
 from .server import FACTS, ServerFacts, refusal, risk
+from .stream import Stream, Streamed
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -54,35 +56,6 @@ def named(address: PostgresAddress) -> str:
     return f"postgresql ({', '.join([*parts, f'schema {address.schema}'])})"
 
 
-class HopeError(Exception):
-    """A statement has not changed what it was taken to change."""
-
-
-@final
-class Answer:
-    """What came of a statement, or will; `triobot.store.sql.Cursor`."""
-
-    __slots__ = ("_rows", "_session", "cursor")
-
-    def __init__(self, session: Session, cursor: psycopg.Cursor[TupleRow], rows: int) -> None:
-        self._session = session
-        self._rows = rows
-        self.cursor = cursor
-
-    @property
-    def rowcount(self) -> int:
-        """Return how many rows it changed, or should have."""
-        return self._session.guess(self.cursor, self._rows)
-
-    def fetchone(self) -> Any:
-        """Wait for the next row, or None."""
-        return self.cursor.fetchone()
-
-    def fetchall(self) -> list[Any]:
-        """Wait for all rows that are left."""
-        return self.cursor.fetchall()
-
-
 @final
 class Session:
     """A session over which the tables' statements go; `triobot.store.sql.Sql`.
@@ -93,50 +66,31 @@ class Session:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        # While hoping: how many rows were said to be changed, and what takes rows once they are there.
-        self._hopes: list[tuple[psycopg.Cursor[TupleRow], int]] | None = None
-        self._late: list[tuple[psycopg.Cursor[TupleRow], Callable[[list[Any]], None]]] = []
+        self._stream: Stream | None = None
 
     @contextmanager
-    def hoping(self) -> Generator[None]:
-        """Send statements without waiting for their answers; reading rows waits, counting them guesses.
-
-        Each statement is taken to change one row for each row of values. At the end that is looked at.
+    def streaming(self) -> Generator[Stream]:
+        """Send statements without waiting for their answers; see `stream`. At the end all of them are here.
 
         Raises:
-            HopeError: it did not; all of it is to be taken back and done again.
+            psycopg.Error: one of them has failed, or has not changed what it was to change; none of those
+                behind it has been run.
         """
-        self._hopes = []
         try:
             with self.connection.pipeline():
-                yield
-            # All answers are here. What comes late is counted before a guess may refuse it.
-            self.take_late()
-            if any(cursor.rowcount != guess for cursor, guess in self._hopes):
-                raise HopeError
+                self._stream = stream = Stream(self.connection)
+                yield stream
+                stream.send_all()
         finally:
-            self._hopes = None
-            self._late.clear()
+            self._stream = None
 
-    def take_late(self) -> None:
-        """Wait for the rows that are to be taken once they are there, if there are some."""
-        late, self._late = self._late, []
-        for cursor, take in late:
-            take(cursor.fetchall())
-
-    def later(self, found: Answer, take: Callable[[list[Any]], None]) -> None:
-        """Have the rows of a statement taken once they are there."""
-        if self._hopes is None:
+    def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
+        """Have the rows of the last statement taken once they are there."""
+        if self._stream is None:
             take(found.fetchall())
         else:
-            self._late.append((found.cursor, take))
-
-    def guess(self, cursor: psycopg.Cursor[TupleRow], rows: int) -> int:
-        """Return how many rows a statement changed, or should have."""
-        if self._hopes is None:
-            return cursor.rowcount
-        self._hopes.append((cursor, rows))
-        return rows
+            assert isinstance(found, Streamed)
+            self._stream.later(found, take)
 
     @property
     def lost(self) -> bool:
@@ -151,18 +105,24 @@ class Session:
             psycopg.pq.TransactionStatus.INERROR,
         )
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Answer:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
         """Run one statement of the tables."""
-        return Answer(self, self.connection.cursor().execute(translated(statement), values), 1)
+        if self._stream is not None:
+            return self._stream.run(statement, [values])
+        return self.connection.cursor().execute(translated(statement), values)
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Answer:
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
         """Run one statement of the tables for each row, all on their way at once."""
-        cursor, each = self.connection.cursor(), list(rows)
-        cursor.executemany(translated(statement), each)
-        return Answer(self, cursor, len(each))
+        if self._stream is not None:
+            return self._stream.run(statement, rows)
+        cursor = self.connection.cursor()
+        cursor.executemany(translated(statement), list(rows))
+        return cursor
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
         """Run a statement that is PostgreSQL's own; one without values is not prepared."""
+        if self._stream is not None:
+            self._stream.send_all()
         return self.connection.cursor().execute(statement, values, prepare=None if values else False)
 
     def close(self) -> None:

@@ -10,27 +10,27 @@ the connection was lost at COMMIT, only the count tells whether it was done: so 
 as `SETTLE_SECONDS`, before any caller gets an answer. Without it the store is broken: what was in that commit
 may or may not be stored.
 
-A batch goes to the server as one stream of statements, and waits for answers where it needs a row; see
-`session` and `rows`. As on SQLite, a unit that fails takes the whole batch back, which is done again with a
-savepoint for each, so that a refused unit refuses only itself.
+A batch goes to the server as one stream of statements, with the COMMIT at its end, and waits for answers
+where it needs a row; see `stream` and `rows`. As on SQLite, a unit that fails takes the whole batch back,
+which is done again with a savepoint for each, so that a refused unit refuses only itself.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
 from ...seams import LeaseLostError
-from ..writer import Arriving, Job, Noted, accept_all, each_behind_noted
+from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
-from .rows import ShardTables
+from .rows import ShardTables, looks
 from .session import Connection, Session
+from .stream import Stream
 
 SETTLE_SECONDS: Final = 30.0
 """How long the answer of a COMMIT is looked for, in real time."""
@@ -39,6 +39,11 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 _MOVE: Final = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 RETURNING commits"
+# As one that fails instead of moving nothing, so that what is behind it isn't run.
+_MOVE_OR_FAIL: Final = (
+    b"WITH moved AS (UPDATE shard SET commits = commits + 1 WHERE fence = $1 AND commits = $2 RETURNING 1)"
+    b" SELECT 1 / count(*) FROM moved"
+)
 _NUMBER: Final = b"UPDATE shard SET last_seq = $1"
 
 
@@ -80,6 +85,7 @@ class ShardTransactions:
         self._fence = fence
         self._commits = commits
         self._broken: Callable[[], StoreError] | None = None
+        self._uncounted = False
 
     @property
     def broken(self) -> StoreError | None:
@@ -116,13 +122,23 @@ class ShardTransactions:
             return [self.broken for _ in batch]
 
     def _run(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
+        if self._uncounted:
+            self._count_anew()
         if not any(job.writes for job in batch):
             return [self._read(job) for job in batch]
-        verdicts = self._all_well(batch)
-        if verdicts is None:
-            self._begin()
-            verdicts = each_behind_noted(batch, self._in_savepoint)
-        return self._commit(verdicts)
+        if self._all_well(batch):
+            return [None for _ in batch]
+        self._begin()
+        return self._commit(each_behind_noted(batch, self._in_savepoint))
+
+    def _count_anew(self) -> None:
+        self._tables.tally.clear()
+        try:
+            self._tables.count_everything()
+        except psycopg.Error as error:
+            self._verdict(error)
+            raise _LostError(first_line(error)) from None
+        self._uncounted = False
 
     def put(self, work: Callable[[], object]) -> None:
         """Do something in a transaction of its own, which raises what goes wrong.
@@ -150,42 +166,47 @@ class ShardTransactions:
             return self._verdict(error)
         return None
 
-    def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
-        """Run them without savepoints, and wait for as few answers as can be; None if one failed.
+    def _all_well(self, batch: Sequence[Job[Any]]) -> bool:
+        """Run and commit them without savepoints, and wait for as few answers as can be.
 
-        Then nothing of them is done.
+        Returns:
+            Whether all is stored; if not, one of them failed, and nothing is.
         """
+        done, committing = self._commits + 1, False
         try:
-            with self._session.hoping():
+            with self._session.streaming() as stream:
                 self._session.run(b"BEGIN")
-                moved = self._session.run(_MOVE, (self._fence,))
-                arriving = [job for job in batch if isinstance(job, Arriving)]
-                if arriving:
-                    self._tables.look_ahead(
-                        {job.arrival.chat_id for job in arriving},
-                        begins=any(job.beginning is not None for job in arriving),
-                    )()
-                    # The answer is here by now, and nothing of another process's shard is looked at.
-                    self._check_moved(moved.fetchone())
-                for kind, jobs in groupby(batch, type):
-                    if kind is Arriving:
-                        self._session.take_late()
-                        accept_all(self._tables, cast("list[Arriving]", list(jobs)))
-                        continue
-                    for work in jobs:
-                        work.answer = work.run_among_others(self._tables)
-            if not arriving:
-                self._check_moved(moved.fetchone())
-        except _EndedError:
-            self._roll_back()
-            raise
+                self._session.run(_MOVE_OR_FAIL, (self._fence, self._commits))
+                self._run_all(batch, stream)
+                if (newest := self._tables.newest) is not None:
+                    self._session.run(_NUMBER, (newest,))
+                committing = True
+                self._session.run(b"COMMIT")
+            stream.take_late()
         except Exception as error:
-            self._verdict(error)
-            self._roll_back()
-            return None
+            if self._session.lost and committing:
+                if not self._settle(done):
+                    raise _LostError(first_line(error)) from None
+                # What its statements returned is lost, too.
+                self._uncounted = True
+            else:
+                self._verdict(error)
+                self._roll_back()
+                return False
         finally:
             self._tables.forget_ahead()
-        return [None for _ in batch]
+        self._commits = done
+        self._tables.tally.settle()
+        return True
+
+    def _run_all(self, batch: Sequence[Job[Any]], stream: Stream) -> None:
+        """Run them in their order; before the first that looks at what is stored, ask for all at once."""
+        looking = [job for job in batch if looks(job)]
+        for job in batch:
+            if looking and job is looking[0]:
+                self._tables.look_ahead(looking)
+                stream.take_late()
+            job.answer = job.run_among_others(self._tables)
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()

@@ -1,0 +1,131 @@
+"""Statements that go to the server one behind the other, of which no answer is waited for.
+
+A statement is held back until the next one comes: by then it is known whether its caller counts the rows that
+it changes. If so, it is taken to change what it should, and the server is told to let it fail otherwise; then
+all that is behind it in the stream fails, too, a COMMIT included. Rows for one of the statements of
+`dialect.TOGETHER` are gathered, and go together. Who wants to read rows waits for the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, final
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from .dialect import TOGETHER, RowsTogether, surely, translated
+
+Found: TypeAlias = psycopg.Cursor[TupleRow]
+
+
+@final
+class Streamed:
+    """What will come of a statement; `triobot.store.sql.Cursor`."""
+
+    __slots__ = ("_stream", "rows", "statement")
+
+    def __init__(self, stream: Stream, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._stream = stream
+        self.statement = statement
+        self.rows = rows
+
+    @property
+    def rowcount(self) -> int:
+        """Return how many rows it is to change: one for each row of values."""
+        self._stream.send(self, counted=True)
+        return len(self.rows)
+
+    def fetchone(self) -> Any:
+        """Wait for the first row, or None."""
+        return self._stream.send(self).fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """Wait for all rows."""
+        return self._stream.send(self).fetchall()
+
+
+@final
+class Gathered:
+    """What will come of rows that are gathered; `triobot.store.sql.Cursor`."""
+
+    __slots__ = ("rowcount",)
+
+    def __init__(self, rows: int) -> None:
+        self.rowcount = rows
+
+    def fetchone(self) -> Any:
+        """Return None: such a statement returns no rows."""
+        return None
+
+    def fetchall(self) -> list[Any]:
+        """Return no rows."""
+        return []
+
+
+@final
+class Stream:
+    """The statements of one batch."""
+
+    def __init__(self, connection: psycopg.Connection[TupleRow]) -> None:
+        self._connection = connection
+        self._held: Streamed | None = None
+        self._gathered: dict[str, dict[object, Sequence[Any]]] = {}
+        self._late: list[tuple[Found, Callable[[list[Any]], None]]] = []
+
+    def run(self, statement: str, rows: Iterable[Sequence[Any]]) -> Streamed | Gathered:
+        """Have a statement of the tables run for each of these rows of values."""
+        if (together := TOGETHER.get(statement)) is not None:
+            self._send_held()
+            return self._gather(statement, together, rows)
+        self.send_all()
+        self._held = Streamed(self, statement, list(rows))
+        return self._held
+
+    def _gather(self, statement: str, together: RowsTogether, rows: Iterable[Sequence[Any]]) -> Gathered:
+        gathered, count = self._gathered.setdefault(statement, {}), 0
+        for row in rows:
+            if row[together.apart] in gathered:
+                # What goes together can't see one another.
+                self.send_all()
+                gathered = self._gathered.setdefault(statement, {})
+            gathered[row[together.apart]] = row
+            count += 1
+        return Gathered(count)
+
+    def send_all(self) -> None:
+        """Send whatever was held back."""
+        self._send_held()
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, {}
+        for statement, together in TOGETHER.items():
+            if rows := gathered.get(statement):
+                columns = [list(column) for column in zip(*rows.values(), strict=True)]
+                counts = (len(rows),) if together.sure else ()
+                self._connection.cursor().execute(together.counted(len(columns)), (*columns, *counts))
+
+    def _send_held(self) -> None:
+        if self._held is not None:
+            self.send(self._held)
+
+    def send(self, streamed: Streamed, *, counted: bool = False) -> Found:
+        """Send what is held back, counting on it to change a row for each row of values, or not."""
+        assert streamed is self._held, "the rows of a statement are counted or read before the next one"
+        self._held = None
+        statement = (surely if counted else translated)(streamed.statement)
+        cursor = self._connection.cursor()
+        if len(streamed.rows) == 1:
+            return cursor.execute(statement, streamed.rows[0])
+        cursor.executemany(statement, streamed.rows)
+        return cursor
+
+    def later(self, found: Streamed, take: Callable[[list[Any]], None]) -> None:
+        """Have the rows of a statement taken once they are there."""
+        self._late.append((self.send(found), take))
+
+    def take_late(self) -> None:
+        """Take the rows that were to be taken later; they are here, or are waited for."""
+        late, self._late = self._late, []
+        for cursor, take in late:
+            take(cursor.fetchall())
