@@ -17,7 +17,7 @@ WIRE = {"errors", "wire"}
 SEAMS = (
     WIRE
     | {"alarm_kinds", "fields", "money", "values", "resources", "journals", "seams", "secrets"}
-    | {"clock", "rooms"}
+    | {"clock", "rooms", "shards"}
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "resources": {"errors"},
     "journals": WIRE,
     "rooms": WIRE,
+    "shards": WIRE | {"rooms"},
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "journals", "money"},

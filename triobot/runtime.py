@@ -66,6 +66,7 @@ from .seams import (
     WallClock,
 )
 from .settings import Settings
+from .shards import read_shards
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox
@@ -512,6 +513,8 @@ def _opened_store(
 ) -> AbstractAsyncContextManager[Store]:
     if around is not None:
         return nullcontext(around.store)
+    if read_shards(settings.store).shards is not None:
+        raise ConfigError("no bot runs on a store in shards yet; leave ?shards= out of the store's address")
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     kept_for = settings.retention_days * DAY
     most = _MOST_ENDED if settings.development else None

@@ -10,8 +10,8 @@ from typing import Final
 
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 309,
-    "code lines": 51_300,
+    "modules": 310,
+    "code lines": 51_900,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 54,
     "classes that an answer enters": 56,

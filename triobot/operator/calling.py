@@ -15,6 +15,7 @@ import httpx
 
 from ..errors import ConfigError, StoreError
 from ..http.transport import TrioTransport
+from ..shards import read_shards
 from .loopback import has_unix_sockets, read_door
 from .requests import Request, Told
 from .routes import encode_request, error_of
@@ -35,9 +36,12 @@ _ANY_HOST: Final = "http://bot"
 
 
 def file_of(store: str) -> Path | None:
-    """Return the file of the store at this address; None if it is no file."""
-    engine, _, place = store.partition(":")
-    return Path(place) if engine == "sqlite" and place else None
+    """Return the file of the store at this address; None if it is no file, or several.
+
+    Raises:
+        ConfigError: the address says of shards what can't be.
+    """
+    return read_shards(store).file
 
 
 def is_on_server(store: str) -> bool:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 from ..errors import ConfigError
 from ..extras import needing
 from ..seams import Store, WallClock
+from ..shards import Share, read_shards
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
 from .rules import DAY as DAY
@@ -25,6 +29,8 @@ from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
 from .sqlite import restore_sqlite as restore_sqlite
 from .still import copy_still as copy_still
+
+_NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db"
 
 
 async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
@@ -40,7 +46,11 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
             from .postgres import rebind_postgres
         await rebind_postgres(place, stamp=stamp, clock=clock)
         return
-    await rebind_sqlite(place, stamp=stamp, clock=clock)
+    for one in read_shards(url).each:
+        address = read_shards(one)
+        if (file := address.file) is None:
+            raise ConfigError(_NO_ADDRESS)
+        await rebind_sqlite(file, stamp=stamp, clock=clock, share=address.share)
 
 
 @asynccontextmanager
@@ -50,8 +60,9 @@ async def open_store(
     """Open the store that this address names, for as long as the block runs.
 
     Args:
-        url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; or
-            ``postgresql:`` with what `triobot.store.postgres.address.read_address` takes.
+        url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; either
+            with ``?shards=4&shard=0`` for one of several shards; or ``postgresql:`` with what
+            `triobot.store.postgres.address.read_address` takes.
         stamp: platform and bot; a file is bound to them when it is made. None for a tool that only reads:
             whoever may read the file may see what is in it.
         clock: the time of day.
@@ -64,13 +75,20 @@ async def open_store(
 
     Cancellation: as `open_sqlite`.
     """
-    engine, colon, place = url.partition(":")
+    address = read_shards(url)
+    engine, colon, place = address.whole.partition(":")
     # The address may hold a password, so no error repeats more of it than the engine's name.
+    if address.shards is not None and address.share is None:
+        raise ConfigError("a store in shards is opened one by one; name one, such as ?shards=4&shard=0")
     if engine == "memory" and colon and not place:
-        async with open_memory(clock=clock, retention=retention) as store:
+        async with open_memory(clock=clock, retention=retention, share=address.share) as store:
             yield store
     elif engine == "sqlite" and place and not place.startswith("//"):
-        async with open_sqlite(place, stamp=stamp, clock=clock, retention=retention, visit=visit) as store:
+        file = address.file
+        assert file is not None
+        _refuse_the_other(Path(place), address.share)
+        opened = partial(open_sqlite, file, stamp=stamp, clock=clock, retention=retention)
+        async with opened(visit=visit, share=address.share) as store:
             yield store
     elif engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
@@ -78,6 +96,25 @@ async def open_store(
         async with open_postgres(place, stamp=stamp, clock=clock, retention=retention, visit=visit) as store:
             yield store
     elif engine == "sqlite":
-        raise ConfigError("a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db")
+        raise ConfigError(_NO_ADDRESS)
     else:
         raise ConfigError("a store's address is sqlite:PATH, postgresql://HOST/DATABASE or memory:")
+
+
+def _refuse_the_other(path: Path, share: Share | None) -> None:
+    """Refuse to make a new store beside one that has the same name and another number of shards.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    first = path.with_name(f"{path.name}.0")
+    if share is None and not path.exists() and first.exists():
+        raise ConfigError(
+            f"there is no store at {path}, but {first}: if that is a shard, say how many there are, as in"
+            f" sqlite:{path}?shards=4; if it is something else, move it"
+        )
+    if share is not None and path.exists() and not first.exists():
+        raise ConfigError(
+            f"the store {path} is one file, and stays one: the number of shards is fixed when a store is"
+            f" made. Leave ?shards={share.of} out, or name a new store"
+        )

@@ -25,6 +25,7 @@ import trio
 from ..errors import ConfigError
 from ..journals import Lease, Opening
 from ..open_files import CAREFUL, room_beside, write_at
+from ..shards import Share
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyNotes
@@ -38,10 +39,12 @@ from .schema import (
     check_identity,
     check_journals,
     check_original,
+    check_share,
     check_stamp,
     due_migrations,
     get_meta,
     put_meta,
+    put_share,
     put_stamp,
     read_version,
     run_migration,
@@ -164,8 +167,12 @@ def open_file(
     retention: Retention = RETENTION,
     visit: bool = False,
     rebind: bool = False,
+    share: Share | None = None,
 ) -> StoreFile:
     """Lock, check, create or migrate, and open the store at `path`.
+
+    Args:
+        share: which shard of a store it is; None: it is one by itself.
 
     Raises: as `triobot.store.open_sqlite`.
     """
@@ -181,13 +188,15 @@ def open_file(
         raise
     try:
         file = StoreFile(path, lock, connection)
-        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind)
+        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, share=share)
         file.visited = visit
         file.opening = take_over(
             connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
         )
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
+        if share is not None:
+            file.tables.share = share
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if not visit:
             grow_log(path)
@@ -232,6 +241,7 @@ def _prepare(
     *,
     now: int,
     rebind: bool,
+    share: Share | None,
 ) -> None:
     _set(connection, "locking_mode", "exclusive")
     check_identity(connection, file.path)
@@ -244,6 +254,8 @@ def _prepare(
         raise ConfigError(f"there is no store at {file.path}")
     if found is not None and not rebind and stamp is not None:
         check_stamp(stored_stamp(connection, file.path), stamp)
+    if found is not None:
+        check_share(connection, file.path, share)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
     # Where fsync leaves data in the disk's own memory, as on macOS; no difference elsewhere.
@@ -256,7 +268,7 @@ def _prepare(
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
         _back_up(connection, file.path, found, now)
-    _migrate(connection, due, migrations, stamp if found is None or rebind else None)
+    _migrate(connection, due, migrations, stamp if found is None or rebind else None, share)
     if found is not None and due:
         _prune_copies(file.path)
 
@@ -269,7 +281,11 @@ def _set(connection: sqlite3.Connection, name: str, value: str) -> None:
 
 
 def _migrate(
-    connection: sqlite3.Connection, due: Sequence[Migration], known: Sequence[Migration], stamp: Stamp | None
+    connection: sqlite3.Connection,
+    due: Sequence[Migration],
+    known: Sequence[Migration],
+    stamp: Stamp | None,
+    share: Share | None,
 ) -> None:
     for migration in due:
         connection.execute("BEGIN IMMEDIATE")
@@ -277,6 +293,7 @@ def _migrate(
             run_migration(connection, migration, known)
             if stamp is not None:
                 put_stamp(connection, stamp)
+                put_share(connection, share)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

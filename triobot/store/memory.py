@@ -20,6 +20,7 @@ import trio
 from ..errors import ConfigError
 from ..journals import Lease
 from ..seams import Store, WallClock
+from ..shards import Share
 from .file import take_over
 from .inline import InlineWriter
 from .notes import MemoryNotes
@@ -36,7 +37,11 @@ _PLACE: Final = ":memory:"
 
 @asynccontextmanager
 async def open_memory(
-    *, clock: WallClock, retention: Retention = RETENTION, rows: MemoryRows | None = None
+    *,
+    clock: WallClock,
+    retention: Retention = RETENTION,
+    rows: MemoryRows | None = None,
+    share: Share | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open a store that lives as long as the block.
 
@@ -44,10 +49,11 @@ async def open_memory(
         clock: the time of day.
         retention: how long what nothing needs any more is kept.
         rows: what a store before it left; otherwise it is empty.
+        share: which shard of a store it is; None: it is one by itself.
     """
     await trio.lowlevel.checkpoint()
     rows = rows or MemoryRows()
-    store = rows.open(clock, retention)
+    store = rows.open(clock, retention, share)
     try:
         yield store
     finally:
@@ -73,12 +79,16 @@ class MemoryRows:
         self._writer: InlineWriter | None = None
         self.tables = Tables(self.sql)
 
-    def open(self, clock: WallClock, retention: Retention = RETENTION) -> TableStore:
+    def open(
+        self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None
+    ) -> TableStore:
         """Open a store over the rows, for a new run."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention
         tables.journals.lease = Lease(0, opening.boot)
+        if share is not None:
+            tables.share = share
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
         return TableStore(opening, self._writer, self.notes, clock, back_up=self._back_up)

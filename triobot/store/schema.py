@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from ..errors import ConfigError, StoreCorruptError, StoreVersionError
+from ..shards import Share
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .payment_rows import TABLES as MONEY
@@ -40,6 +41,8 @@ PUT_META: Final = (
 """Keeps a fact of the store itself."""
 BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
+_SHARE: Final = "shard"
+"""The fact that makes a store a shard: which, of how many."""
 
 
 @final
@@ -402,6 +405,35 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is a backup; `triobot store restore` makes it the bot's store, so that what was done"
             " since it was made is not done again in silence"
         )
+
+
+def check_share(connection: Sql, path: Path, share: Share | None) -> None:
+    """Refuse a store that is another shard than is meant, or none: its chats are others.
+
+    Raises:
+        ConfigError: says which one it is.
+    """
+    found, meant = get_meta(connection, _SHARE), None if share is None else str(share)
+    if found == meant:
+        return
+    if found is None:
+        raise ConfigError(f"{path} is a store by itself, and no shard: its address says no ?shards=")
+    number, _, of = found.partition("/")
+    if share is None:
+        whole = path.name.removesuffix(f".{number}")
+        raise ConfigError(
+            f"{path} is a shard of a store; the address of all of it is sqlite:{whole}?shards={of}"
+        )
+    raise ConfigError(
+        f"{path} is shard {number} of {of}, and the address says shard {share.number} of {share.of}: the"
+        " number of shards is fixed when a store is made, since it says which one has a chat"
+    )
+
+
+def put_share(connection: Sql, share: Share | None) -> None:
+    """Say which shard the store is, when it is made."""
+    if share is not None:
+        put_meta(connection, _SHARE, str(share))
 
 
 def stored_stamp(connection: Sql, path: object) -> StoredStamp:

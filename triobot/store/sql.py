@@ -7,7 +7,8 @@ read in ``DO UPDATE`` is named with its table. The rest is translated in `triobo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 
@@ -38,3 +39,8 @@ class Sql(Protocol):
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
         """Run one statement for each row; `Cursor.rowcount` is their sum."""
         ...
+
+
+def listed(numbers: Collection[int]) -> str:
+    """Return these numbers as a statement takes them."""
+    return json.dumps(list(numbers))

@@ -20,6 +20,7 @@ from ..seams import (
     Store,
     WallClock,
 )
+from ..shards import Share
 from .backups import back_up_file, examine_file, restore_file
 from .file import StoreFile, open_file
 from .rules import RETENTION, Retention
@@ -37,6 +38,7 @@ async def open_sqlite(
     retention: Retention = RETENTION,
     any_filesystem: bool = False,
     visit: bool = False,
+    share: Share | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open the store in this file, making it if it isn't there, for as long as the block runs.
 
@@ -55,6 +57,7 @@ async def open_sqlite(
         retention: how long what nothing needs any more is kept.
         any_filesystem: accept a network or user-space filesystem, whose promises are unchecked.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
+        share: which shard of a store it is; None: it is one by itself.
 
     Raises:
         StoreLockedError: another process has it open. Names the file.
@@ -75,13 +78,16 @@ async def open_sqlite(
             now=clock.now(),
             retention=retention,
             visit=visit,
+            share=share,
         )
     )
     async with serve(file, clock, back_up=partial(_back_up_open, file, clock)) as store:
         yield store
 
 
-async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallClock) -> None:
+async def rebind_sqlite(
+    path: str | PathLike[str], *, stamp: Stamp, clock: WallClock, share: Share | None = None
+) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
     Nothing in the store is changed besides. Only one process at a time, as with `open_sqlite`.
@@ -98,6 +104,7 @@ async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallC
             now=clock.now(),
             visit=True,
             rebind=True,
+            share=share,
         )
     )
     with trio.CancelScope(shield=True):  # it is open: a file left open would keep its lock

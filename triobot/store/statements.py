@@ -9,7 +9,6 @@ of its path finds its rows by a primary key or by an index that holds only what 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, TypeAlias, assert_never
@@ -58,6 +57,7 @@ from ..seams import (
     TurnBroadcast,
     Write,
 )
+from ..shards import WHOLE
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_begun, decided
 from .broadcasts import BroadcastTables
@@ -73,7 +73,7 @@ from .rules import (
     overflows,
 )
 from .schema import PUT_META, get_meta
-from .sql import Sql
+from .sql import Sql, listed
 
 _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
@@ -158,11 +158,6 @@ class OneByOneError(Exception):
 
 def _standing(write: PutStanding) -> tuple[object, ...]:
     return int(write.unfinished), write.wake_at, int(write.unfinished), write.at, write.conversation
-
-
-def listed(seqs: Collection[int]) -> str:
-    """Return these numbers as a statement takes them."""
-    return json.dumps(list(seqs))
 
 
 def _taken_in(row: InboxRow) -> tuple[object, ...]:
@@ -506,12 +501,14 @@ class Tables:
 
     Attributes:
         retention: how long what is left over is kept.
+        share: which shard it is.
     """
 
     def __init__(self, connection: Sql) -> None:
         self._sql = connection
         self.tally = Tally()
         self.retention = Retention()
+        self.share = WHOLE
         self.journals = JournalTables(connection, self.tally)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
@@ -541,7 +538,7 @@ class Tables:
         for write in also:
             self.apply(write, now)
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
-        seq = self._read_last_seq() + 1
+        seq = self._read_last_seq() + self.share.step
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self._sql.execute(TAKE_IN, _taken_in(row))
         self._last_seq = seq
@@ -565,7 +562,7 @@ class Tables:
         seq, rows = self._read_last_seq(), list[InboxRow]()
         for (arrival, _, beginning), is_alone in zip(coming, alone, strict=True):
             begins = self._begin(arrival, beginning, alone=is_alone)
-            seq += 1
+            seq += self.share.step
             rows.append(
                 InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, *begins)
             )
@@ -583,12 +580,13 @@ class Tables:
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:
-        """Return the number of the newest row that there ever was."""
+        """Return the number from which the next row's is one step away: that of the newest there ever was."""
         if self._last_seq is None:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
             ).fetchone()
-            self._last_seq = 0 if found is None else found[0]
+            newest = 0 if found is None else found[0]
+            self._last_seq = newest if self.share is WHOLE else self.share.before_next(newest)
         return self._last_seq
 
     @property
@@ -716,7 +714,7 @@ class Tables:
 
     def read_no_more(self, consumed: Collection[int]) -> None:
         """Leave these rows out of all that is read, and no others, whether or not they can be deleted."""
-        self._unread = json.dumps(list(consumed))
+        self._unread = listed(consumed)
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
         """Write what was noted: deliveries that were answered, and rows that were consumed."""

@@ -17,7 +17,8 @@ from ...seams import Acceptance, Arrival, Beginning, Forgotten, PutData, Quota
 from ...wire.ids import ChatId, RefId, SenderId
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of
 from ..rules import Delivery, Tally, is_redelivery
-from ..statements import CONSUME, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, JournalTables, Tables, listed
+from ..sql import listed
+from ..statements import CONSUME, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, JournalTables, Tables
 from ..writer import Arriving, Job
 from .session import Session
 
