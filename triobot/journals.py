@@ -17,6 +17,7 @@ from typing import Final, Literal, NewType, TypeAlias, final
 
 import attrs
 
+from .frozen import frozen
 from .wire.ids import ChatId, SenderId
 
 ConversationId = NewType("ConversationId", int)
@@ -29,7 +30,7 @@ RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"
 
 
 @final
-@attrs.frozen
+@frozen
 class Lease:
     """The right to write a share of all chats.
 
@@ -43,7 +44,7 @@ class Lease:
 
 
 @final
-@attrs.frozen
+@frozen
 class Opening:
     """What a store knows of this run of the program and of the one before.
 
@@ -72,7 +73,7 @@ class Opening:
 
 
 @final
-@attrs.frozen
+@frozen
 class ConversationRow:
     """Where a conversation stands.
 
@@ -116,7 +117,7 @@ class ConversationRow:
 
 
 @final
-@attrs.frozen
+@frozen
 class Effect:
     """What is known of one operation besides the journal; texts as they were given.
 
@@ -132,7 +133,7 @@ class Effect:
 
 
 @final
-@attrs.frozen
+@frozen
 class Journal:
     """Everything of a conversation.
 
@@ -155,7 +156,7 @@ class Journal:
 
 
 @final
-@attrs.frozen
+@frozen
 class BeginConversation:
     """A conversation begins: unfinished, with an empty journal.
 
@@ -176,7 +177,7 @@ class BeginConversation:
 
 
 @final
-@attrs.frozen
+@frozen
 class AppendRecords:
     """Add records to a journal.
 
@@ -193,7 +194,7 @@ class AppendRecords:
 
 
 @final
-@attrs.frozen
+@frozen
 class PutStanding:
     """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills."""
 
@@ -205,7 +206,7 @@ class PutStanding:
 
 
 @final
-@attrs.frozen
+@frozen
 class KeepIntent:
     """Say that an operation is about to leave; a second one for it replaces the first.
 
@@ -223,7 +224,7 @@ class KeepIntent:
 
 
 @final
-@attrs.frozen
+@frozen
 class KeepResult:
     """Keep what came of an operation; the first result stays. Nothing, if its run or conversation is over."""
 
@@ -236,7 +237,7 @@ class KeepResult:
 
 
 @final
-@attrs.frozen
+@frozen
 class DropEffects:
     """Forget intents and results that the journal has made superfluous. Nothing, if they are gone."""
 
@@ -247,7 +248,7 @@ class DropEffects:
 
 
 @final
-@attrs.frozen
+@frozen
 class ContinueConversation:
     """Replace a conversation's journal by the beginning of another run; unfinished, with no wake time.
 
@@ -269,7 +270,7 @@ class ContinueConversation:
 
 
 @final
-@attrs.frozen
+@frozen
 class ParkConversation:
     """Don't revive it, by deadline or start, until this is taken back; its journal stays.
 
@@ -286,7 +287,7 @@ class ParkConversation:
 
 
 @final
-@attrs.frozen
+@frozen
 class TakeInHand:
     """Count one more kill at which its code was at work."""
 
@@ -296,7 +297,7 @@ class TakeInHand:
 
 
 @final
-@attrs.frozen
+@frozen
 class WakeEarlier:
     """Let every conversation of the lease's share wake earlier, but not before 1970: the clock was set back.
 
@@ -309,7 +310,7 @@ class WakeEarlier:
 
 
 @final
-@attrs.frozen
+@frozen
 class EndConversation:
     """A conversation is over: its rows go. Nothing, if they are gone.
 

@@ -27,6 +27,7 @@ from .alarm_kinds import AlarmKind as AlarmKind
 from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .errors import LocalProtocolError, StoreError
+from .frozen import frozen
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .money import AlarmRows, MoneyWrite, MovePayment, PaymentRows
 from .wire.events import Press
@@ -110,7 +111,7 @@ class BroadcastStatus:
 
 
 @final
-@attrs.frozen
+@frozen
 class BroadcastJob:
     """A broadcast's row.
 
@@ -130,7 +131,7 @@ class BroadcastJob:
 
 
 @final
-@attrs.frozen
+@frozen
 class Receiver:
     """A receiver's row. Positions grow in the order of the audience, from 1."""
 
@@ -139,7 +140,7 @@ class Receiver:
 
 
 @final
-@attrs.frozen
+@frozen
 class OpenBroadcast:
     """Begin to capture: a new row, or an unfinished capture's own, without its receivers.
 
@@ -152,7 +153,7 @@ class OpenBroadcast:
 
 
 @final
-@attrs.frozen
+@frozen
 class AddReceivers:
     """Add these receivers to a capture, in this order, but for those that it has."""
 
@@ -161,7 +162,7 @@ class AddReceivers:
 
 
 @final
-@attrs.frozen
+@frozen
 class AdvanceBroadcast:
     """Receivers up to `meant` are about to be tried, and these outcomes are known, by position.
 
@@ -174,7 +175,7 @@ class AdvanceBroadcast:
 
 
 @final
-@attrs.frozen
+@frozen
 class TurnBroadcast:
     """Bring a broadcast to another state, unless it is over.
 
@@ -186,7 +187,7 @@ class TurnBroadcast:
 
 
 @final
-@attrs.frozen
+@frozen
 class DropBroadcast:
     """Forget a capture that was never finished. Nothing happens to any other broadcast."""
 
@@ -197,7 +198,7 @@ BroadcastWrite: TypeAlias = OpenBroadcast | AddReceivers | AdvanceBroadcast | Tu
 
 
 @final
-@attrs.frozen
+@frozen
 class Arrival:
     """An event on its way into the inbox.
 
@@ -222,7 +223,7 @@ class Arrival:
 
 
 @final
-@attrs.frozen
+@frozen
 class InboxRow:
     """An event in the inbox: accepted, durable, not consumed yet.
 
@@ -244,13 +245,13 @@ class InboxRow:
 
 
 @final
-@attrs.frozen
+@frozen
 class Redelivered:
     """It is here already; answer 200, dispatch nothing."""
 
 
 @final
-@attrs.frozen
+@frozen
 class OverQuota:
     """Not stored: too much is waiting, in this chat or altogether; answer 503."""
 
@@ -262,7 +263,7 @@ Acceptance: TypeAlias = InboxRow | Redelivered | OverQuota
 
 
 @final
-@attrs.frozen
+@frozen
 class Quota:
     """How much may wait in the inbox before events are refused."""
 
@@ -432,7 +433,7 @@ class Outbox(Protocol):
 
 
 @final
-@attrs.frozen
+@frozen
 class Consume:
     """These inbox rows have been dealt with; they go."""
 
@@ -440,7 +441,7 @@ class Consume:
 
 
 @final
-@attrs.frozen
+@frozen
 class KeepRaw:
     """Keep a request that could not be read, in a bounded ring: the oldest go first."""
 
@@ -451,7 +452,7 @@ class KeepRaw:
 
 
 @final
-@attrs.frozen
+@frozen
 class PutSetting:
     """Remember a small fact of this store, such as the webhook's secret."""
 
@@ -460,7 +461,7 @@ class PutSetting:
 
 
 @final
-@attrs.frozen
+@frozen
 class PutData:
     """Keep a value of a chat under a key; None deletes it."""
 
@@ -470,7 +471,7 @@ class PutData:
 
 
 @final
-@attrs.frozen
+@frozen
 class Accept:
     """Take an event in that has been dealt with: only its delivery is noted, and its sender.
 
@@ -488,7 +489,7 @@ Write: TypeAlias = PlainWrite | MovePayment | Accept
 
 
 @final
-@attrs.frozen
+@frozen
 class StoreStatistics:
     """Where a store stands.
 
@@ -508,7 +509,7 @@ class StoreStatistics:
 
 
 @final
-@attrs.frozen
+@frozen
 class Latencies:
     """How long batches of transactions took, fsync included, since the start.
 
@@ -525,7 +526,7 @@ class Latencies:
 
 
 @final
-@attrs.frozen
+@frozen
 class Forgotten:
     """What was deleted of a chat, in numbers."""
 

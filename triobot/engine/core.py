@@ -28,6 +28,7 @@ from trio.lowlevel import (
 )
 
 from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError, UnrecordableError
+from ..frozen import frozen
 from .host import Host
 from .records import (
     CUT,
@@ -197,7 +198,7 @@ def is_cut(around: Sequence[trio.CancelScope]) -> bool:
 
 
 @final
-@attrs.frozen
+@frozen
 class Returned:
     """It came to its normal end."""
 
@@ -205,7 +206,7 @@ class Returned:
 
 
 @final
-@attrs.frozen
+@frozen
 class Crashed:
     """It raised this."""
 
@@ -213,7 +214,7 @@ class Crashed:
 
 
 @final
-@attrs.frozen
+@frozen
 class WasInterrupted:
     """An interrupt ended it; what its cleanup raised is `error`."""
 
@@ -222,7 +223,7 @@ class WasInterrupted:
 
 
 @final
-@attrs.frozen
+@frozen
 class ContinuesAs:
     """It goes on as another function, with a journal of its own; the arguments are nodes."""
 
@@ -231,7 +232,7 @@ class ContinuesAs:
 
 
 @final
-@attrs.frozen
+@frozen
 class Evicted:
     """It isn't over; this incarnation is. What its cleanup raised is `error`."""
 
@@ -239,7 +240,7 @@ class Evicted:
 
 
 @final
-@attrs.frozen
+@frozen
 class Stuck:
     """It isn't over, and can't go on with this code. What that raised at its end is `failure`."""
 

@@ -26,6 +26,7 @@ import trio
 
 from ..alarm_kinds import text_of
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
+from ..frozen import frozen
 from ..seams import (
     Alarm,
     Arrival,
@@ -48,7 +49,7 @@ _QUIET_SECONDS: Final = 60.0
 
 
 @final
-@attrs.frozen
+@frozen
 class EventStored:
     """The event is durable, new or not. Answer 200, then call `Inbox.answered` with this.
 
@@ -62,13 +63,13 @@ class EventStored:
 
 
 @final
-@attrs.frozen
+@frozen
 class Unread:
     """The body can't be read; it is kept as it came. Answer 200."""
 
 
 @final
-@attrs.frozen
+@frozen
 class NoRoom:
     """Not stored: too much waits, in this chat or (`whole`) altogether. Answer 503."""
 
@@ -76,13 +77,13 @@ class NoRoom:
 
 
 @final
-@attrs.frozen
+@frozen
 class Unwritable:
     """Not stored: the store could not write. Answer 503."""
 
 
 @final
-@attrs.frozen
+@frozen
 class Unstorable:
     """Not stored, and never will be: no store holds such a value. Answer 400."""
 
@@ -124,7 +125,7 @@ class EventClaims(Protocol):
 
 
 @final
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class InboxStatistics:
     """Counts of what has arrived since the start.
 

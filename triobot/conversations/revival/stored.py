@@ -30,6 +30,7 @@ from ...engine.records import (
     time_of,
 )
 from ...errors import NondeterminismError, UnreadableRecordError, UnrecordableError
+from ...frozen import frozen
 from ...journals import (
     AppendRecords,
     BeginConversation,
@@ -62,7 +63,7 @@ Revived: TypeAlias = tuple[Start, Delivery, str | None]
 
 
 @final
-@attrs.frozen
+@frozen
 class StartedWith:
     """What a conversation is started with.
 
@@ -215,7 +216,7 @@ def _interrupt(stored: Stored) -> int | None:
 
 
 @final
-@attrs.frozen
+@frozen
 class Stored:
     """What a conversation is revived from.
 

@@ -20,6 +20,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ...errors import ConfigError
+from ...frozen import frozen
 from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
@@ -51,7 +52,7 @@ REMEMBERED: Final = 10_000
 
 
 @final
-@attrs.frozen
+@frozen
 class Setting:
     """What a filter may know besides the event.
 

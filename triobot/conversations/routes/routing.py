@@ -35,6 +35,7 @@ import trio
 from ...engine import LEFT
 from ...engine.core import is_cut
 from ...engine.records import Id
+from ...frozen import frozen
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..codec import CODEC
@@ -63,7 +64,7 @@ OtherwisePolicy: TypeAlias = str | Otherwise
 
 
 @final
-@attrs.frozen
+@frozen
 class PrivateHint:
     """A text to say while the chat is a private one, and nothing once it is a group.
 
@@ -75,7 +76,7 @@ class PrivateHint:
 
 
 @final
-@attrs.frozen
+@frozen
 class Delivery:
     """An event on its way to a conversation, with its place in the inbox and the time of its arrival."""
 
@@ -85,7 +86,7 @@ class Delivery:
 
 
 @final
-@attrs.frozen
+@frozen
 class Taken:
     """The wait took this event, as this value."""
 
@@ -94,7 +95,7 @@ class Taken:
 
 
 @final
-@attrs.frozen
+@frozen
 class Unfit:
     """A message came that doesn't fit; the conversation says so, in its own order."""
 
@@ -102,7 +103,7 @@ class Unfit:
 
 
 @final
-@attrs.frozen
+@frozen
 class Broken:
     """The wait's filter failed on this event; the error is raised in the conversation that waits."""
 
@@ -268,7 +269,7 @@ def token_of(event: Event) -> str | None:
 
 
 @final
-@attrs.frozen
+@frozen
 class Drop:
     """Forget it, and count it under this word."""
 
@@ -276,7 +277,7 @@ class Drop:
 
 
 @final
-@attrs.frozen
+@frozen
 class Start:
     """Start this route with this value; `call` is what code asked for, if it did."""
 
@@ -299,7 +300,7 @@ class Start:
 
 
 @final
-@attrs.frozen
+@frozen
 class Give:
     """Wake this wait with this value. Only a payment's callback is given to a wait that isn't open."""
 
@@ -308,7 +309,7 @@ class Give:
 
 
 @final
-@attrs.frozen
+@frozen
 class End:
     """End this block with this value."""
 
@@ -317,7 +318,7 @@ class End:
 
 
 @final
-@attrs.frozen
+@frozen
 class Break:
     """Wake this wait: its filter failed."""
 
@@ -326,7 +327,7 @@ class Break:
 
 
 @final
-@attrs.frozen
+@frozen
 class Tell:
     """Wake this wait: something came that doesn't fit."""
 
@@ -334,19 +335,19 @@ class Tell:
 
 
 @final
-@attrs.frozen
+@frozen
 class Queue:
     """Into the mailbox, for a later wait."""
 
 
 @final
-@attrs.frozen
+@frozen
 class Expire:
     """A press or a form of a question that is over."""
 
 
 @final
-@attrs.frozen
+@frozen
 class Stop:
     """End the runs that this names."""
 
@@ -354,7 +355,7 @@ class Stop:
 
 
 @final
-@attrs.frozen
+@frozen
 class Obey:
     """Do what an operator wants of a parked conversation."""
 
@@ -365,7 +366,7 @@ Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire 
 
 
 @final
-@attrs.frozen
+@frozen
 class Case:
     """An event, and all that may take it; see `decide`."""
 
@@ -519,7 +520,7 @@ def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
 
 
 @final
-@attrs.frozen
+@frozen
 class Row:
     """One row of the table.
 
