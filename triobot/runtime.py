@@ -56,7 +56,6 @@ from .payments.facts import PaymentAnswer
 from .resources import Opened, Provided
 from .seams import (
     Alarm,
-    InboxRow,
     OnAlarm,
     PutSetting,
     Quota,
@@ -71,7 +70,6 @@ from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox
 from .webhook.secrets import Secrets
-from .wire.events import Event
 from .wire.ids import ChatId
 from .wire.rules import JsonValue
 
@@ -167,7 +165,7 @@ class Intake:
         self.traffic: TrafficCounters | None = None
         self.api = self._make_api()
         self.couriers: Sequence[Courier] = ()
-        self.inbox = Inbox(store, clock=clock, quota=Quota(), deliver=self._deliver, alarm=bell.ring)
+        self.inbox = Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
 
     def _make_api(self) -> OperatorApi:
         return OperatorApi(
@@ -184,11 +182,6 @@ class Intake:
             payments=self.about_payments,
             jobs=self.about_jobs,
         )
-
-    def _deliver(self, row: InboxRow, event: Event) -> None:
-        # Without a dispatcher the event is where it is safe, and the dispatcher begins by reading there.
-        if self.work is not None:
-            self.work.dispatcher.offer(row, event)
 
     @property
     def writable(self) -> bool:
@@ -655,7 +648,8 @@ async def open_work(
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
-                intake.work, intake.inbox.claims = work, dispatcher if claims else None
+                intake.work, intake.inbox.deliver = work, dispatcher.offer
+                intake.inbox.claims = dispatcher if claims else None
                 try:
                     # A payment whose conversation isn't found is taken from the screen.
                     await dispatcher.write_out()
@@ -674,7 +668,8 @@ async def open_work(
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
                 finally:
-                    intake.work = intake.late = intake.inbox.claims = intake.voice.find = None
+                    intake.work = intake.late = intake.voice.find = None
+                    intake.inbox.deliver = intake.inbox.claims = None
                     nursery.cancel_scope.cancel()
         finally:
             # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying

@@ -158,12 +158,13 @@ class Inbox:
         store: where events wait.
         clock: the time of day.
         quota: how much may wait.
-        deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
-            must not raise.
+        deliver: see the attribute.
         alarm: called when the inbox is half full, and when the store can't write.
 
     Attributes:
         claims: handles an event before it is stored, or begins something with it; None: nothing does.
+        deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
+            must not raise. None: the event is where it is safe, and is read from there.
     """
 
     def __init__(
@@ -172,15 +173,15 @@ class Inbox:
         *,
         clock: WallClock,
         quota: Quota,
-        deliver: Callable[[InboxRow, Event], None],
+        deliver: Callable[[InboxRow, Event], None] | None = None,
         alarm: RaiseAlarm | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._quota = quota
-        self._deliver = deliver
         self._alarm = alarm
         self.claims: EventClaims | None = None
+        self.deliver = deliver
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
         self._failing = False
@@ -322,8 +323,9 @@ class Inbox:
         # others with it. The row is durable, so that the backlog still has it.
         self._accepted += 1
         try:
-            if claim is None or not claim.accepted(row):
-                self._deliver(row, event)
+            handled = claim is not None and claim.accepted(row)
+            if self.deliver is not None and not handled:
+                self.deliver(row, event)
         except Exception as error:
             self._undelivered += 1
             _log.error("event %d was stored but not handed on: %s", row.seq, type(error).__name__)
