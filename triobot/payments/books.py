@@ -199,7 +199,29 @@ def moving(
 
     It may be stored once more, by whoever doesn't know whether it was: what has happened doesn't again.
     """
-    return _Later(books, id_, facts, now, taker, may_fail).write
+    planned: Planned | None = None
+
+    def move(row: PaymentRow | None) -> Sequence[Decided]:
+        nonlocal planned
+        try:
+            entry = None if row is None else entry_of(row)
+        except UnreadableRecordError:
+            # Another version's: whoever comes with it must not be held up, and somebody has to look.
+            text = f"payment {id_} can't be read by this version: {', '.join(map(_word, facts))}"
+            return (RaiseAlarm("payment_unverified", id_, text, now),)
+        if planned is not None and entry == planned.entry:
+            return ()  # the commit of which nobody heard has taken effect
+        planned = None
+        if entry is not None and taker in (None, entry.taker):
+            decided = plan(entry, facts, now)
+            planned = None if may_fail and not decided.moved else decided
+        return () if planned is None else planned.writes
+
+    def committed() -> None:
+        if planned is not None:
+            books.announce(planned)
+
+    return MovePayment(id_, move, committed)
 
 
 def opening(books: Books, entry: Entry, now: int) -> tuple[Entry, MovePayment]:
@@ -237,52 +259,6 @@ def claiming(books: Books, entry: Entry, fact: Fact, now: int) -> tuple[Entry, M
         return planned.writes
 
     return planned.entry, MovePayment(entry.id, move, lambda: books.announce(planned))
-
-
-@final
-class _Later:
-    """One move, and what the last transaction made of it."""
-
-    def __init__(
-        self,
-        books: Books,
-        id_: RefId,
-        facts: Sequence[Fact],
-        now: int,
-        taker: Taker | None,
-        may_fail: bool,
-    ) -> None:
-        self._books = books
-        self._id = id_
-        self._facts = facts
-        self._now = now
-        self._taker = taker
-        self._may_fail = may_fail
-        self._planned: Planned | None = None
-        self.write = MovePayment(id_, self._move, self._committed)
-
-    def _move(self, row: PaymentRow | None) -> Sequence[Decided]:
-        try:
-            entry = None if row is None else entry_of(row)
-        except UnreadableRecordError:
-            # Another version's: whoever comes with it must not be held up, and somebody has to look.
-            text = f"payment {self._id} can't be read by this version: {', '.join(map(_word, self._facts))}"
-            alarm = RaiseAlarm("payment_unverified", self._id, text, self._now)
-            return (alarm,)
-        if self._planned is not None and entry == self._planned.entry:
-            return ()  # the commit of which nobody heard has taken effect
-        self._planned = self._plan(entry)
-        return () if self._planned is None else self._planned.writes
-
-    def _plan(self, entry: Entry | None) -> Planned | None:
-        if entry is None or self._taker not in (None, entry.taker):
-            return None
-        planned = plan(entry, self._facts, self._now)
-        return None if self._may_fail and not planned.moved else planned
-
-    def _committed(self) -> None:
-        if self._planned is not None:
-            self._books.announce(self._planned)
 
 
 def _word(fact: Fact) -> str:
