@@ -270,7 +270,7 @@ class TableStore:
                 writes=True,
                 size=lambda: size_of(admitted),
                 announce=announce if moved else None,
-                among_others=lambda tables: tables.apply_all(admitted, now),
+                together=lambda tables: tables.apply_all(admitted, now),
                 brings=admitted,
             )
         )

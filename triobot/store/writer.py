@@ -112,13 +112,14 @@ class Job(Generic[R]):
         """Return what it stores, for a database that is to be asked once for all that a batch looks at."""
         return ()
 
-    def run(self, tables: Tables) -> R:
-        """Do it, in the writer's thread; it may be run twice, and only the last run counts."""
-        raise NotImplementedError
+    def run(self, tables: Tables, *, together: bool = False) -> R:
+        """Do it, in the writer's thread; it may be run twice, and only the last run counts.
 
-    def run_among_others(self, tables: Tables) -> R:
-        """Do it in fewer statements, if that goes well, and raise otherwise: then all is done one by one."""
-        return self.run(tables)
+        Args:
+            together: do it in fewer statements, if that goes well, and raise otherwise: then all that comes
+                together is done one by one.
+        """
+        raise NotImplementedError
 
     def size(self) -> int:
         """Return, in the writer's thread, roughly how many bytes it brings."""
@@ -137,11 +138,11 @@ class AskedJob(Job[R]):
         writes: whether it changes anything.
         size: returns roughly how many bytes it brings.
         announce: is told the answer, in the order of the jobs, before any caller is woken.
-        among_others: does it as `run_among_others`.
+        together: does it in fewer statements, see `run`.
         brings: what it stores, as far as that is known before.
     """
 
-    __slots__ = ("_among_others", "_announce", "_brings", "_size", "_work", "writes")
+    __slots__ = ("_announce", "_brings", "_size", "_together", "_work", "writes")
 
     def __init__(
         self,
@@ -149,12 +150,12 @@ class AskedJob(Job[R]):
         writes: bool,
         size: Callable[[], int] | None = None,
         announce: Callable[[R], None] | None = None,
-        among_others: Callable[[Tables], R] | None = None,
+        together: Callable[[Tables], R] | None = None,
         brings: Sequence[Arrival | Write] = (),
     ) -> None:
         self.error = self.task = None
         self._brings = brings
-        self._among_others = among_others or work
+        self._together = together or work
         self._work = work
         self.writes = writes
         self._size = size
@@ -164,11 +165,8 @@ class AskedJob(Job[R]):
     def brings(self) -> Sequence[Arrival | Write]:
         return self._brings
 
-    def run(self, tables: Tables) -> R:
-        return self._work(tables)
-
-    def run_among_others(self, tables: Tables) -> R:
-        return self._among_others(tables)
+    def run(self, tables: Tables, *, together: bool = False) -> R:
+        return self._together(tables) if together else self._work(tables)
 
     def size(self) -> int:
         return 0 if self._size is None else self._size()
@@ -201,7 +199,7 @@ class Arriving(Job[Acceptance]):
     def brings(self) -> Sequence[Arrival | Write]:
         return (self.arrival,)
 
-    def run(self, tables: Tables) -> Acceptance:
+    def run(self, tables: Tables, *, together: bool = False) -> Acceptance:
         return tables.accept(self.arrival, self.quota, (), self.beginning, self.arrival.at)
 
     def size(self) -> int:
@@ -224,7 +222,7 @@ class Noted(Job[None]):
         self.answered: dict[str, None] = {}
         self.consumed: list[int] = []
 
-    def run(self, tables: Tables) -> None:
+    def run(self, tables: Tables, *, together: bool = False) -> None:
         tables.catch_up(self.answered, self.consumed, self._at)
 
     def size(self) -> int:
@@ -316,7 +314,7 @@ class Transactions:
                     continue
                 for work in jobs:
                     writing = work.writes
-                    work.answer = work.run_among_others(self._tables)
+                    work.answer = work.run(self._tables, together=True)
         except Exception as error:
             self._verdict(error, writing=writing)
             self._roll_back()

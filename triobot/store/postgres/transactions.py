@@ -206,7 +206,7 @@ class ShardTransactions:
             if looking and job is looking[0]:
                 self._tables.look_ahead(looking)
                 stream.take_late()
-            job.answer = job.run_among_others(self._tables)
+            job.answer = job.run(self._tables, together=True)
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
