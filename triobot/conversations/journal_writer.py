@@ -89,10 +89,10 @@ class JournalWriter(Host):
         "_commits",
         "_effects",
         "_first",
-        "_has_data",
         "_id",
         "_kept",
         "_lease",
+        "_owes",
         "_position",
         "_records",
         "_rests",
@@ -144,7 +144,8 @@ class JournalWriter(Host):
         self._records: list[Record] | None = None
         self._beside: list[Write] | None = None
         self._writes: list[Write] | None = None
-        self._has_data = False
+        # Whether what a message is to show, or what is to be said, may be among it.
+        self._owes = False
         self.handed_on: int | None = None
         self._scheduled = False
         # The event that was taken and isn't known to be stored.
@@ -206,11 +207,10 @@ class JournalWriter(Host):
             kept = self._there.life.kept
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
             kept.put(write.key, text, self)
-            self._has_data = True
             self._writes = _with(self._writes, PutData(self._there.life.chat_id, write.key, text))
         else:
-            self._has_data = True
             for one in cast("Sequence[Write]", write):
+                self._owes = self._owes or isinstance(one, PutData)
                 self._writes = _with(self._writes, one)
 
     def commit(self) -> Awaitable[None]:
@@ -348,9 +348,9 @@ class JournalWriter(Host):
         records, self._records = self._records, None
         writes, self._writes = self._writes or [], None
         beside, self._beside = self._beside or (), None
-        if self._has_data:
+        if self._owes:
             # Not before: what is owed by then may be less, and others write that as well.
-            self._has_data, writes = False, list(self._there.shared.tidying.going(writes))
+            self._owes, writes = False, list(self._there.shared.tidying.going(writes))
         if not self.durable:
             return writes
         return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
