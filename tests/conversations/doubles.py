@@ -262,7 +262,7 @@ class FakeStore:
     def put(self, *writes: Write) -> None:
         """Store these, without any fault and at once."""
         for write in writes:
-            self.memory.tables.apply(write, FakeClock().now())
+            self.memory.tables.apply(write)
         self.memory.tables.tally.settle()
 
     # --- the protocol
@@ -386,7 +386,7 @@ class Inbox(MutableMapping[int, InboxRow]):
         self._tables.tally.settle()
 
     def __delitem__(self, seq: int) -> None:
-        self._tables.apply(Consume((seq,)), EPOCH)
+        self._tables.apply(Consume((seq,)))
         self._tables.tally.settle()
 
     def __iter__(self) -> Iterator[int]:
@@ -410,10 +410,10 @@ class KeptData(MutableMapping[tuple[ChatId, str], str]):
         return self._tables.data(chat_id)[name]
 
     def __setitem__(self, key: tuple[ChatId, str], value: str) -> None:
-        self._tables.apply(PutData(*key, value), EPOCH)
+        self._tables.apply(PutData(*key, value))
 
     def __delitem__(self, key: tuple[ChatId, str]) -> None:
-        self._tables.apply(PutData(*key, None), EPOCH)
+        self._tables.apply(PutData(*key, None))
 
     def __iter__(self) -> Iterator[tuple[ChatId, str]]:
         return iter(self._tables._sql.execute("SELECT chat_id, key FROM data").fetchall())

@@ -84,12 +84,12 @@ def test_what_is_done_together_is_as_one_by_one(seed: int) -> None:
             tables._sql.execute("BEGIN")
         try:
             for one in writes:
-                alone.apply(one, NOON)
-            rows = [alone.accept(one, QUOTA, (), None, NOON) for one, _, _ in coming]
+                alone.apply(one)
+            rows = [alone.accept(one, QUOTA, (), None) for one, _, _ in coming]
         except StoreError:
             rows = []
         try:
-            together.apply_all(writes, NOON)
+            together.apply_all(writes)
             assert list(together.accept_all(coming)) == rows
             done += 1
         except (OneByOneError, StoreError, sqlite3.Error):

@@ -527,7 +527,6 @@ class Tables:
         quota: Quota,
         also: Sequence[Write],
         beginning: Beginning | None,
-        now: int,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
         chat_id, refusal = arrival.chat_id, self.tally.refusal(arrival.chat_id, len(arrival.body), quota)
@@ -536,7 +535,7 @@ class Tables:
         if refusal is not None:
             return refusal
         for write in also:
-            self.apply(write, now)
+            self.apply(write)
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
         seq = self._read_last_seq() + self.share.step
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
@@ -600,7 +599,7 @@ class Tables:
         self._alone.clear()
         self._alive_at, self._last_seq = 0, None
 
-    def apply_all(self, writes: Sequence[Write], now: int) -> None:
+    def apply_all(self, writes: Sequence[Write]) -> None:
         """Do these writes; those of the kinds that each turn brings, with a statement for each kind.
 
         Which of those comes first makes no difference: they are in different tables.
@@ -638,7 +637,7 @@ class Tables:
                 consumed += write.seqs
             else:
                 do_usual()
-                self.apply(write, now)
+                self.apply(write)
         do_usual()
 
     def _note_new(self, arrivals: Sequence[Arrival]) -> None:
@@ -647,7 +646,7 @@ class Tables:
         if keys and self._sql.executemany(NOTE_NEW, keys).rowcount != len(keys):
             raise OneByOneError
 
-    def apply(self, write: Write, now: int) -> None:
+    def apply(self, write: Write) -> None:
         """Do one write."""
         match write:
             case Consume():
@@ -666,7 +665,7 @@ class Tables:
                 self.money.apply(write)
             case MovePayment():
                 for one in decided(write, self.money.get(write.id)):
-                    self.apply(one, now)
+                    self.apply(one)
             case OpenBroadcast() | AddReceivers() | AdvanceBroadcast() | TurnBroadcast() | DropBroadcast():
                 self.broadcasts.apply(write)
             case _:

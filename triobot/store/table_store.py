@@ -230,10 +230,10 @@ class TableStore:
         admit_arrival(arrival)
         if not also:
             return self._writer.do(Arriving(arrival, quota, beginning, on_commit))
-        writes, now = admit_writes(also), self._clock.now()
+        writes = admit_writes(also)
 
         def work(tables: Tables) -> Acceptance:
-            return tables.accept(arrival, quota, writes, beginning, now)
+            return tables.accept(arrival, quota, writes, beginning)
 
         def announce(acceptance: Acceptance) -> None:
             if isinstance(acceptance, InboxRow):
@@ -253,11 +253,10 @@ class TableStore:
 
     async def commit(self, *writes: Write) -> None:
         admitted = admit_writes(writes)
-        now = self._clock.now()
 
         def work(tables: Tables) -> None:
             for write in admitted:
-                tables.apply(write, now)
+                tables.apply(write)
 
         moved = [write for write in admitted if isinstance(write, MovePayment)]
 
@@ -270,7 +269,7 @@ class TableStore:
                 writes=True,
                 size=lambda: size_of(admitted),
                 announce=announce if moved else None,
-                together=lambda tables: tables.apply_all(admitted, now),
+                together=lambda tables: tables.apply_all(admitted),
                 brings=admitted,
             )
         )

@@ -200,7 +200,7 @@ class Arriving(Job[Acceptance]):
         return (self.arrival,)
 
     def run(self, tables: Tables, *, together: bool = False) -> Acceptance:
-        return tables.accept(self.arrival, self.quota, (), self.beginning, self.arrival.at)
+        return tables.accept(self.arrival, self.quota, (), self.beginning)
 
     def size(self) -> int:
         return len(self.arrival.body)

@@ -170,7 +170,7 @@ class ShardTables(Tables):
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
         """Take these events in, one after another: here their statements come together all the same."""
-        return [self.accept(arrival, quota, (), begins, arrival.at) for arrival, quota, begins in coming]
+        return [self.accept(arrival, quota, (), begins) for arrival, quota, begins in coming]
 
     def data(self, chat_id: ChatId) -> dict[str, str]:
         """Return all values of a chat, by their keys."""
