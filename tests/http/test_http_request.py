@@ -100,7 +100,8 @@ def test_byte_by_byte() -> None:
 def test_what_a_head_tells() -> None:
     reader = RequestReader(head_bytes=HEAD_BYTES)
     reader.feed(
-        b"\r\nPOST /x HTTP/1.1\r\nHOST: a\r\nExpect: 100-Continue\r\nX-Y:  z \r\nContent-Length: 5\r\n\r\n"
+        b"\r\nPOST /x HTTP/1.1\r\nHOST: a\r\nExpect: 100-Continue\r\nX-Y:  z \r\nContent-Length: 5\r\n"
+        b"Content-Type: text/plain\r\nContent-Type: more\r\n\r\n"
     )
     request = reader.next()
 
@@ -110,7 +111,10 @@ def test_what_a_head_tells() -> None:
         (b"expect", b"100-Continue"),
         (b"x-y", b"z"),
         (b"content-length", b"5"),
+        (b"content-type", b"text/plain"),
+        (b"content-type", b"more"),
     ]
+    assert request.content_type == "text/plain"
     assert (request.length, request.expects, request.keep_alive, request.version) == (5, True, True, "1.1")
     assert request.header(b"x-y") == b"z"
     assert not request.complete

@@ -59,6 +59,7 @@ class Incoming:
         target: as it came: a path with its query, or a whole URL.
         version: ``1.1`` or ``1.0``.
         headers: names in lower case.
+        content_type: of the body, as it came, or empty.
         length: of the body, as the head says; None if it comes in chunks.
         expects: it waits to be asked for its body.
         keep_alive: its sender wants to go on with the connection.
@@ -71,6 +72,7 @@ class Incoming:
     target: bytes
     version: str
     headers: list[tuple[bytes, bytes]]
+    content_type: str
     length: int | None
     expects: bool
     keep_alive: bool
@@ -78,27 +80,29 @@ class Incoming:
     pieces: list[bytes]
     complete: bool = False
 
-    def again(self, body: bytes) -> Incoming:
-        """Return another request with the same head, which has come with its whole body."""
-        return Incoming(
-            self.method,
-            self.target,
-            self.version,
-            self.headers,
-            self.length,
-            self.expects,
-            self.keep_alive,
-            self.upgrade,
-            [body] if body else [],
-            complete=True,
-        )
-
     def header(self, name: bytes) -> bytes:
         """Return the first header of this name, or nothing."""
         for key, value in self.headers:
             if key == name:
                 return value
         return b""
+
+
+def _with_body(head: Incoming, body: bytes) -> Incoming:
+    """Return another request with the same head, which has come with its whole body."""
+    return Incoming(
+        head.method,
+        head.target,
+        head.version,
+        head.headers,
+        head.content_type,
+        head.length,
+        head.expects,
+        head.keep_alive,
+        head.upgrade,
+        [body] if body else [],
+        complete=True,
+    )
 
 
 KnownHeads: TypeAlias = dict[bytes, Incoming]
@@ -151,7 +155,7 @@ class RequestReader:
         head, end, body = data.partition(HEAD_END)
         known = self._known.get(head) if end else None
         if known is not None and known.length == len(body):
-            return known.again(body)
+            return _with_body(known, body)
         self._unread = data
         request = self.next()
         if end and request is not None and request.complete and request.length == len(body):
@@ -163,7 +167,7 @@ class RequestReader:
         if alone and request.keep_alive and len(head) <= LONGEST_KNOWN:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[head] = request.again(b"")
+            self._known[head] = _with_body(request, b"")
 
     def next(self) -> Incoming | None:
         """Return the next request whose head is complete; None if more bytes are needed.
@@ -252,6 +256,7 @@ class RequestReader:
         if version not in ("1.1", "1.0"):
             raise MalformedError("neither HTTP/1.1 nor HTTP/1.0", 505)
         length: int | None = 0
+        content_type: str | None = None
         hosts = 0
         expects = False
         for name, value in self._headers:
@@ -263,6 +268,8 @@ class RequestReader:
                 if value.lower() != b"chunked" or version == "1.0":
                     raise MalformedError("a transfer encoding other than chunked in HTTP/1.1", 501)
                 length = None
+            elif name == b"content-type" and content_type is None:
+                content_type = value.decode("latin-1")
             elif name == b"expect":
                 expects = value.lower() == b"100-continue" and version == "1.1"
         if hosts > 1 or (not hosts and version == "1.1"):
@@ -277,6 +284,7 @@ class RequestReader:
             self._target,
             version,
             self._headers,
+            content_type or "",
             length,
             expects,
             parser.should_keep_alive() and not upgrade,

@@ -452,7 +452,7 @@ class ServerConnection:
         """Answer bytes that are no request with the error's status, then close."""
         self.waiting_since = math.inf
         request = Incoming(
-            "?", b"*", "1.1", [], None, expects=False, keep_alive=False, upgrade=False, pieces=[]
+            "?", b"*", "1.1", [], "", None, expects=False, keep_alive=False, upgrade=False, pieces=[]
         )
         if self._on_answer is not None:
             self._on_answer("?", b"*", error.status, 0.0)

@@ -93,12 +93,11 @@ class Endpoint:
             await self.respond(DirectExchange(talk), path, request.method, framing_of(request))
             return
         # The usual request: nothing of it has to be waited for, and nothing in it is left to be refused.
-        content_type = request.header(b"content-type").decode("latin-1")
         body = b"".join(request.pieces)
         request.pieces.clear()
         self._in_hand += len(body)
         try:
-            outcome = await self._inbox.accept(content_type, body)
+            outcome = await self._inbox.accept(request.content_type, body)
             there = not talk.has_left()
             answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
             await talk.answer(answer.status, answer.headers, answer.body)

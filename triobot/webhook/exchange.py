@@ -130,8 +130,7 @@ class DirectExchange:
 
 def framing_of(request: Incoming) -> RequestFraming:
     """Return what the head says of the body. It is never conflicting: the listener has refused those."""
-    content_type = request.header(b"content-type").decode("latin-1")
-    return RequestFraming(content_type, request.length, False, not request.complete)
+    return RequestFraming(request.content_type, request.length, False, not request.complete)
 
 
 def path_of(request: Incoming) -> str:
