@@ -101,21 +101,17 @@ class StoppedClock:
 class Timepiece:
     """A time of day that knows by how much it jumped.
 
-    Args:
-        jumped: by how much it had jumped in all, before this run of the program.
-
     Attributes:
-        before: the same.
+        before: by how much it had jumped in all, before this run of the program.
     """
 
-    def __init__(self, clock: TimeOfDay, *, jumped: int = 0) -> None:
+    def __init__(self, clock: TimeOfDay) -> None:
         self._read = _reader_of(clock)
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
         if isinstance(clock, Telling):
             clock.on_set, self._look_again = self._look_soon, math.inf
-        self.before: Final = jumped
-        self._jumped = jumped
+        self.before = self._jumped = 0
         self._told: list[Callable[[int], None]] = []
         self._between: int | None = None
 
@@ -151,6 +147,11 @@ class Timepiece:
             yield
         finally:
             self._told.remove(told)
+
+    def take_up(self, jumped: int) -> None:
+        """Go on from what the jumps of earlier runs came to; once, before anything reckons with that."""
+        self.before = jumped
+        self._jumped += jumped
 
     def was_seen(self, at: int) -> None:
         """Note how late it once was, in an earlier run: if it isn't now, it was set back meanwhile."""

@@ -379,12 +379,14 @@ async def open_intake(
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    async with _opened_store(settings, clock, around) as store:
-        secrets, untils = await webhook_secrets(settings, store, clock.now())
+    # Of the store, too: each time that it is read, a jump may be noticed.
+    timepiece = Timepiece(clock)
+    async with _opened_store(settings, timepiece, around) as store:
+        secrets, untils = await webhook_secrets(settings, store, timepiece.now())
         voice = Speaker(settings.label, await _log_key(store), partial(_covered, settings, secrets))
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
-        timepiece = Timepiece(clock, jumped=jumped)
+        timepiece.take_up(jumped)
         intake = Intake(settings, store, secrets, timepiece, bell, voice)
         with registered(voice):
             async with trio.open_nursery() as nursery:

@@ -70,13 +70,25 @@ def test_a_program_that_is_stopped_while_it_looks_sees_no_jump() -> None:
 def test_it_goes_on_from_what_it_knew() -> None:
     """A clock that shows less than it did in the run before was set back meanwhile."""
     machine, told = Machine(), list[int]()
-    piece = Timepiece(machine, jumped=1_000_000)
+    piece = Timepiece(machine)
+    piece.take_up(1_000_000)
     with piece.telling(told.append):
         piece.was_seen(machine.wall + 4_000)
         piece.was_seen(machine.wall - 90_000_000)
         assert piece.jumped() == 1_000_000
         piece.was_seen(machine.wall + 60_000)
     assert (piece.jumped(), told) == (940_000, [-60_000])
+
+
+def test_a_jump_before_it_goes_on_counts() -> None:
+    """The store that says what it knew is opened by the same clock."""
+    machine = Machine()
+    piece = Timepiece(machine)
+    piece.now()
+    machine.wall += 60_000
+    piece.now()
+    piece.take_up(1_000_000)
+    assert (piece.before, piece.jumped()) == (1_000_000, 1_060_000)
 
 
 async def test_virtual_time_is_no_jump(autojump_clock: MockClock) -> None:

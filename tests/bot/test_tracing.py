@@ -276,7 +276,7 @@ async def test_a_verification_is_in_the_trace_of_who_asked_for_it(
     world, tracing = World(), Tracing(Speaker("shop", "key", str))
     monkeypatch.setattr(asking, "ask", world.ask)
     async with open_memory(clock=SystemClock()) as store:
-        clock = Timepiece(SystemClock(), jumped=0)
+        clock = Timepiece(SystemClock())
         cashier = Cashier(
             store, cast("Any", None), clock, deliver=cast("Any", None), ring=print, tracing=tracing.asking
         )
