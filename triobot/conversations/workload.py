@@ -11,9 +11,10 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
+import outcome
 import trio
 
 from ..errors import LocalProtocolError, StoreFullError
@@ -34,6 +35,8 @@ from ..wire.ids import ChatId
 log: Final = logging.getLogger("triobot.conversations")
 
 _FLUSH_DEADLINE: Final = 10.0
+
+T = TypeVar("T")
 
 Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
 _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
@@ -417,3 +420,25 @@ class Workload:
 
         self.nursery.start_soon(run, name=work)
         self.working(1)
+
+    async def see_through(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run this as `beside` does, and wait for it; return what it returns, or raise its error.
+
+        Cancellation: it goes on all the same.
+        """
+        done: list[outcome.Outcome[T]] = []
+        over = trio.Event()
+
+        async def run() -> None:
+            try:
+                done.append(outcome.Value(await work()))
+            except Exception as error:
+                done.append(outcome.Error(error))
+            finally:
+                over.set()
+
+        self.beside(run)
+        await over.wait()
+        while not done:  # everything is cut, and so is whoever waits
+            await trio.sleep_forever()
+        return done[0].unwrap()

@@ -301,9 +301,57 @@ class Till:
             raise DeliveryUnknownError(operation.path, "the program ended while it was in flight")
         await trio.lowlevel.checkpoint_if_cancelled()
         self._began = True
-        sending = Sending(self._conversation, ticket, operation, own)
-        self._conversation.work.beside(sending.run)
-        return await sending.outcome()
+        return await self._conversation.work.see_through(partial(self._carry, ticket, operation, own))
+
+    async def _carry(
+        self, ticket: Ticket, operation: SendMessage | CreateInvoice | EditMessage, own: Id
+    ) -> Sent | None:
+        """Send it, and store how that ended; return the new message, if it makes one."""
+        outbox, message, twice = self._conversation.services.outbox, None, False
+
+        def doubt() -> None:
+            nonlocal twice
+            twice = True
+
+        try:
+            match operation:
+                case SendMessage():
+                    message = await self._show(operation, doubt)
+                    moved = ticket.sent(message_id=message.id, twice=twice)
+                case EditMessage():
+                    await outbox.perform(operation, urgency=Urgency.MONEY)
+                    moved = ticket.sent(message_id=operation.message_id)
+                case CreateInvoice():
+                    on_unknown = OnUnknown.RAISE
+                    created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=on_unknown)
+                    moved = ticket.sent(invoice_id=created.id)
+        except Exception as error:
+            self._keep(own, error, _not_sent(ticket, error, twice=twice))
+            raise
+        self._keep(own, message, [moved])
+        return message
+
+    async def _show(self, operation: SendMessage, doubt: Callable[[], None]) -> Sent:
+        """Send the message with the button, in the chat's order."""
+        recorded = trio.Event()
+        try:
+            return await self._conversation.services.outbox.perform(
+                operation,
+                urgency=Urgency.MONEY,
+                on_unknown=OnUnknown.RESEND,
+                doubted=doubt,
+                recorded=recorded,
+            )
+        finally:
+            self._conversation.work.commits.when_written(recorded.set)
+
+    def _keep(self, own: Id, value: Sent | Exception | None, moved: Sequence[MovePayment]) -> None:
+        """Store what came of an operation of this id, with the moves of the payment."""
+        writer = self._conversation.writer
+        if writer is None or writer.over:
+            self._conversation.work.commits.add(moved)
+        else:
+            writer.write([*moved, *writer.result_of(own, "charge")(*outcome_of(value))])
 
     async def replace(self, message: Sent, edit: Callable[[Sent, RefId], EditMessage]) -> None:
         """Exchange the payment for another one of the same charge, under another number."""
@@ -414,96 +462,21 @@ def _ends(found: Sequence[PaymentNotice]) -> bool:
     return any(notice.outcome != "retry" for notice in found)
 
 
-@final
-class Sending:
-    """One send.
-
-    Args:
-        own: the conversation's operation that waits for it.
-    """
-
-    def __init__(
-        self,
-        conversation: Conversation,
-        ticket: Ticket,
-        operation: SendMessage | CreateInvoice | EditMessage,
-        own: Id,
-    ) -> None:
-        self._conversation = conversation
-        self._ticket = ticket
-        self._operation = operation
-        self._own = own
-        self._over = trio.Event()
-        self._twice = False
-        self._message: Sent | None = None
-        self._error: Exception | None = None
-
-    async def outcome(self) -> Sent | None:
-        """Wait for the send, and return the new message, if it makes one; raise what the outbox raised."""
-        await self._over.wait()
-        if self._error is not None:
-            raise self._error
-        return self._message
-
-    async def run(self) -> None:
-        """Send it, and store how that ended."""
-        try:
-            moved = [await self._perform()]
-        except Exception as error:
-            self._error = error
-            moved = self._not_sent(error)
-        finally:
-            self._over.set()
-        self._keep(moved)
-
-    async def _perform(self) -> MovePayment:
-        outbox, ticket, operation = self._conversation.services.outbox, self._ticket, self._operation
-        match operation:
-            case SendMessage():
-                recorded = trio.Event()
-                try:
-                    self._message = await outbox.perform(
-                        operation,
-                        urgency=Urgency.MONEY,
-                        on_unknown=OnUnknown.RESEND,
-                        doubted=self._doubt,
-                        recorded=recorded,
-                    )
-                finally:
-                    self._conversation.work.commits.when_written(recorded.set)
-                return ticket.sent(message_id=self._message.id, twice=self._twice)
-            case EditMessage():
-                await outbox.perform(operation, urgency=Urgency.MONEY)
-                return ticket.sent(message_id=operation.message_id)
-            case CreateInvoice():
-                created = await outbox.perform(operation, urgency=Urgency.MONEY, on_unknown=OnUnknown.RAISE)
-                return ticket.sent(invoice_id=created.id)
-
-    def _doubt(self) -> None:
-        self._twice = True
-
-    def _not_sent(self, error: Exception) -> list[MovePayment]:
-        why: Literal["refused", "never_left", "unknown"]
-        match error:
-            case RefusedError() | LocalProtocolError():
-                why = "refused"
-            case NotDeliveredError():
-                why = "never_left"
-            case DeliveryUnknownError():
-                why = "unknown"
-            case _:
-                return []  # nobody knows: to be found by the next start
-        # What is said, is said of the last attempt only.
-        doubted = [self._ticket.not_sent("unknown")] if self._twice and why != "unknown" else []
-        return [*doubted, self._ticket.not_sent(why)]
-
-    def _keep(self, moved: list[MovePayment]) -> None:
-        world, error = self._conversation.writer, self._error
-        if world is None or world.over:
-            self._conversation.work.commits.add(moved)
-        else:
-            outcome = outcome_of(self._message if error is None else error)
-            world.write([*moved, *world.result_of(self._own, "charge")(*outcome)])
+def _not_sent(ticket: Ticket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
+    """Return the moves of a payment whose send failed; with `twice`, after an attempt that may have left."""
+    why: Literal["refused", "never_left", "unknown"]
+    match error:
+        case RefusedError() | LocalProtocolError():
+            why = "refused"
+        case NotDeliveredError():
+            why = "never_left"
+        case DeliveryUnknownError():
+            why = "unknown"
+        case _:
+            return ()  # nobody knows: to be found by the next start
+    # What is said, is said of the last attempt only.
+    doubted = [ticket.not_sent("unknown")] if twice and why != "unknown" else []
+    return [*doubted, ticket.not_sent(why)]
 
 
 Late: TypeAlias = Literal["deliver", "refund"]
