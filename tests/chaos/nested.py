@@ -40,7 +40,7 @@ from triobot.emulator.faults import Fault
 from triobot.emulator.person import Person
 from triobot.engine import machine
 from triobot.filters import command, message, text, when
-from triobot.outbox.outbox import LaneOutbox
+from triobot.outbox.sender import LaneSender
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.simulating import seeded
@@ -407,31 +407,31 @@ def _in_turn(said: Sequence[str]) -> Generator[None]:
     Only sends wait, and only for other conversations: what its own branches say has the order of its code.
     What wasn't said in that run waits, too: an event that cuts it short comes before it has left.
     """
-    last, usual = {line: place for place, line in enumerate(said)}, LaneOutbox.perform
+    last, usual = {line: place for place, line in enumerate(said)}, LaneSender.perform
     over = set[str]()
 
     def has_turn(line: str) -> bool:
         others = (other for other, place in last.items() if place < last[line] and other not in over)
         return all(_conversation(other) == _conversation(line) for other in others)
 
-    async def perform(outbox: LaneOutbox, operation: Operation[Any], **more: Any) -> object:
+    async def perform(sender: LaneSender, operation: Operation[Any], **more: Any) -> object:
         line = operation.content if isinstance(operation, SendMessage) else None
         if not isinstance(line, str) or "#" not in line:
-            return await usual(outbox, operation, **more)
+            return await usual(sender, operation, **more)
         with trio.move_on_after(TURN):
             while line not in last or not has_turn(line):
                 await trio.sleep(0.001)
         try:
-            return await usual(outbox, operation, **more)
+            return await usual(sender, operation, **more)
         finally:
             over.add(line)
 
     if said:
-        setattr(LaneOutbox, "perform", perform)  # noqa: B010
+        setattr(LaneSender, "perform", perform)  # noqa: B010
     try:
         yield
     finally:
-        setattr(LaneOutbox, "perform", usual)  # noqa: B010
+        setattr(LaneSender, "perform", usual)  # noqa: B010
 
 
 async def _look(world: DrivenWorld, person: Person) -> None:

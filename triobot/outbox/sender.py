@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
-from typing import Final, final
+from typing import Any, Final, final
 from weakref import ref
 
 import outcome
@@ -30,8 +30,9 @@ from ..errors import (
     RefusedError,
     TriobotError,
 )
-from ..seams import Alarm, BeginsRequests, Platform, RaiseAlarm, Urgency
+from ..seams import Alarm, BeginsRequests, OnUnknown, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, File, Media
+from ..wire.ids import Recipient
 from ..wire.operations import (
     AnswerCallback,
     EditMessage,
@@ -42,7 +43,7 @@ from ..wire.operations import (
     repeatable,
 )
 from .breaker import Breaker, Held
-from .delivery import Call, Delivery, beside, chat_of, media_of, way_of, with_media
+from .delivery import Call, Delivery, beside, chat_of, lane_of, media_of, way_of, with_media
 from .lanes import NEVER, Lanes
 from .pacing import Pace
 from .retry import (
@@ -85,7 +86,7 @@ _log = logging.getLogger("triobot.outbox")
 
 @final
 class LaneSender:
-    """The lanes, the breaker and the uploads, and the tasks that serve them.
+    """The lanes, the breaker and the uploads, and the tasks that serve them; callers' own among them.
 
     Args:
         platform: where operations go.
@@ -93,9 +94,10 @@ class LaneSender:
         random: a number from 0 to 1.
         raise_alarm: called when everything is held.
         start: starts a task in the outbox's nursery.
-        changed: called when something may start that could not before; must be instant.
-        landed: the same, behind an attempt: it may start it.
-        due: called with the time at which `expire` has to be called.
+
+    Attributes:
+        takes: operations are taken, and started.
+        on_landing: called behind each attempt, by whoever waits for the last; None: nobody does.
     """
 
     def __init__(
@@ -106,10 +108,9 @@ class LaneSender:
         random: Random,
         raise_alarm: RaiseAlarm,
         start: Callable[[Callable[[], Awaitable[None]]], None],
-        changed: Callable[[], None],
-        landed: Callable[[], None],
-        due: Callable[[float], None],
     ) -> None:
+        self.takes = False
+        self.on_landing: Callable[[], None] | None = None
         self.lanes: Lanes[Delivery] = Lanes(
             rules.parallel, rules.connections - rules.answers.parallel, Pace(rules.pace)
         )
@@ -119,9 +120,9 @@ class LaneSender:
         self._rules = rules
         self._random = random
         self._raise_alarm = raise_alarm
-        self._changed = changed
-        self._landed = landed
-        self._due = due
+        self._wake = trio.Event()
+        self._wakes_at = NEVER
+        self._typing: dict[Hashable, Delivery] = {}
         self._begin = platform.begin if isinstance(platform, BeginsRequests) else None
         # What callers carry, and until when: the first one's time is over first.
         self._carried: dict[Delivery, float] = {}
@@ -139,9 +140,73 @@ class LaneSender:
         self._done = self._failed = self._retries = self._possible_repeats = 0
         self._typing_sent = self._typing_failed = 0
 
+    # --- what the rest of the bot calls
+
+    async def perform(
+        self,
+        operation: Operation[R],
+        *,
+        urgency: Urgency = Urgency.REPLY,
+        on_unknown: OnUnknown = OnUnknown.RESEND,
+        doubted: Callable[[], None] | None = None,
+        recorded: trio.Event | None = None,
+    ) -> R:
+        """Queue an operation in its recipient's lane, and wait for its result.
+
+        The place in the lane is taken before the first checkpoint. Operations of one recipient leave in the
+        order in which they were queued, one at a time, and a file is uploaded within its place. How much
+        may be queued is bounded by the callers: each queued operation is one call of this.
+
+        Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
+        its owner's chat id. An edit with `Urgency.BESIDE` has no place in its chat's order: what the chat is
+        told never waits for it. It keeps its order with other edits of the same message, though. An edit
+        right behind an edit of the same message replaces it.
+
+        Args:
+            doubted: called, and not awaited, when it is sent again although it may have arrived.
+            recorded: set by the caller, who must, once what came of it is durable; the next operation of the
+                lane that has one waits for that in its place.
+
+        Raises:
+            RefusedError: the platform said no. 403 only if it is this chat's, not the token's.
+            NotDeliveredError: nothing else happened for `RetryRules.patience`, or the outbox closed.
+            DeliveryUnknownError: it may have taken effect: an invoice, `OnUnknown.RAISE`, or patience ended.
+            ForbiddenError: the chat was left meanwhile (`drop`).
+            LocalProtocolError: the operation can't be sent.
+            OSError: a file can't be read.
+
+        Cancellation: *atomic* while queued, uploading or between attempts none of which was unknown.
+        *Ambiguous* in flight: the request goes on, its result is dropped, and it is not tried again.
+        """
+        if not self.takes:
+            await trio.lowlevel.checkpoint()
+            raise NotDeliveredError(operation.path, "the outbox is closed")
+        call = Call(operation, on_unknown, own=True, doubted=doubted, recorded=recorded)
+        if self._typing and urgency is not Urgency.BESIDE:
+            lane, chat = way_of(operation)
+            if lane == ("chat", chat):
+                self.hide_typing(chat)
+        if self._enter(call, urgency):
+            self.go_on()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self.abandon(call)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        result: Any = AGAIN
+        while result is AGAIN:
+            if not call.turn:
+                if call.error is not None:
+                    raise call.error
+                call.task = trio.lowlevel.current_task()
+                result = await trio.lowlevel.wait_task_rescheduled(abort)
+            if call.turn:
+                result = await self._carry(call)
+        return result  # type: ignore[no-any-return]
+
     # --- into the lanes, and out of them
 
-    def enter(self, call: Call, urgency: Urgency) -> bool:
+    def _enter(self, call: Call, urgency: Urgency) -> bool:
         """Take a place for a caller's own operation; it is its turn at once if nothing stands before it.
 
         Returns:
@@ -173,7 +238,7 @@ class LaneSender:
     def _queue(self, delivery: Delivery, now: float) -> bool:
         """Put a new one at the end of its lane, or let it take over the place of the edit there.
 
-        Returns: as `enter`.
+        Returns: as `_enter`.
         """
         call, after = delivery.call, None
         if isinstance(call.operation, EditMessage):
@@ -237,7 +302,7 @@ class LaneSender:
                 delivery.calls.remove(call)
         elif self.lanes.withdraw(delivery, self._time()):
             self._cleared(delivery)
-            self._changed()
+            self.stir()
         elif delivery.uploading is not None:
             delivery.uploading.cancel()
 
@@ -286,7 +351,45 @@ class LaneSender:
         else:
             self._reject(delivery, NotDeliveredError(path, "the outbox was closed before it was sent"))
 
+    # --- typing
+
+    def show_typing(self, chat: Recipient) -> None:
+        """Queue a sign of typing, unless something of the chat is on its way."""
+        self.hide_typing(chat)
+        if not self.lanes.busy(lane_of(chat)):
+            self._typing[chat] = self.queue(Call(SendAction(chat)), Urgency.TYPING)
+
+    def hide_typing(self, chat: Hashable) -> None:
+        """Withdraw a sign of typing that is queued."""
+        delivery = self._typing.pop(chat, None)
+        if delivery is not None:
+            self.abandon(delivery.call)
+
     # --- what may start
+
+    def go_on(self) -> None:
+        """Start what the lanes have, since there is something new, or one is less in flight."""
+        if self.takes and not self.at_rest:
+            self.pump()
+            if not self.at_rest:
+                self.mind(self.look_again())
+        if self.on_landing is not None:
+            self.on_landing()
+
+    def mind(self, at: float) -> None:
+        """Let `wait_due` return by this time."""
+        if at < self._wakes_at:
+            self.stir()
+
+    def stir(self) -> None:
+        """Let `wait_due` return now. Instant: functions that abort a wait call it, too."""
+        self._wake.set()
+
+    async def wait_due(self, at: float) -> None:
+        """Wait until this time, or until something is due before it, or may start that could not."""
+        self._wake, self._wakes_at = trio.Event(), at
+        with trio.move_on_at(at):
+            await self._wake.wait()
 
     def pump(self) -> None:
         """Start whatever may start now."""
@@ -376,7 +479,7 @@ class LaneSender:
 
     # --- one attempt
 
-    async def carry(self, call: Call) -> object:
+    async def _carry(self, call: Call) -> object:
         """Make the attempt whose turn it is, in the caller's task; return its result.
 
         Returns:
@@ -404,7 +507,7 @@ class LaneSender:
             self._retries += delivery.attempts > 1
             deadline = delivery.began + min(request.within, self._rules.answer_within)
             if not self._carried:  # all have the same time: the first one's is over first
-                self._due(deadline)
+                self.mind(deadline)
             self._carried[delivery] = deadline
             result = await request.result()
         except Exception as error:
@@ -421,14 +524,14 @@ class LaneSender:
                 request.close()
             if call.error is None:
                 self._land(delivery, self._time())
-                self._landed()
+                self.go_on()
             raise
         else:
             self._carried.pop(delivery, None)  # it may be over: an answer whose body did not end counts
             self._ended_well(delivery, call.operation, result)
-            self._landed()
+            self.go_on()
             return result
-        self._landed()
+        self.go_on()
         if call.error is not None:
             raise call.error
         return AGAIN
@@ -436,8 +539,8 @@ class LaneSender:
     def _send_courier(self, delivery: Delivery) -> None:
         async def serve() -> None:
             if delivery.begun is not None or await self._is_ready(delivery):
-                await self._carry(delivery)
-            self._landed()
+                await self._serve(delivery)
+            self.go_on()
 
         self._start(serve)
 
@@ -456,7 +559,7 @@ class LaneSender:
         delivery.sending, delivery.began = True, self._time()
         return True
 
-    async def _carry(self, delivery: Delivery) -> None:
+    async def _serve(self, delivery: Delivery) -> None:
         """Make an attempt, or see one through whose caller was cancelled."""
         operation = delivery.call.operation
         try:
@@ -514,7 +617,7 @@ class LaneSender:
             now = self._time()
             self._accepted(self._breaker.accepted(began, now), now)
         self._heed_breaker()
-        self._changed()
+        self.stir()
 
     async def _resolve(self, delivery: Delivery, media: Media) -> UploadedMedia | None:
         with trio.CancelScope() as delivery.uploading:
