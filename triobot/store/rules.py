@@ -207,12 +207,13 @@ class Tally:
 
     def statistics(self) -> StoreStatistics:
         """Return the totals as the store's statistics."""
+        totals = self._totals  # it is asked after each batch
         return StoreStatistics(
-            inbox=self["inbox"],
-            inbox_bytes=self["inbox_bytes"],
-            raw=self["raw"],
-            conversations=self["conversations"],
-            parked=self["parked"],
+            inbox=totals["inbox"],
+            inbox_bytes=totals["inbox_bytes"],
+            raw=totals["raw"],
+            conversations=totals["conversations"],
+            parked=totals["parked"],
         )
 
     def _count_of_chat(self, chat_id: ChatId, amount: int) -> None:
