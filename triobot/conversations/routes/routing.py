@@ -39,7 +39,7 @@ from ...frozen import frozen
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..codec import CODEC
-from ..doors.calls import Call, Halt, Order, Place, asked_of, is_signal
+from ..doors.calls import SIGNAL_TYPES, Call, Halt, Order, Place, asked_of, is_signal
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, is_payment
 
@@ -513,9 +513,19 @@ def _nobody(case: Case) -> Decision | None:
 
 
 def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
+    # As `_look` and `Filter.look`, without a call of each: a bot has many routes, and an event sees them all.
+    event, setting = case.event, case.setting
     for route in routes:
-        if (value := _look(route.filter, case.event, case.setting, case.failed)) is not None:
-            return Start(route, value)
+        taken = route.filter
+        if type(event) in SIGNAL_TYPES and not taken.signals:
+            continue
+        try:
+            value = taken.see(event, setting)
+        except Exception as error:
+            case.failed(taken.name, error)
+        else:
+            if value is not None:
+                return Start(route, value)
     return None
 
 
