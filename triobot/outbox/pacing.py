@@ -80,19 +80,13 @@ class _Sample:
     silent: int = 0
     lanes: set[Hashable] = attrs.field(factory=set[Hashable], repr=False)
 
-    @property
-    def heard(self) -> int:
-        """Return how many silent ones count: all if at least half of the good answers are late, else none."""
-        return self.silent if 2 * self.late >= self.well else 0
 
-    @property
-    def size(self) -> int:
-        return self.well + self.limited + self.failed + self.heard
-
-    @property
-    def bad(self) -> float:
-        """Return which part went badly."""
-        return (self.late + self.limited + self.failed + self.heard) / self.size
+def _weight(sample: _Sample) -> tuple[int, float]:
+    """Return how many outcomes count, and which part of them is bad."""
+    # Silent ones do if at least half of the good answers are late.
+    heard = sample.silent if 2 * sample.late >= sample.well else 0
+    size = sample.well + sample.limited + sample.failed + heard
+    return size, (sample.late + sample.limited + sample.failed + heard) / max(size, 1)
 
 
 @final
@@ -186,39 +180,39 @@ class Pace:
         """Weigh the outcomes when there are enough."""
         rules, sample = self._rules, self._sample
         took = now - sample.since
-        enough = took >= rules.window and sample.size >= rules.enough
+        size, _ = _weight(sample)
+        enough = took >= rules.window and size >= rules.enough
         # A trial waits for its few outcomes, however long they take.
-        late = took >= rules.longest_window and (sample.size >= rules.few or self._trial is None)
+        late = took >= rules.longest_window and (size >= rules.few or self._trial is None)
         if enough or late:
             self._weigh(now)
 
     def _weigh(self, now: float) -> None:
         rules, sample, trial = self._rules, self._sample, self._trial
         self._trial, self._sample = None, _Sample(now)
-        if sample.size < rules.few:
+        size, bad = _weight(sample)
+        if size < rules.few:
             return
         took = min(now - sample.since, 2 * rules.longest_window)
-        if trial is not None and sample.bad > trial.bad / 3 and 1 - sample.bad < 1.5 * (1 - trial.bad):
+        if trial is not None and bad > trial.bad / 3 and 1 - bad < 1.5 * (1 - trial.bad):
             if sample.well and trial.cuts >= rules.cuts:
-                self._rate, self._noise, self._proven = trial.rate, sample.bad, False
+                self._rate, self._noise, self._proven = trial.rate, bad, False
             else:
                 self._cut(sample, took, now, attrs.evolve(trial, cuts=trial.cuts + 1))
             return
         if trial is not None:
             self._proven = self._proven or trial.bad >= rules.bad
-        if self._too_much(sample):
-            self._cut(sample, took, now, _Trial(self._rate, sample.bad, 1))
+        if self._too_much(sample, size, bad):
+            self._cut(sample, took, now, _Trial(self._rate, bad, 1))
         elif trial is not None:
-            self._noise = sample.bad
-        self._noise -= max(0.0, self._noise - sample.bad) / 16
+            self._noise = bad
+        self._noise -= max(0.0, self._noise - bad) / 16
 
-    def _too_much(self, sample: _Sample) -> bool:
+    def _too_much(self, sample: _Sample, size: int, bad: float) -> bool:
         rules = self._rules
         limited = self._beyond_noise(rules.limited)
-        bad = limited if self._proven else self._beyond_noise(rules.bad)
-        return len(sample.lanes) >= rules.lanes and (
-            sample.limited >= limited * sample.size or sample.bad >= bad
-        )
+        most = limited if self._proven else self._beyond_noise(rules.bad)
+        return len(sample.lanes) >= rules.lanes and (sample.limited >= limited * size or bad >= most)
 
     def _beyond_noise(self, share: float) -> float:
         return max(share, min(2 * self._noise + share / 2, (1 + self._noise) / 2))
