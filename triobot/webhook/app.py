@@ -12,7 +12,7 @@ don't turn the platform away.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias, cast, final
 
 import trio
@@ -209,12 +209,8 @@ class _Passage:
         self._wanted = False
         return TooSlow()
 
-    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """See `RequestExchange`. Quart's own task notices a sender that leaves."""
-        await work()
-
     async def answer(self, answer: answers.Response, told: Callable[[bool], None]) -> None:
-        """See `RequestExchange`. It is written once the view has returned."""
+        """See `RequestExchange`. It is written once the view has returned; `receive` notices who leaves."""
         self._answer, self._told = answer, told
 
     async def refuse(

@@ -186,7 +186,8 @@ class Endpoint:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
         match reading:
             case Complete(body):
-                await exchange.attend(partial(self._accept, exchange, framing.content_type, body))
+                outcome = await self._inbox.accept(framing.content_type, body)
+                await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
             case TooLong():
                 self._traffic.too_long += 1
                 await self._refuse(exchange, answers.TOO_LONG, framing)
@@ -204,10 +205,6 @@ class Endpoint:
                 self._traffic.bad_framing += 1
             case _ as never:
                 assert_never(never)
-
-    async def _accept(self, exchange: RequestExchange, content_type: str, body: bytes) -> None:
-        outcome = await self._inbox.accept(content_type, body)
-        await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
 
     def _told(self, outcome: Outcome, answered: bool) -> None:
         if isinstance(outcome, EventStored):

@@ -6,7 +6,7 @@ listener, where the socket itself shows whether the sender has left; `app` does 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
@@ -60,12 +60,8 @@ class RequestExchange(Protocol):
         """Read the whole body, unless it is longer than `most` bytes or takes longer than `seconds`."""
         ...
 
-    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work`, which calls `answer`, and notice if the sender leaves meanwhile; call after `read`."""
-        ...
-
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
-        """Write an answer, within `attend`.
+        """Write an answer, after `read`.
 
         Args:
             told: called with whether the sender was still there when the answer was handed to the kernel.
@@ -111,12 +107,8 @@ class DirectExchange:
             return Complete(bytes(chunks))
         return TooSlow()
 
-    async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """See `RequestExchange`. No task watches for a sender that leaves: `answer` asks the kernel."""
-        await work()
-
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
-        """See `RequestExchange`."""
+        """See `RequestExchange`. No task watches for a sender that leaves: the kernel is asked."""
         there = not self._talk.has_left()
         await self._talk.answer(answer.status, answer.headers, answer.body)
         told(there)
