@@ -10,7 +10,7 @@ from typing import Final
 
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 310,
+    "modules": 312,
     "code lines": 51_900,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 54,
