@@ -102,7 +102,7 @@ def a_wait(
 
 
 def a_watch(taken: Filter[Event] = ANY) -> Watch:
-    return Watch(taken.look, taken.name, lambda _: None)
+    return Watch(taken.look, taken.name)
 
 
 @attrs.frozen

@@ -158,9 +158,7 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     for taker in world.takers:
         runner = beside if taker.aside else runners[taker.owner]
         if taker.block:
-            watch = Watch(
-                look(world, yes=taker.sees), "block", lambda _: None, taker.opened, owner=taker.owner
-            )
+            watch = Watch(look(world, yes=taker.sees), "block", taker.opened, owner=taker.owner)
             marks[id(watch)] = taker
             runner.watches.append(watch)
             continue

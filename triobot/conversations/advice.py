@@ -22,7 +22,7 @@ from ..engine import Run
 from ..errors import UnrecordableError
 from ..values import encode_value
 from ..wire.events import Event, Message, Press
-from .running.branches import code_tasks
+from .running.branches import code_tasks, step_tasks
 from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors
 
@@ -170,8 +170,8 @@ class Advice(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         """Warn of what a task has come to wait for, if a conversation's code waits for no chat operation."""
-        branch = code_tasks.get(task)
-        if branch is not None and not branch.in_step and (line := foreign_line(frames_of(task))) is not None:
+        own = task in code_tasks and task not in step_tasks
+        if own and (line := foreign_line(frames_of(task))) is not None:
             self._tell(
                 "blocked",
                 line,

@@ -18,10 +18,10 @@ from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
 from ..wire.events import Event, Press
-from .conversation import CodeTask, Conversation
+from .conversation import Conversation
 from .routes.filters import Filter, check_filter
 from .routes.routing import Watch
-from .running.branches import OperationKind, code_tasks, fingerprint_of_call
+from .running.branches import OperationKind, code_tasks, fingerprint_of_call, step_tasks
 from .running.failures import happened
 from .running.leash import held
 from .services import StepCall
@@ -78,15 +78,13 @@ class Scope(Generic[E_co]):
             check_filter(until, "move_on_when()")
         self._conversation = conversation
         self._watch = (
-            None
-            if until is None
-            else Watch(until.look, until.name, conversation.bring, cut=lambda: is_cut(self._scope.around))
+            None if until is None else Watch(until.look, until.name, cut=lambda: is_cut(self._scope.around))
         )
         length = check_seconds(seconds)
         self._scope = conversation.run.scope(
             None if math.isinf(length) and length > 0 else length,
             at=at,
-            takes=None if self._watch is None else self._watch.takes,
+            takes=self._watch,
             shield=shield,
         )
         self._event: E_co | None = None
@@ -110,7 +108,7 @@ class Scope(Generic[E_co]):
         there.enter(OperationKind.SCOPE)
         scope.__enter__()
         # By id: a charge that was paid in the last second takes the deadlines around it away.
-        there.scopes[scope.id] = scope
+        there.scopes = {**there.scopes, scope.id: scope}
         if self._watch is not None:
             self._watch.scope = scope.id
             there.life.open_watch(there, self._watch)
@@ -122,7 +120,8 @@ class Scope(Generic[E_co]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._conversation.scopes.pop(self._scope.id, None)
+        there, id = self._conversation, self._scope.id
+        there.scopes = {one: scope for one, scope in there.scopes.items() if one != id}
         try:
             return bool(self._scope.__exit__(kind, error, traceback))
         finally:
@@ -190,10 +189,10 @@ async def run_step(
     print, instead = fingerprint_of_call(fn, args), there.services.instead
 
     async def body() -> T:
-        branch = code_tasks[trio.lowlevel.current_task()]
+        task = trio.lowlevel.current_task()
         if first is not None:
             await first()
-        branch.in_step = True
+        step_tasks.add(task)
         try:
             begun = fn(*args) if instead is None else instead(StepCall(fn, args, print, own, there.seq))
             if inspect.isawaitable(begun):
@@ -208,7 +207,7 @@ async def run_step(
             live.append(error)
             raise StepError(type(error).__name__, str(error)) from error
         finally:
-            branch.in_step = False
+            step_tasks.discard(task)
         raise ConfigError(
             "step() takes an async function; this one returned without being awaited: declare it with"
             " `async def`, or wait for it in one"
@@ -267,11 +266,11 @@ class ChatNursery:
 
         async def child() -> None:
             task = trio.lowlevel.current_task()
-            code_tasks[task] = CodeTask("child")
+            code_tasks.add(task)
             try:
                 await held(self._conversation.leash, fn(*args))
             finally:
-                del code_tasks[task]
+                code_tasks.discard(task)
 
         self._nursery.start_soon(child)
 

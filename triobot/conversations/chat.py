@@ -69,6 +69,8 @@ class Room(Generic[E_co]):
     A chat is one (`Chat`): a function that needs no screen takes a `Room`, and serves chats as well.
     """
 
+    __slots__ = ("_conversation",)
+
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
 

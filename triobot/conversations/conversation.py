@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -53,8 +54,7 @@ from .doors.calls import Call, room_of
 from .journal_writer import JournalWriter
 from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
-from .routes.routing import Delivery, Start, Wait, Watch
-from .running.branches import CodeTask as CodeTask
+from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch
 from .running.branches import Onlooker, fingerprint
 from .running.branches import OperationKind as OperationKind
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
@@ -74,6 +74,8 @@ log: Final = logging.getLogger("triobot.conversations")
 T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
 
+# One for all, since most have no block open and no charge that is paid, and an empty dict takes 64 bytes.
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 HELD: Final = 5000
 """Milliseconds that a deadline waits for an operation that holds it."""
 _OF_PLATFORM: Final = frozenset(
@@ -125,7 +127,6 @@ class Conversation:
         in_row: its first record, if that is durable in the row of its event, until it runs.
         dry: the host of a run that only looks at its journal.
         leash: of a dry run, which holds its tasks.
-        branch: its own task's.
         writer: keeps its records; None before it is made, and once it is over.
         next_first: the first record of what goes on in its place.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
@@ -147,7 +148,6 @@ class Conversation:
         "at",
         "awaited",
         "beside",
-        "branch",
         "carried",
         "copies",
         "dry",
@@ -221,10 +221,10 @@ class Conversation:
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.watches: Sequence[Watch] = ()
-        self.scopes: dict[Id, Scope] = {}
+        self.scopes: Mapping[Id, Scope] = _NONE
         self.ending: Ending | None = None
         self.giving: Giving | None = None
-        self.awaited: dict[RefId, Callable[[PaymentGoods], None]] = {}
+        self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = _NONE
         self.settled = None if stored is None else trio.Event()
         self.stuck = False
         self.stuck_at = "?"
@@ -234,7 +234,6 @@ class Conversation:
         self.in_row = in_row
         self.dry = dry
         self.leash = leash
-        self.branch = CodeTask("")
         self.next_first: Record | None = None
         self._operations = 0
         self.copies: Sequence[Copy] = ()
@@ -281,7 +280,7 @@ class Conversation:
                 if self.services.tracing is not None:
                     inner = self.services.tracing.drive(self, inner)
                 try:
-                    end = await care.drive(self.seq, self.branch, inner)
+                    end = await care.drive(self.seq, inner)
                 finally:
                     self.went_over()
                 failure = self._came_to(end)
@@ -355,7 +354,7 @@ class Conversation:
         if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
             run.interrupt(*self._ended_by, self.ending.value)
         # With an argument of its own: what it was started with is not read from its first record.
-        return run.run(self._begun, chat, last=self._concluded)
+        return run.run(self._begun, chat)
 
     def went_over(self) -> None:
         """Note that the coroutine runs no more."""
@@ -388,7 +387,7 @@ class Conversation:
                     self.end(ending)
         return None
 
-    def _concluded(self, error: BaseException | None) -> None:
+    def concluded(self, error: BaseException | None) -> None:
         """Settle what it gives for in the transaction in which it ends."""
         if self.giving is not None:
             if not self.route.hooks:
@@ -513,8 +512,18 @@ class Conversation:
         """Return whether it waits, and can be brought back as it is stored."""
         return not self.stuck and self.quiescent and self.route.durable
 
+    def give(self, wait: Wait, answer: Answer) -> None:
+        """Close one of its waits with this; the run takes the event once the wait rests."""
+        wait.give(answer)
+        self.bring(answer.delivery)
+
+    def end_block(self, watch: Watch, taken: Taken) -> None:
+        """End one of its blocks with this."""
+        watch.take(taken)
+        self.bring(taken.delivery)
+
     def bring(self, delivery: Delivery) -> None:
-        """Give an event to the run: one of its waits or blocks is to take it (`Wait.takes`)."""
+        """Give an event to the run: one of its waits or blocks is to take it."""
         if (run := self._run) is None or run.over or run.dying:
             return  # a payment's news, or the event waits in the inbox
         self.stirred()

@@ -505,7 +505,8 @@ class Dispatcher:
         given = self._decide(event, arrival.at, life)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
-        writer = life.writer_of(given.wait)
+        there = life.who_waits(given.wait)
+        writer = there.writer
         if writer is None or not writer.may_take:
             return None
         if key is not None:
@@ -515,7 +516,7 @@ class Dispatcher:
         self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
         self.work.count("answered_at_once")
         taken, writer.handed_on = writer.take(arrival), arrival.at
-        given.wait.give(Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
+        there.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
         writer.handed_on = None
         return is_stored(taken)
 

@@ -262,6 +262,9 @@ class JournalWriter(Host):
             id,
         )
 
+    def concluded(self, error: BaseException | None) -> None:
+        self._there.concluded(error)
+
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._there.stuck_at = parting_line(error.id, task)
 

@@ -23,7 +23,6 @@ from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Carried, Conversation, Ending
 from .doors.calls import Halt, Order, is_signal, room_of
-from .journal_writer import JournalWriter
 from .places import Places, TooLate, ends
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
@@ -140,7 +139,7 @@ class ChatLife:
         self.calls = calls
         self.loading = False
         self.loads_at = 0
-        self.services = self._services = services
+        self.services = services
         self._table = table
         self._username = username
         self.group = group
@@ -162,7 +161,7 @@ class ChatLife:
 
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
-        memory = self._services.memory
+        memory = self.services.memory
         return Setting(self._username, self.group, delivery.seq, delivery.at, memory, self.kept.values)
 
     def remember(self, before: ChatLife) -> None:
@@ -197,9 +196,9 @@ class ChatLife:
         there = self.places.all()
         return not waiting and bool(there) and all(map(_AT_REST, there))
 
-    def writer_of(self, wait: Wait) -> JournalWriter | None:
-        """Return what keeps the records of the conversation that waits."""
-        return next((there.writer for there in self.places.all() if wait in there.waits), None)
+    def who_waits(self, wait: Wait) -> Conversation:
+        """Return the conversation whose wait this is."""
+        return next(there for there in self.places.all() if wait in there.waits)
 
     @property
     def may_come_back(self) -> bool:
@@ -365,9 +364,9 @@ class ChatLife:
             case Give(wait, value):
                 self.give(wait, Taken(delivery, value))
             case Break(wait, error):
-                wait.give(Broken(delivery, error))
+                self.who_waits(wait).give(wait, Broken(delivery, error))
             case Tell(wait):
-                wait.give(Unfit(delivery))
+                self.who_waits(wait).give(wait, Unfit(delivery))
             case Queue():
                 self.mailbox = sorted([*self.mailbox, delivery], key=lambda queued: queued.seq)
             case Expire():
@@ -381,12 +380,12 @@ class ChatLife:
 
     def give(self, wait: Wait, answer: Taken) -> None:
         """Let a wait take an event."""
-        wait.give(answer)
+        self.who_waits(wait).give(wait, answer)
         if not isinstance(answer.delivery.event, Message):
             self._answered(answer.delivery)
 
     def _end(self, watch: Watch, taken: Taken) -> None:
-        watch.take(taken)
+        next(there for there in self.places.all() if watch in there.watches).end_block(watch, taken)
         self._answered(taken.delivery)
 
     def _answered(self, delivery: Delivery) -> None:
@@ -424,7 +423,7 @@ class ChatLife:
     def _begin(
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
     ) -> None:
-        self._run(Conversation(self._services, self, start, delivery, interrupted, owner))
+        self._run(Conversation(self.services, self, start, delivery, interrupted, owner))
 
     def begin_claimed(self, conversation: Conversation) -> None:
         """Run a conversation that has begun in the transaction that accepted its event."""
@@ -438,7 +437,7 @@ class ChatLife:
 
     def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
         """Run an aside, whatever goes on here."""
-        aside = Conversation(self._services, self, start, delivery)
+        aside = Conversation(self.services, self, start, delivery)
         self.places.asides = [*self.places.asides, aside]
         self.calls.start(aside)
         return aside
@@ -470,7 +469,7 @@ class ChatLife:
         start = afresh(event, self.setting(delivery), self._table, self._filter_failed)
         offered = None if start is None else self._refusals.offered(there.seq, start.route.name)
         # What came before the offer, or before this run without one, was for the conversation itself.
-        since = self._services.store.opening().at if offered is None else offered
+        since = self.services.store.opening().at if offered is None else offered
         if start is None or delivery.at < since:
             self._refusals.regret(delivery, there.seq)
             return False
@@ -806,7 +805,7 @@ class ChatLife:
                 return its.flush_with(lambda more: self.work.commits.add([*writes, *more], writer))
         due = self.places.next.get(owner)
         if due is not None and conversation is self.places.live.get(owner):
-            heir = Conversation(self._services, self, *due, conversation.route.name, owner)
+            heir = Conversation(self.services, self, *due, conversation.route.name, owner)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
                 self._heirs[owner] = heir
@@ -823,7 +822,7 @@ class ChatLife:
         waiting, self.mailbox = [*self.mailbox, *self.places.clear()], ()
         for earlier in waiting:
             self._drop(earlier, "left")
-        self._services.outbox.drop(self.chat_id)
+        self.services.outbox.drop(self.chat_id)
         ending = self.places.all()
         for conversation in ending:
             conversation.end(Ending.LEFT)
@@ -877,7 +876,7 @@ class ChatLife:
         start, delivery = conversation.successor
         carried = Carried(conversation.next_first, *conversation.writer.carries)
         return Conversation(
-            self._services,
+            self.services,
             self,
             start,
             delivery,

@@ -83,6 +83,8 @@ class Places:
         next: interrupts that wait for the end of what they interrupt, by owner.
     """
 
+    __slots__ = ("_table", "asides", "asides_due", "live", "next")
+
     def __init__(self, table: Table) -> None:
         self.live: Final[dict[SenderId | None, Conversation]] = {}
         # Few chats ever have any of these: until then there is nothing to make, nor to collect.

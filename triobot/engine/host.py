@@ -59,6 +59,9 @@ class Host:
         `Run.quiescent` tells whether an effect is under way meanwhile. Call nothing of the run from within.
         """
 
+    def concluded(self, error: BaseException | None) -> None:
+        """Note in the run's last turn what its code has raised, if it has, before the end is recorded."""
+
     def read(self, key: str) -> Node | Absent:
         """Return the present value of shared data, with what this host has been told to write."""
         return ABSENT

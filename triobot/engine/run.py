@@ -23,10 +23,10 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NoReturn, final
+from typing import Any, Final, NoReturn, final
 
 import trio
-from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task
+from trio.lowlevel import Task, cancel_shielded_checkpoint, current_task, wait_task_rescheduled
 
 from ..errors import (
     ConversationEndedError,
@@ -90,6 +90,9 @@ from .records import (
 from .snapshot import OpenBranch, OpenOperation, Snapshot, open_operation
 from .sync import Channel, Event
 
+# Until a turn reads or writes something: an empty dict of each run takes 64 bytes.
+_NO_VIEW: Final[dict[str, Any]] = {}
+
 
 @final
 class Run(Core):
@@ -151,7 +154,7 @@ class Run(Core):
         self._notes: dict[tuple[Any, ...], Record] | None = None
         self._patches: set[str] | None = None
         self._unpatched: set[str] | None = None
-        self.view: dict[str, Any] = {}
+        self.view: dict[str, Any] = _NO_VIEW
         self.view_turn: Id | None = None
         if len(records) > 1:
             self._load(records)
@@ -184,17 +187,11 @@ class Run(Core):
 
     # --- its life
 
-    async def run(
-        self,
-        main: Callable[..., Awaitable[object]],
-        *args: object,
-        last: Callable[[BaseException | None], None] | None = None,
-    ) -> End:
+    async def run(self, main: Callable[..., Awaitable[object]], *args: object) -> End:
         """Run ``main(run, *args)`` over its journal and on, to its end; never raises an author's error.
 
         Args:
             args: by default what the start says.
-            last: called in its last turn with what it raised, before the end is recorded.
         """
         if self.dying:
             return Evicted()
@@ -213,13 +210,12 @@ class Run(Core):
                 try:
                     coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
                     self.args = ()  # and in no variable here: whoever reports errors may send this frame's
+                    del main, args
                     value = await coroutine
                 except BaseException as error:
-                    if last is not None:
-                        last(error)
+                    self.host.concluded(error)
                     raise
-                if last is not None:
-                    last(None)
+                self.host.concluded(None)
         except Exception as error:
             failure = error
         except BaseException as error:
@@ -520,7 +516,10 @@ class Run(Core):
                         return await self._read(self._taken(op, taken, row), ())
                 self.operation = op
                 self.host.rests(None)
-                given: Any = await self.rest(op)
+                if op.given is None:  # as `rest`, without its frame, which each run that waits would have
+                    op.asleep, op.run = True, self
+                    await wait_task_rescheduled(op.abort)
+                given, op.given = op.given, None
                 if type(given) is tuple:
                     return given[0]  # pyright: ignore[reportUnknownVariableType]
                 return await self.come(op, given)

@@ -265,13 +265,13 @@ class Till:
         if 0 not in self._wait.ready:
             event = cast("Event", PaymentNews(self._asked.chat_id))
             at = self._conversation.services.clock.now()
-            self._wait.give(Taken(Delivery(0, event, at), ending))
+            self._conversation.give(self._wait, Taken(Delivery(0, event, at), ending))
 
     def _forget_news(self) -> None:
         self._wait.when_resting = None
         if self._ticket is not None:
             self._ticket.listen(None)
-        if self._wait.ready.pop(0, None) is not None and not self._conversation.dead:
+        if self._wait.let_go(0) is not None and not self._conversation.dead:
             self._conversation.run.withdraw(0)
 
     # --- sending
@@ -406,11 +406,12 @@ class Till:
         _lift(conversation, conversation.run.now() + int(HELD * 1000))
         self._wait.hear_no_more()
         look_again(conversation, self._wait)
-        conversation.awaited[captured.id] = self.wake
+        conversation.awaited = {**conversation.awaited, captured.id: self.wake}
         try:
             ending = await answered(conversation, self._wait)
         finally:
-            del conversation.awaited[captured.id]
+            waited = conversation.awaited.items()
+            conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
         if ending != "given":
             raise PaymentHandedOverError
         with conversation.reading():

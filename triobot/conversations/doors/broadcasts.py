@@ -25,7 +25,7 @@ from ..conversation import Conversation
 from ..data import Keeping, Key
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
-from ..running.branches import OperationKind, code_tasks
+from ..running.branches import OperationKind, step_tasks
 from ..running.lines import calling_line
 from ..services import Announcing, OnDoubt
 
@@ -170,12 +170,12 @@ class RecordedAnnouncing:
 
         async def body(own: Id) -> bool:
             # The audience may be read by the author's code: a cursor, or the bot's own doors.
-            branch = code_tasks[trio.lowlevel.current_task()]
-            branch.in_step = True
+            task = trio.lowlevel.current_task()
+            step_tasks.add(task)
             try:
                 return await self._live.start(key, content, keyboard, on_unknown, audience)
             finally:
-                branch.in_step = False
+                step_tasks.discard(task)
 
         return await self._conversation.effect(OperationKind.BROADCAST, body)
 

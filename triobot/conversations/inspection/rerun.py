@@ -275,12 +275,12 @@ class Rerun(Onlooker):
         if self._watcher is not None:
             self.look = partial(self._watcher.looks, there)
         task = trio.lowlevel.current_task()
-        code_tasks[task] = there.branch
+        code_tasks.add(task)
         try:
             try:
                 self._end = await self._leash.run(there.go_over(handle_of(there)))
             finally:
-                del code_tasks[task]
+                code_tasks.discard(task)
                 there.went_over()
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):
@@ -343,6 +343,10 @@ class Rerun(Onlooker):
 
     def rests(self, wake: int | None) -> None:
         self._at_end.set()
+
+    def concluded(self, error: BaseException | None) -> None:
+        if self._there is not None:
+            self._there.concluded(error)
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._stuck_at = parting_line(error.id, task)

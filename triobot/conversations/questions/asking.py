@@ -76,7 +76,7 @@ def begin_wait(
 ) -> Wait:
     """Begin to take events, before anything is sent; `end_wait` it however it ends."""
     there.check_task()
-    wait = Wait(look, otherwise, question, token, also, owner=there.owner, bring=there.bring)
+    wait = Wait(look, otherwise, question, token, also, owner=there.owner)
     there.waits.append(wait)
     there.life.offer_queued(there, wait)
     return wait
@@ -97,8 +97,7 @@ def end_wait(there: Conversation, wait: Wait) -> None:
 
 def look_again(there: Conversation, wait: Wait) -> None:
     """Route again what the wait was given and has not looked at: what it takes has changed."""
-    given = list(wait.ready.values())
-    wait.ready.clear()
+    given = wait.let_all_go()
     if there.dead:
         return  # the events wait in the inbox
     for answer in given:
@@ -147,11 +146,11 @@ async def answered(there: Conversation, wait: Wait) -> object:
             if not wait.ready:
                 there.life.offer_queued(there, wait, resting=True)
         try:
-            taken: tuple[Any, ...] = await run.wait(KIND, wait.takes)
+            taken: tuple[Any, ...] = await run.wait(KIND, wait)
         finally:
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
-        wait.ready.pop(seq, None)
+        wait.let_go(seq)
         if failed:
             raise CODEC.error_of(failed[0])
         if value is not None:

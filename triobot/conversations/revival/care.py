@@ -37,7 +37,7 @@ from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..data import of_authors, words_for
 from ..questions.tidying import Tidying
-from ..running.branches import CodeTask, code_tasks
+from ..running.branches import code_tasks, step_tasks
 from ..running.lines import frames_of, steps_inner
 from ..services import Services
 from ..workload import Workload
@@ -130,17 +130,13 @@ class Care(trio.abc.Instrument):
 
     @steps_inner
     @coroutine
-    def drive(self, seq: int, branch: CodeTask, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Await what a conversation does; note whose it is at each step of its tasks.
-
-        Args:
-            branch: that of its own task, which is the current one.
-        """
+    def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Await what a conversation does in the current task; note whose it is at each step of its tasks."""
         at_work, task = self.at_work, trio.lowlevel.current_task()
         sent: Any = None
         error: BaseException | None = None
         self._own[task] = seq
-        code_tasks[task] = branch
+        code_tasks.add(task)
         try:
             while True:
                 at_work[RUNS] = seq
@@ -150,7 +146,7 @@ class Care(trio.abc.Instrument):
                     return cast("T", stopped.value)
                 finally:
                     at_work[RUNS] = 0
-                if branch.in_step or task.child_nurseries:
+                if task in step_tasks or task.child_nurseries:
                     self._look_at(task)
                 elif self._wide:
                     self._wide.discard(task)
@@ -161,7 +157,8 @@ class Care(trio.abc.Instrument):
                     error = raised
         finally:
             self._wide.discard(task)
-            del code_tasks[task], self._own[task]
+            code_tasks.discard(task)
+            del self._own[task]
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
         """Look at each step of every task from now on; and at what this one waits for."""
@@ -376,8 +373,7 @@ class Care(trio.abc.Instrument):
 
 def _is_in_thread(task: trio.lowlevel.Task) -> bool:
     """Return whether a task in a step waits for a thread."""
-    branch = code_tasks.get(task)
-    if branch is not None and not branch.in_step:
+    if task in code_tasks and task not in step_tasks:
         return False
     return any(frame.f_code is _THREAD for frame, _ in frames_of(task))
 

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, TypeAlias, cast, final
 
 import attrs
@@ -118,8 +119,8 @@ def _nothing(event: Event, setting: Setting) -> None:
     """Take nothing."""
 
 
-def _no_answers() -> dict[int, Answer]:  # calling `dict[int, Answer]` takes six times as long
-    return {}
+_NO_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType({})
+"""One for all waits that were given nothing: most wait, and an empty dict of each takes 64 bytes."""
 
 
 @final
@@ -140,7 +141,6 @@ class Wait:
         rests: its task waits for nothing else.
         around: the scopes around it then.
         when_resting: called each time that it comes to rest.
-        bring: gives an event to the run, which takes it once the wait rests.
         ready: what it was given and has not taken, by row; a wait takes one event, then is closed until it is
             opened again. A payment's news has row 0.
     """
@@ -156,8 +156,7 @@ class Wait:
     rests: bool = attrs.field(default=False, init=False)
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     when_resting: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
-    bring: Callable[[Delivery], None] = attrs.field(default=lambda _: None, kw_only=True, repr=False)
-    ready: dict[int, Answer] = attrs.field(factory=_no_answers, init=False)
+    ready: Mapping[int, Answer] = attrs.field(default=_NO_ANSWERS, init=False)
 
     @property
     def hint(self) -> str:
@@ -175,17 +174,30 @@ class Wait:
         return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, answer: Answer) -> None:
-        """Close the wait with this; the conversation takes it when its turn comes."""
-        self.ready[answer.delivery.seq] = answer
-        self.bring(answer.delivery)
+        """Close the wait with this, which its run is brought next; see `Conversation.give`."""
+        self.ready = {**self.ready, answer.delivery.seq: answer}
+
+    def let_go(self, seq: int) -> Answer | None:
+        """Return what the wait was given with this row, if it was, and forget it."""
+        if (answer := self.ready.get(seq)) is not None:
+            self.ready = {row: other for row, other in self.ready.items() if row != seq} or _NO_ANSWERS
+        return answer
+
+    def let_all_go(self) -> Sequence[Answer]:
+        """Return all that the wait was given, and forget it."""
+        given, self.ready = list(self.ready.values()), _NO_ANSWERS
+        return given
 
     def hear_no_more(self) -> None:
         """Take only what it is given from here on: its buttons are over, and what comes waits for others."""
         self.look, self.also, self.otherwise = _nothing, None, Otherwise.KEEP
         self.question, self.token = False, ""
 
-    def takes(self, delivery: Delivery) -> object:
-        """Return what is recorded of an event that it was given; `LEFT` for any other."""
+    def __call__(self, delivery: Delivery) -> object:
+        """Return what is recorded of an event that it was given; `LEFT` for any other.
+
+        So a wait is itself the filter that its operation has.
+        """
         answer = self.ready.get(delivery.seq)
         if answer is None:
             return LEFT
@@ -207,7 +219,6 @@ class Watch:
     Attributes:
         look: what ends it, and as what.
         name: the filter's, for the log.
-        bring: gives an event to the run.
         since, opened: as a wait's.
         owner: as a wait's.
         scope: the block's own number.
@@ -217,7 +228,6 @@ class Watch:
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
     name: str
-    bring: Callable[[Delivery], None] = attrs.field(repr=False)
     opened: tuple[int, int] = (0, 0)
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
@@ -231,11 +241,10 @@ class Watch:
         return self.taken is None and not self.cut()
 
     def take(self, taken: Taken) -> None:
-        """End the block with this."""
+        """End the block with this, which its run is brought next; see `Conversation.end_block`."""
         self.taken = taken
-        self.bring(taken.delivery)
 
-    def takes(self, delivery: Delivery) -> object:
+    def __call__(self, delivery: Delivery) -> object:
         """Return what is recorded of the event that is to end it; `LEFT` for any other."""
         if self.taken is None or self.taken.delivery.seq != delivery.seq:
             return LEFT

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, cast
 from uuid import UUID
 
 import attrs
@@ -56,20 +56,6 @@ class OperationKind(Enum):
     BROADCAST = "broadcast"
 
 
-@final
-@attrs.define(eq=False)
-class CodeTask:
-    """One task of a conversation.
-
-    Attributes:
-        name: empty for the coroutine itself.
-        in_step: a step's body is running.
-    """
-
-    name: str
-    in_step: bool = False
-
-
 ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
 """Tells what a charge asks for, and whether it knows by now that it is paid."""
 
@@ -90,8 +76,10 @@ class Onlooker(Host):
         """Note that a charge has opened this payment, and tells how it stands; with None that it is over."""
 
 
-code_tasks: Final[dict[trio.lowlevel.Task, CodeTask]] = {}
+code_tasks: Final[set[trio.lowlevel.Task]] = set()
 """Trio's tasks that run a conversation's code now."""
+step_tasks: Final[set[trio.lowlevel.Task]] = set()
+"""Those in which a step's body runs: that may do what the conversation's own code may not."""
 
 
 def refuse_conversations(what: str, instead: str) -> None:
@@ -105,10 +93,10 @@ def refuse_conversations(what: str, instead: str) -> None:
         ForeignTaskError: the current task is a conversation's, and runs no step.
     """
     try:
-        branch = code_tasks.get(trio.lowlevel.current_task())
+        task = trio.lowlevel.current_task()
     except RuntimeError:  # no task: somebody looks before or after the run
         return
-    if branch is not None and not branch.in_step:
+    if task in code_tasks and task not in step_tasks:
         raise ForeignTaskError(f"{calling_line()}: {what} inside a conversation; use {instead}")
 
 
