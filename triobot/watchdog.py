@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Final, final
 
+import attrs
 import trio
 
 from .conversations.running.lines import working_line
@@ -30,7 +31,8 @@ log: Final = logging.getLogger("triobot.watchdog")
 
 # A person notices a second; a garbage collection of many chats takes less.
 STILL_AFTER: Final = 1.0
-_BEATS: Final = 4
+_ASKED: Final = 4
+"""How often the loop is asked in the time after which it stands still; systemd is told as often."""
 
 
 @asynccontextmanager
@@ -41,29 +43,22 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
         still_after: seconds without a sign of life after which the log gets the line; again at each doubling.
             Where the loop is watched already, that watch's own counts.
     """
-    watch = _watching.get() or _LoopWatch(still_after)
-    if not watch.users:
+    watch = _watching.get()
+    if watch is None:
+        watch = _Watch()
         _watching.set(watch)
-        threading.Thread(target=watch.look, name="triobot watchdog", daemon=True).start()
+        loop = trio.lowlevel.current_trio_token(), threading.get_ident()
+        threading.Thread(
+            target=_keep_asking, args=(*loop, still_after, watch.over), name="triobot watchdog", daemon=True
+        ).start()
     watch.users += 1
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_keep_beating, watch)
-            try:
-                yield
-            finally:
-                nursery.cancel_scope.cancel()
+        yield
     finally:
         watch.users -= 1
         if not watch.users:
             _watching.set(None)
             watch.over.set()
-
-
-async def _keep_beating(watch: _LoopWatch) -> None:
-    while True:
-        watch.beat()
-        await trio.sleep(watch.still_after / _BEATS)
 
 
 @asynccontextmanager
@@ -87,35 +82,39 @@ async def telling_systemd(environ: Mapping[str, str] = os.environ) -> AsyncGener
 async def _keep_telling(systemd: Systemd, within: float) -> None:
     while True:
         systemd.tell("WATCHDOG=1")
-        await trio.sleep(within / _BEATS)
+        await trio.sleep(within / _ASKED)
 
 
 @final
-class _LoopWatch:
-    def __init__(self, still_after: float) -> None:
-        self.users = 0
-        self.over = threading.Event()
-        self.still_after = still_after
-        self._thread = threading.get_ident()
-        self._beat = time.monotonic()
-        self._told = 0.0
+@attrs.define
+class _Watch:
+    """A loop's watch: how many blocks share it, and whether they are all over."""
 
-    def beat(self) -> None:
-        """Note that the loop is alive; call it often."""
-        still = time.monotonic() - self._beat
-        self._beat = time.monotonic()
-        if self._told:
-            self._told = 0.0
-            log.warning("the loop goes on after %.1f s", still)
+    users: int = 0
+    over: threading.Event = attrs.field(factory=threading.Event)
 
-    def look(self) -> None:
-        """Look at it from another thread, until it is over."""
-        while not self.over.wait(self.still_after / _BEATS):
-            still = time.monotonic() - self._beat
-            if still >= max(self.still_after, 2 * self._told):
-                self._told = still
-                frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]
+
+_watching: Final = trio.lowlevel.RunVar["_Watch | None"]("watching", default=None)
+
+
+def _keep_asking(
+    loop: trio.lowlevel.TrioToken, thread: int, still_after: float, over: threading.Event
+) -> None:
+    """Ask the loop in this thread, time and again until it is over, for a sign of life."""
+    while not over.wait(still_after / _ASKED):
+        alive, asked, told = threading.Event(), time.monotonic(), 0.0
+        try:
+            loop.run_sync_soon(alive.set)
+        except trio.RunFinishedError:
+            return
+        while not alive.wait(still_after / _ASKED) and not over.is_set():
+            still = time.monotonic() - asked
+            if still >= max(still_after, 2 * told):
+                told = still
+                frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
                 log.error("every chat has waited for %.1f s: %s", still, _why(frame))
+        if told:
+            log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
 
 
 def _why(frame: FrameType | None) -> str:
@@ -127,9 +126,6 @@ def _why(frame: FrameType | None) -> str:
         )
     where = "" if frame is None else f" (the program is at {frame.f_code.co_filename}:{frame.f_lineno})"
     return f"none of the bot's own code is at work{where}; the machine is too busy, or stood still"
-
-
-_watching: Final = trio.lowlevel.RunVar["_LoopWatch | None"]("watching", default=None)
 
 
 @final
