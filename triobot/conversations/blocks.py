@@ -107,8 +107,6 @@ class Scope(Generic[E_co]):
         there, scope = self._conversation, self._scope
         there.enter(OperationKind.SCOPE)
         scope.__enter__()
-        # By id: a charge that was paid in the last second takes the deadlines around it away.
-        there.scopes = {**there.scopes, scope.id: scope}
         if self._watch is not None:
             self._watch.scope = scope.id
             there.life.open_watch(there, self._watch)
@@ -120,8 +118,6 @@ class Scope(Generic[E_co]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        there, id = self._conversation, self._scope.id
-        there.scopes = {one: scope for one, scope in there.scopes.items() if one != id}
         try:
             return bool(self._scope.__exit__(kind, error, traceback))
         finally:

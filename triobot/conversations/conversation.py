@@ -25,7 +25,6 @@ from ..engine import (
     Record,
     Returned,
     Run,
-    Scope,
     Stuck,
     WasInterrupted,
 )
@@ -107,7 +106,6 @@ class Conversation:
     Attributes:
         waits: what its branches would take now.
         watches: the open blocks that an event may end.
-        scopes: the open blocks, by id.
         lives: what was recorded has been replayed; see `lives_on`.
         ending: None while it runs, and when the program stops: then it hasn't ended.
         refused: the platform refused something of its own chat: the user may have left.
@@ -168,7 +166,6 @@ class Conversation:
         "refused",
         "route",
         "run_number",
-        "scopes",
         "seq",
         "services",
         "settled",
@@ -221,7 +218,6 @@ class Conversation:
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
         self.watches: Sequence[Watch] = ()
-        self.scopes: Mapping[Id, Scope] = _NONE
         self.ending: Ending | None = None
         self.giving: Giving | None = None
         self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = _NONE

@@ -115,9 +115,10 @@ async def hold(
 
 def _lift(conversation: Conversation, until: int) -> None:
     """Take the deadlines up to this moment from the blocks around."""
-    for scope in conversation.scopes.values():
-        if scope.due is not None and scope.due <= until:
-            scope.lift()
+    machine = conversation.run.machine  # without one no block is open
+    for block in () if machine is None else machine.blocks.values():
+        if block.due is not None and block.due <= until:
+            block.lift()
 
 
 @final
