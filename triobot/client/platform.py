@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from functools import cache
 from importlib import metadata
@@ -28,7 +28,7 @@ from ..wire.decode import decode_result, is_taken, shape_of, take_unread
 from ..wire.encode import FilePart, Request, encode_operation, encode_operation_form
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
-from .address import allowed_domains, parse_base_url
+from .address import BaseUrl, allowed_domains, parse_base_url
 from .exchange import FAILURES, LARGEST_ANSWER, Answer, Delivery, Patience, WholeBody, broken_off, exchange
 from .media import DownloadProgress, MediaFetcher
 from .successor import AnyTransport, adapted
@@ -95,8 +95,7 @@ class PlatformClient:
         on_unreadable: Callable[[str, str], None] | None = None,
     ) -> None:
         self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
-        self._token = _check_token(token)
-        self._token_bytes = self._token.reveal().encode("ascii")
+        checked = _check_token(token)
         if not patience > 0 or math.isnan(patience):
             raise ConfigError("patience must be more than 0 seconds")
         if connections < 1:
@@ -104,22 +103,17 @@ class PlatformClient:
         self._patience = patience
         self._on_unreadable = on_unreadable
         user_agent = f"triobot/{_version()}"
-        root = self._base.root
-        port = root.port or {"https": 443, "http": 80}[root.scheme]
-        self._origin = Origin(root.scheme, root.raw_host.decode("ascii"), port)
         self._headers = {
-            "Host": root.netloc.decode("ascii"),
             "User-Agent": user_agent,
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        # Of each operation's path the head of a form's request, up to the length; the token is in it.
-        self._heads: dict[str, bytes] = {}
         self._transport = TrioTransport(connections=connections) if transport is None else adapted(transport)
         # Those of our own transport, which needs neither httpx's requests nor its responses.
         self._connections: Connections | None = None
         if isinstance(self._transport, TrioTransport):
             self._connections = self._transport.connections
+        self._heads = FormHeads(self._base, checked, self._headers)
         self._slots = trio.Semaphore(connections)
         self._media = MediaFetcher(
             domains=allowed_domains(self._base, media_hosts),
@@ -214,8 +208,10 @@ class PlatformClient:
         if self._open is None:
             self._check_open()
         form = encode_operation_form(operation)
-        message = b"%s%d\r\n\r\n%s" % (self._form_head(operation.path), len(form), form)
-        return PostedForm(operation, message, self._origin, self._connections, self._patience, self._result)
+        message = self._heads.message(operation.path, form)
+        return PostedForm(
+            operation, message, self._heads.origin, self._connections, self._patience, self._result
+        )
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
         """Perform an upload and learn what was sent, for those who keep descriptors.
@@ -302,43 +298,13 @@ class PlatformClient:
         self, path: str, content_type: str, body: WholeBody | UploadBody, patience: Patience
     ) -> Answer:
         self._check_open()
-        headers = self._headers_of(content_type, body.length)
+        headers = self._heads.headers(content_type, body.length)
         request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
         async with self._slots:
             return await exchange(self._transport, request, operation=path, patience=patience)
 
-    def _headers_of(self, content_type: str, length: int) -> dict[str, str]:
-        """Return the headers of a request whose body has this type and length; the token is among them."""
-        return {
-            **self._headers,
-            "token": self._token.reveal(),
-            "Content-Type": content_type,
-            "Content-Length": str(length),
-        }
-
-    def _form_head(self, path: str) -> bytes:
-        """Return the head of a request that posts a form to an operation's path, up to the form's length."""
-        head = self._heads.get(path)
-        if head is None:
-            pairs = [(name.encode(), value.encode()) for name, value in self._headers_of(FORM, 0).items()]
-            whole = encode_head(b"POST", self._base.operation(path).raw_path, pairs)
-            # The length is the last header; it and the empty line are put behind for each.
-            head = self._heads[path] = whole.removesuffix(b"0\r\n\r\n")
-        return head
-
-    def _without_token(self, body: bytes) -> bytes:
-        """Return an answer's body without the token, since what it says goes into our errors.
-
-        An error page may show the request. A token that is shorter than usual is some test's, and could stand
-        in any word.
-        """
-        token = self._token_bytes
-        if token not in body or len(token) < _SHORTEST_TOKEN:
-            return body
-        return body.replace(token, b"***")
-
     def _result(self, operation: Operation[R], answer: Answer) -> R:
-        body = self._without_token(answer.body)
+        body = self._heads.without_token(answer.body)
         try:
             if (answer.too_large or answer.broken is not None) and is_taken(answer.status):
                 result = take_unread(operation)
@@ -487,3 +453,53 @@ def _version() -> str:
     except metadata.PackageNotFoundError:
         # Run from a checkout that was not installed.
         return "unknown"
+
+
+@final
+class FormHeads:
+    """The heads of requests to the platform; the token is in them, and in nothing that can be shown.
+
+    Attributes:
+        origin: where they go.
+    """
+
+    def __init__(self, base: BaseUrl, token: Secret, further: Mapping[str, str]) -> None:
+        root = base.root
+        port = root.port or {"https": 443, "http": 80}[root.scheme]
+        self.origin: Final = Origin(root.scheme, root.raw_host.decode("ascii"), port)
+        self._base = base
+        self._token = token
+        self._token_bytes = token.reveal().encode("ascii")
+        self._further = dict(further)
+        self._written: dict[str, bytes] = {}
+
+    def headers(self, content_type: str, length: int) -> dict[str, str]:
+        """Return the headers of a request whose body has this type and length."""
+        return {
+            "Host": self._base.root.netloc.decode("ascii"),
+            **self._further,
+            "token": self._token.reveal(),
+            "Content-Type": content_type,
+            "Content-Length": str(length),
+        }
+
+    def without_token(self, body: bytes) -> bytes:
+        """Return an answer's body without the token, since what it says goes into our errors.
+
+        An error page may show the request. A token that is shorter than usual is some test's, and could stand
+        in any word.
+        """
+        token = self._token_bytes
+        if token not in body or len(token) < _SHORTEST_TOKEN:
+            return body
+        return body.replace(token, b"***")
+
+    def message(self, path: str, form: bytes) -> bytes:
+        """Return a whole request that posts this form to an operation's path."""
+        start = self._written.get(path)
+        if start is None:
+            pairs = [(name.encode(), value.encode()) for name, value in self.headers(FORM, 0).items()]
+            head = encode_head(b"POST", self._base.operation(path).raw_path, pairs)
+            # The length is the last header; it and the empty line are put behind for each.
+            start = self._written[path] = head.removesuffix(b"0\r\n\r\n")
+        return b"%s%d\r\n\r\n%s" % (start, len(form), form)
