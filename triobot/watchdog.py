@@ -45,7 +45,7 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
     """
     watch = _watching.get()
     if watch is None:
-        watch = _Watch()
+        watch = _SharedWatch()
         _watching.set(watch)
         loop = trio.lowlevel.current_trio_token(), threading.get_ident()
         threading.Thread(
@@ -87,14 +87,14 @@ async def _keep_telling(systemd: Systemd, within: float) -> None:
 
 @final
 @attrs.define
-class _Watch:
+class _SharedWatch:
     """A loop's watch: how many blocks share it, and whether they are all over."""
 
     users: int = 0
     over: threading.Event = attrs.field(factory=threading.Event)
 
 
-_watching: Final = trio.lowlevel.RunVar["_Watch | None"]("watching", default=None)
+_watching: Final = trio.lowlevel.RunVar["_SharedWatch | None"]("watching", default=None)
 
 
 def _keep_asking(
