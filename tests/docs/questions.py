@@ -80,7 +80,7 @@ QUESTIONS: Final = (
         "flood limits, too many requests 429",
         "python-telegram-bot/python-telegram-bot#2038",
         "running",
-        "The way out",
+        "How messages leave",
         "until a tenth of the answers is 429",
     ),
     Question(
