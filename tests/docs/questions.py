@@ -108,7 +108,7 @@ QUESTIONS: Final = (
         "simulate a user in a test without a server",
         "python-telegram-bot/python-telegram-bot#2327",
         "testing",
-        "What people can do",
+        "Put a fake in place of a service",
         "`provide` puts fakes in place of your",
     ),
     Question(

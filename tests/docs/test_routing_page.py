@@ -14,4 +14,4 @@ def test_the_page_says_which_rows_go_ahead() -> None:
     last = max(number for number, row in enumerate(ROWS, 1) if row.jumps)
 
     assert all(row.jumps for row in ROWS[:last])
-    assert f"* **Rows 1 to {last} go ahead**" in PAGE
+    assert f"**Rows 1 to {last} don't wait**" in PAGE
