@@ -17,25 +17,25 @@ from typing import Any, Final, Protocol, cast, final
 from .. import __version__
 
 COMMANDS: Final = {
-    "new": "make a bot's folder, with all that it takes",
+    "new": "make a folder for a new bot",
     "run": "run a bot",
-    "dev": "work on a bot: its users are in your browser",
-    "talk": "talk to a bot of yours, as its user",
+    "dev": "work on a bot, and be its users in your browser",
+    "talk": "talk to a bot in the terminal, as its user",
     "simulate": "let a random crowd use a bot",
     "webhook-url": "print the address to register with the platform",
-    "emulate": "be the platform",
+    "emulate": "emulate the platform, for a bot in any language",
     "demo": "see a bot at work",
     "status": "say how a bot is",
-    "alarms": "list alarms, or take note of them",
-    "payments": "look after the money",
-    "journal": "look at conversations and their journals",
-    "replay": "look at where a stored conversation stands",
-    "inspect": "look at what conversations were, in your browser",
-    "broadcast": "look at broadcasts, or stop one",
-    "jobs": "look at jobs, run one now, or forget one",
-    "store": "look after a bot's store",
+    "alarms": "list open alarms, or acknowledge them",
+    "payments": "list payments, verify and settle them",
+    "journal": "list, show and check conversations and their journals",
+    "replay": "show where a stored conversation stands",
+    "inspect": "show what conversations were, in your browser",
+    "broadcast": "show broadcasts, or stop one",
+    "jobs": "list jobs, run one now, or forget one",
+    "store": "back up, restore and check a bot's store",
     "forget": "delete everything of a chat, a person or a room",
-    "completion": "have your shell complete all of this",
+    "completion": "print a script that completes commands in your shell",
 }
 """What each does; the module has the command's name."""
 
@@ -98,7 +98,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="triobot",
-        description="Run bots, and what one needs around them.",
+        description="Write, run and look after bots.",
         epilog=_EXAMPLES,
         formatter_class=plain,
         allow_abbrev=False,

@@ -15,9 +15,9 @@ from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\
-A running bot is asked over the socket beside its store; while none runs, the store itself is used.
-An alarm of a state of the bot ends by itself, one about a payment with it; any ends when it is acknowledged.
-What each kind means is in docs/alarms.md.
+It asks a running bot over the socket beside its store; while none runs, it uses the store.
+An alarm about a state of the bot ends when the state is over, and one about a payment may end with it. Each
+alarm ends when you acknowledge it. docs/alarms.md says what each kind means.
 
 examples:
   triobot alarms
@@ -29,7 +29,7 @@ examples:
 
 _ACTIONS: Final = {
     "list": "list the alarms that are open, the oldest first",
-    "acknowledge": "take note of alarms: they are told no more; those still open are listed",
+    "acknowledge": "end alarms that a person has seen, and list those still open",
 }
 
 

@@ -23,10 +23,10 @@ Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, Jso
 """Carries a question of `triobot.outbox.broadcasts` to whoever has the store, and brings the answer."""
 
 DETAILS: Final = """\
-A broadcast is started by the bot's own code: await bot.broadcast(KEY).start(content, to).
-A running bot is asked over the socket beside its store, and in a terminal `status` follows it to the end;
-while none runs, the store itself is read. Who is `unknown` was on the way when the bot died, and is not told
-again; who is `gone` has left.
+The bot's own code starts a broadcast: await bot.broadcast(KEY).start(content, to). The command asks a running
+bot over the socket beside its store; in a terminal, `status` follows it to the end. While none runs, it reads
+the store. People who are `unknown` were on the way when the bot died, and are not told again. People who are
+`gone` have left.
 
 examples:
   triobot broadcast list
@@ -37,7 +37,7 @@ examples:
 _ACTIONS: Final = {
     "list": "list broadcasts, with how far each is",
     "status": "say how far a broadcast is; in a terminal, follow it to its end",
-    "stop": "have a broadcast tell nobody more",
+    "stop": "stop a broadcast: nobody else is told",
 }
 _LOOK_EVERY: Final = 0.5
 

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias, cast
 from . import COMMANDS, CommandModule, CommandParser
 
 DETAILS: Final = """\
-Prints a script; the shell reads it at its start. What it completes is that of this version: commands, their
-actions and options. Everything else is completed as a file's name.
+Prints a script that the shell reads at its start. It completes the commands, actions and options of this
+version. Everything else is completed as a file's name.
 
 install:
   bash    triobot completion bash > ~/.local/share/bash-completion/completions/triobot

@@ -48,7 +48,7 @@ def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.Argument
             "--bot",
             metavar="MODULE:BOT",
             default=default,
-            help="the bot whose settings count (else the TRIOBOT_* variables)",
+            help="take the settings from this bot (default: the TRIOBOT_* variables)",
         )
         place.add_argument(
             "--store", metavar="URL", default=default, help="the bot's store, if `triobot run` is given one"

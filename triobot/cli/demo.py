@@ -23,9 +23,9 @@ from .transcript import Transcript, open_stage
 
 DETAILS: Final = """\
 Starts the emulated platform, a bot with a store in a temporary folder (on Windows in memory), and a scripted
-user, and prints their conversation as it happens. Exits with 0 only if everything that it shows is true: what
-the user saw, the wallet's balance, the bytes of the files. TRIOBOT_* variables are not read, and nothing is
-left behind.
+user. Prints their conversation as it happens. Exits with 0 only if everything that it shows is true: what the
+user saw, the wallet's balance, the bytes of the files. It reads no TRIOBOT_* variables, and leaves nothing
+behind.
 
 The bot is triobot/cli/demo_bot.py.
 """

@@ -48,15 +48,14 @@ from .terminal import harmless, set_up_logging
 log: Final = logging.getLogger("triobot")
 
 DETAILS: Final = """\
-Open the printed address in a browser: you are everybody who talks to your bot, and you have their wallets,
-every request in both directions, and the switches that make things go wrong.
+Open the printed address in a browser. There you are everybody who talks to your bot. You have their wallets,
+see every request in both directions, and make things go wrong.
 
-The bot runs in a process of its own and is started anew when a Python file beside it is saved. Its store is
-thrown away at the end together with the platform, unless --store names one: then both are kept. No setting
-for production is used: not the TRIOBOT_* variables, and no token, platform or store that the bot's file
-names.
+The bot runs in a process of its own, and starts anew when you save a Python file beside it. At the end its
+store and the platform are thrown away, unless --store names a store: then both are kept. No setting for
+production is used: neither the TRIOBOT_* variables, nor a token, platform or store that the bot's file names.
 
-Whoever has the printed address can play your users; only this machine can reach it.
+Whoever has the printed address can play your users. Only this machine can reach it.
 
 examples:
   triobot dev pizza.py:bot
@@ -85,7 +84,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="URL",
-        help="sqlite:PATH to keep the bot's store, and the platform with it, between runs",
+        help="keep the bot's store and the platform between runs, in sqlite:PATH",
     )
     parser.add_argument("--no-reload", action="store_true", help="don't restart the bot when files change")
     add_listening(parser)

@@ -23,12 +23,12 @@ from .listening import add_listening, announced, check_listening, ignored_variab
 from .terminal import harmless, set_up_logging, until_signal
 
 DETAILS: Final = """\
-A bot in any language talks to it as to the platform, with the token that is printed. People come to life
-through the control API, whose address and token are printed, too, or in a browser, on the page that is
-printed last. Everything is gone when it ends, unless --store names a file: then people, chats, money and
-files are there again the next time, with the same tokens.
+A bot in any language talks to it as to the platform, with the printed token. You make people act in a
+browser, on the page that is printed last, or through the control API, whose address and token are printed,
+too. When it ends everything is gone, unless --store names a file: then people, chats, money and files are
+there again the next time, with the same tokens.
 
-Only this machine can reach it, unless --expose is given. TRIOBOT_* variables are not read.
+Only this machine can reach it, unless you add --expose. TRIOBOT_* variables are not read.
 
 examples:
   triobot emulate --bot-url http://127.0.0.1:8080/THE-SECRET
@@ -42,7 +42,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", metavar="N", type=port, default=8081, help="0 for a free one (default 8081)"
     )
-    parser.add_argument("--bot-url", metavar="URL", help="where events are posted to, secret and all")
+    parser.add_argument(
+        "--bot-url", metavar="URL", help="post events to this address; it includes the secret"
+    )
     parser.add_argument(
         "--token", metavar="TOKEN", help="the token that the bot must send (default: a new one)"
     )
@@ -61,7 +63,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expose",
         action="store_true",
-        help="listen on all addresses of this machine: for a bot on another one, on a network that you trust",
+        help="listen on all addresses of this machine: for a bot on another one, in a network that you trust",
     )
     add_listening(parser)
 

@@ -16,18 +16,18 @@ from .consulting import add_bot_options, consult, settings_of
 from .terminal import is_terminal
 
 DETAILS: Final = """\
-Conversations and their journals, waiting events, what the chat keeps, who wrote in it: all of it goes, and
-what runs there is ended without a word, and so do the digests by which a repetition is known. The places in
-the file are overwritten. Backups keep what they hold.
+Ends what runs in the chat without a word, and deletes its conversations and their journals, waiting events,
+what the chat keeps, who wrote in it, and the digests by which repetitions are known. It overwrites their
+places in the file. Backups keep what they hold.
 
-Of payments the numbers, amounts and times stay, for the books; what was bought, and who paid, goes. While
-money is open in the chat nothing is deleted: what was paid is given or settled first, and a button that
-somebody could still press is taken away by a running bot, and watched for 75 minutes.
+The numbers, amounts and times of payments stay, for the books; what was bought and who paid is deleted. While
+money is open in the chat, nothing is deleted: goods that were paid for are given or settled first, and a
+running bot takes away a button that somebody could still press, and watches it for 75 minutes.
 
-With --person what the bot keeps of a person over all chats goes, and what is said in chats stays;
-forgetting a chat leaves what is kept of its people. With --room goes what a room keeps and what runs in it.
-NAME is the oldest name of its function: its module and name, such as shop.lobby, if it was given no other.
-If nothing is kept of such a room, that is an error; of a chat or a person, it is only said.
+--person deletes what the bot keeps of a person over all chats; what was said in chats stays. Forgetting a
+chat leaves what is kept of its people. --room deletes what a room keeps and what runs in it. NAME is the
+oldest name of its function: module and name, such as shop.lobby, if you gave it no other. If nothing is kept
+of such a room, that is an error; of a chat or a person it only says so.
 
 examples:
   triobot forget 1234

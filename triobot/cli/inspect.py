@@ -40,17 +40,17 @@ from .terminal import harmless, is_terminal, set_up_logging, until_signal
 log: Final = logging.getLogger("triobot.inspect")
 
 DETAILS: Final = """\
-Opens the view of `triobot dev` that goes through a conversation's time: its chat, the line in which the code
-stood, what it waited for. Of a running bot it asks that; of a stopped one it looks at a copy of the store.
-Nothing is sent, no step runs, no resource is opened, nothing is written. What MODULE does on import is done.
+Shows a conversation at each of its turns, as `triobot dev` does: its chat, the line in which the code stood,
+what it waited for. It asks a running bot; of a stopped one it reads a copy of the store. It sends nothing,
+runs no step, opens no resource and writes nothing. It imports MODULE, with all that this does.
 
-What people wrote is hidden: a text is its length, a variable its kind. --show-values shows it, asks once, and
-has the log say who looked at which chat.
+It hides what people wrote: a text is its length, a variable its kind. --show-values shows it after one
+question, and the log says who looked at which chat.
 
-WHICH is a chat's number, or a file that `triobot journal export` wrote; without it all conversations are
-listed. Of an export with --redact the time line is all there is, and no bot is needed.
+WHICH is a chat's number, or a file that `triobot journal export` wrote; without it, all conversations are
+listed. An export with --redact shows only the time line, and needs no bot.
 
-Whoever has the printed address can look; only this machine can reach it. It ends when nobody has looked for
+Whoever has the printed address can look. Only this machine can reach it. It ends when nobody has looked for
 half an hour.
 
 examples:
@@ -68,9 +68,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "which", metavar="WHICH", nargs="?", help="a chat's number, or a file with an exported journal"
     )
-    parser.add_argument(
-        "bot", metavar="MODULE:BOT", nargs="?", help="the bot under whose code journals are run again"
-    )
+    parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="run journals under this bot's code")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
     parser.add_argument("--show-values", action="store_true", help="show what people wrote; asks once")
     parser.add_argument("--yes", action="store_true", help="don't ask")

@@ -13,9 +13,9 @@ from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\
-list says of each job that the bot declares, by @bot.every, when it is due next, by which schedule, and when
-it ran last; without an action, too. run begins a run of it now, once, whenever it is due; without a running
-bot, the next start does it. forget deletes what is known of a job that the bot declares no more.
+list says when each job that the bot declares by @bot.every is due next, by which schedule, and when it ran
+last. Without an action, it lists, too. run begins one run now, whenever the job is due; without a running
+bot, the next start does it. forget deletes what is known of a job that the bot no longer declares.
 
 examples:
   triobot jobs

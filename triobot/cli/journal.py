@@ -24,20 +24,20 @@ from .loading import load_bot
 from .terminal import harmless
 
 DETAILS: Final = """\
-list says where each conversation stands, without what was said in it; --chat names those of a chat, also
+list says where each conversation stands, and nothing that was said. --chat lists those of one chat, also
 those that crashed and are kept. show prints a journal as a table, and export writes it as JSON lines; both
-hold what people wrote. With --redact, an export keeps the order of things and the shape of every value, and
-loses the content: that is the one to attach to a bug report.
+hold what people wrote. export --redact keeps the order and the shape of every value, and leaves out the
+content: attach that one to a bug report.
 
-check runs all journals under the code of MODULE:BOT, without sending or writing anything, and reads all that
-chats keep under a Key. It says what a deploy would park, by route, line and reason, with an example of each,
-and ends with 1 if there is any. With --sample it runs N journals only, of each route as many as of every
-other. The bot may run meanwhile.
+check runs all journals under the code of MODULE:BOT, and reads all that chats keep under a Key. It sends and
+writes nothing. It says what a deploy would park, by route, line and reason, with an example of each, and ends
+with 1 if there are any. With --sample it runs N journals only, the same number of each route. The bot may run
+meanwhile.
 
-retry has parked conversations tried once more, as after a deploy that mends them, and end ends them: if it is
-the aside for a payment, another begins that gives the goods, and --say tells their users, even if the bot is
-stopped before that has left. Both take a number, or all of a chat, of a route, or with a reason: then they
-only count, by route and reason, until --yes is said. Without a running bot, the next start does it.
+retry tries parked conversations once more, such as after a deploy that mends them. end ends them, and --say
+tells their users, even if the bot stops before that has left. For the aside of a payment another one begins,
+which gives the goods. Both take a number, or all conversations of a chat, of a route, or with a reason: then
+they only count, by route and reason, until you add --yes. Without a running bot, the next start does it.
 
 examples:
   triobot journal list
@@ -55,7 +55,7 @@ _ACTIONS: Final = {
     "show": "print what happened in a conversation, as a table",
     "export": "write what happened in a conversation, as JSON lines",
     "check": "say what a deploy would park",
-    "retry": "have parked conversations tried once more",
+    "retry": "try parked conversations once more",
     "end": "end parked conversations",
 }
 

@@ -28,7 +28,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="refuse what the platform may take, but its interface doesn't promise",
+        help="refuse requests that the platform may take, and its interface doesn't promise",
     )
     add_opening(parser)
 

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 
 DETAILS: Final = """\
 Makes the folder NAME with a bot, its test, a systemd service and socket, and a container file. The bot runs
-and its test passes as they are. Nothing that is there already is overwritten.
+as it is, and its test passes. Existing files are not overwritten.
 
 examples:
   triobot new pizza
@@ -147,7 +147,7 @@ _FILES: Final[Mapping[str, str]] = {
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument(
-        "name", metavar="NAME", help="the bot's, and its folder's: a Python name, such as pizza"
+        "name", metavar="NAME", help="the name of the bot and of its folder: a Python name, such as pizza"
     )
 
 

@@ -18,8 +18,8 @@ from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\
-A running bot is asked over the socket beside its store; while none runs, the store itself is used.
-REF is a payment's number, as alarms name it; an invoice's own number does, too.
+It asks a running bot over the socket beside its store; while none runs, it uses the store.
+REF is a payment's number, as alarms name it, or an invoice's own number.
 
 examples:
   triobot payments list --state verified --state delivered
@@ -40,16 +40,16 @@ _ON_ALL: Final = {
     "totals": "say what was captured, day by day",
     "counts": "count payments by their state",
     "alarms": "list the open alarms about payments; `triobot alarms` lists all",
-    "adopt": "take in an invoice whose number was lost",
-    "acknowledge": "take note of alarms about payments: they are told no more",
+    "adopt": "take an invoice whose number was lost into the books",
+    "acknowledge": "end alarms about payments that a person has seen",
 }
 _ON_ONE: Final = {
-    "show": "print all that is known of a payment, with its history",
-    "verify": "have the platform asked at once, and the money taken",
-    "inquire": "ask the platform what it knows, and change nothing",
-    "redeliver": "give captured money to its aside once more",
+    "show": "show a payment, with its history",
+    "verify": "ask the platform at once, and take the money",
+    "inquire": "ask the platform what it knows, and take nothing",
+    "redeliver": "hand captured money to its aside once more",
     "settle": "note that the goods were given by hand",
-    "resolve": "note that it was paid back by hand: nothing is owed",
+    "resolve": "note that the money was paid back by hand: nothing is owed",
 }
 _COLUMNS: Final = (
     "ref",

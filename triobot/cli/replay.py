@@ -36,14 +36,14 @@ from .loading import load_bot
 from .terminal import harmless
 
 DETAILS: Final = """\
-Runs the journal of a conversation under the code of MODULE:BOT, and says where that stands then: in which
-line, in which operation, with --locals with which variables. Of one that crashed, which is kept for a week,
-it says in which line and by which way, with --locals its error's own words, too. With --pdb the debugger
-opens there. Nothing is sent, no step runs, no resource is opened, nothing is written. The bot may run
-meanwhile: only the journal is read. It takes no token, and a store of `triobot dev` as any other.
+Runs the journal of a conversation under the code of MODULE:BOT, and says where the conversation stands then:
+in which line and operation, and with --locals with which variables. A conversation that crashed is kept for a
+week: of that one it shows the line that failed and the calls that led there, and with --locals the error's
+own words. --pdb opens the debugger there. It sends nothing, runs no step, opens no resource and writes
+nothing. The bot may run meanwhile. It needs no token, and reads a store of `triobot dev`, too.
 
-WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact. Of a chat it is the
-conversation that lives there, else the last one that crashed, or ended and is kept.
+WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact. In a chat it takes
+the conversation that goes on there, else the last one that crashed, or ended and is kept.
 
 examples:
   triobot replay 1234 pizza:bot
@@ -59,7 +59,7 @@ _ABOUT: Final = OUTCOMES | EFFECTS | {FIRED}
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument("which", metavar="WHICH", help="a chat's number, or a file with an exported journal")
-    parser.add_argument("bot", metavar="MODULE:BOT", help="the bot whose code it is run under")
+    parser.add_argument("bot", metavar="MODULE:BOT", help="run the journal under this bot's code")
     parser.add_argument(
         "--conversation", metavar="NUMBER", type=int, help="which one, if the chat has several"
     )

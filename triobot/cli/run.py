@@ -27,15 +27,15 @@ from .terminal import FAILED, is_terminal, leaves, one_line, set_up_logging
 from .webhook_url import current_secret
 
 DETAILS: Final = """\
-The bot is named by module or by file; without ":name" it is the variable `bot`.
-Settings come from the options here, then from the bot's own arguments, then from the TRIOBOT_* variables.
-Several bots run in one process behind one listener: each has a store, a token and a path of its own, so each
-reads its own variables, Bot(env="SHOP_") those that begin with SHOP_. If one of them can't start, none runs.
-The token is never an option, because other users of the machine could read it: set TRIOBOT_TOKEN, or
+Name the bot by its module or file; without ":name" it is the variable `bot`.
+An option wins over the bot's own arguments, and these win over the TRIOBOT_* variables.
+Several bots run in one process behind one listener. Each has a store, a token and a path of its own, so each
+reads variables of its own: Bot(env="SHOP_") reads those that begin with SHOP_. If one can't start, none runs.
+The token is never an option, because other users of the machine could read it. Set TRIOBOT_TOKEN, or set
 TRIOBOT_TOKEN_FILE to a file that holds it.
 
-SIGINT, SIGTERM or SIGHUP (unless nohup says otherwise) brings the bot to rest; a second one stops at once.
-A socket that systemd hands over (LISTEN_FDS) is used by itself.
+SIGINT, SIGTERM or SIGHUP (unless it runs under nohup) brings the bot to rest; a second one stops it at once.
+The bot finds a socket that systemd hands over (LISTEN_FDS) by itself.
 
 examples:
   triobot run pizza:bot
@@ -63,7 +63,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--server",
         choices=("triobot", "hypercorn"),
         default="triobot",
-        help="whose listens: triobot's own, or hypercorn with Quart's routes (the extra asgi; slower)",
+        help="which server listens: triobot's own, or hypercorn with Quart's routes (the extra asgi; slower)",
     )
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")

@@ -19,13 +19,13 @@ from .loading import load_bot
 from .terminal import drawn, harmless, redraw, set_up_logging
 
 DETAILS: Final = """\
-Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay,
-leave, in chats of their own and, with --groups, in groups; half of what they write is what the bot's routes
-wait for. Answers get lost, the platform is slow or down, the process is killed. At the end the promises are
-checked: no accepted event was forgotten, no press is left unanswered, no alarm was rung without reason, no
-money was captured twice. The last sentence says which of these held, which routes people came to, and what
-went wrong around the bot: what nobody came to, or what did not go wrong, has not been tried.
-What happens follows from the seed; the same seed gives the same run. TRIOBOT_* variables are not read.
+Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay
+and leave, in chats of their own and, with --groups, in groups; half of what they write is what the bot's
+routes wait for. Answers get lost, the platform is slow or down, the process is killed. At the end it checks
+the promises: no accepted event was forgotten, no press is left unanswered, no alarm was raised without
+reason, no money was captured twice. The last sentence says which of these held, which routes people came to,
+and what went wrong around the bot. Routes and failures that it doesn't name were not tried. The seed decides
+what happens: the same seed gives the same run. TRIOBOT_* variables are not read.
 
 examples:
   triobot simulate pizza.py:bot
@@ -43,15 +43,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
     faults = number("a number from 0 to 100", 0, 100)
     parser.add_argument("bot", metavar="MODULE:BOT", help="the bot, such as pizza:bot or path/pizza.py:bot")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed, the same run")
-    parser.add_argument("--runs", type=some, default=1, metavar="N", help="so many seeds, one after another")
+    parser.add_argument(
+        "--runs", type=some, default=1, metavar="N", help="run so many seeds, one after another"
+    )
     parser.add_argument("--chats", type=some, default=100, metavar="N", help="people (100)")
     parser.add_argument(
-        "--groups", type=count, default=0, metavar="N", help="groups, of which everybody is in two (0)"
+        "--groups", type=count, default=0, metavar="N", help="groups; everybody is in two of them (0)"
     )
     parser.add_argument("--hours", type=hours, default=24.0, metavar="H", help="of virtual time (24)")
     parser.add_argument("--crashes", type=count, default=10, metavar="N", help="kills of the process (10)")
     parser.add_argument(
-        "--faults", type=faults, default=3.0, metavar="N", help="faults under way at most (3)"
+        "--faults", type=faults, default=3.0, metavar="N", help="faults at the same time, at most (3)"
     )
     add_json(parser, what="an object for each run, for programs")
 

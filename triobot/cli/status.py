@@ -21,17 +21,17 @@ from .consulting import add_bot_options, consult, gather, instant, settings_of, 
 from .terminal import harmless
 
 DETAILS: Final = """\
-A running bot is asked over the socket beside its store. While none runs, the store itself tells what it can.
+It asks a running bot over the socket beside its store. While none runs, it reads the store.
 
-With --check it says in one line and by its exit code whether the bot does its work. It asks the running bot
-only, for five seconds at most; it needs no token, and never opens the store, which a bot may be about to
-take:
-  0  it does
-  1  this question can't be asked: a wrong setting, or another user's bot
+With --check it says in one line and by its exit code whether the bot does its work. Then it asks the running
+bot only, for five seconds at most. It needs no token and never opens the store, since a bot that starts just
+then would be refused.
+  0  the bot does its work
+  1  it can't ask: a setting is wrong, or the bot is another user's
   2  wrong usage
   3  no bot runs
-  4  nobody knows: the bot gives no answer, or the store can't be read
-  5  a bot runs and does not work, or an alarm is open that stops its work
+  4  it can't know: the bot gives no answer, or the store can't be read
+  5  a bot runs and does not work, or an alarm that stops its work is open
 
 examples:
   triobot status

@@ -20,15 +20,15 @@ from .arguments import add_actions, add_json
 from .consulting import add_bot_options, settings_of, stamp_of, store_file
 
 DETAILS: Final = """\
-backup copies the store into a new file, while the bot runs or not; cp of a live store misses what its log
-holds. restore makes a backup the store again, while the bot doesn't run; the store that it replaces is kept
-beside it. The bot then knows that it was put back: what was done after the backup is not done again in
-silence; a broadcast that was under way is stopped, since nobody knows who was told after the backup.
-check looks for damage, in the store of a bot that doesn't run or in a backup.
+backup copies the store into a new file, while the bot runs or not. Don't use cp: a copy of a live store
+misses what is in its log. restore makes a backup the store again, while the bot doesn't run, and keeps the
+store that it replaces beside it. The bot then knows that it was restored: it asks what became of payments,
+and stops a broadcast that was under way, since nobody knows who was told after the backup. check looks for
+damage, in the store of a bot that doesn't run or in a backup.
 
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
-accident. After the token was replaced, or the platform has moved, rebind says that it is still the same bot;
-of a backup from before that, restore --rebind does.
+accident. After you have replaced the token, or the platform has moved, rebind says that it is still the same
+bot. For a backup from before that, use restore --rebind.
 
 examples:
   triobot store backup /var/backups/pizza-monday.db

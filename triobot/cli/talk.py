@@ -35,7 +35,7 @@ _KEYS: Final = """\
 Tab completes labels and names."""
 
 DETAILS: Final = f"""\
-Starts the emulated platform and the bot on it, with a store in memory, and lets you talk to it as its user.
+Starts the emulated platform and the bot on it, with a store in memory. You talk to the bot as its user.
 TRIOBOT_* variables are not read.
 
 what you may type:

@@ -25,9 +25,9 @@ Whoever has this address can forge events of every chat: paste it into the devel
 The secret in it is the first one of TRIOBOT_WEBHOOK_SECRET (or TRIOBOT_WEBHOOK_SECRET_FILE); without those it
 is the one that the bot's store keeps, which can be read only while the bot doesn't run.
 
---renew has the store keep a new secret, and prints the new address: register it with the platform. The one
-before is heard for a day more, so that no event is lost meanwhile; --overlap 0 ends it at once, as is right
-when strangers have it.
+--renew makes a new secret, keeps it in the store, and prints the new address: register it with the platform.
+The bot accepts the former address for a day more, so that no event is lost meanwhile. --overlap 0 ends it at
+once: use it when strangers have the address.
 
 examples:
   triobot webhook-url pizza:bot --public-url https://bot.example.com
@@ -51,7 +51,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--overlap",
         metavar="HOURS",
         type=number("a number of hours from 0 to 8760", 0, 8760),
-        help="how long the address before is heard after --renew (default 24)",
+        help="how long the former address is accepted after --renew (default 24)",
     )
 
 
