@@ -18,12 +18,12 @@ from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Tra
 _HEAD = """# The ledger
 
 A payment is a row in the store, written before its button or invoice is sent. It moves only as the table
-says, each time in one transaction, and what is due is done only after that. What the table doesn't list is
-refused, counted and alarmed.
+says, each time in one transaction; only after that triobot does what is due. A fact that the table doesn't
+list for a state is refused and counted, and raises an alarm.
 
-Three laws. What is known to be captured is never verified again. No `error` of verify is believed without an
-inquiry. A payment is watched until 75 minutes after its button has gone, and a day longer if it may be on the
-screen twice.
+There are three laws. A payment that is known to be captured is never verified again. No `error` of verify is
+believed without an inquiry. A payment is watched until 75 minutes after its button has gone, and a day longer
+if it may be on the screen twice.
 
 This page is drawn from the rows that the code reads: `python -m tests.payments.drawing`.
 
@@ -37,8 +37,8 @@ picture; each is a row of [the table](#moves).
 
 _TOGETHER_HEAD = """## What is durable with what
 
-What a conversation does to its payment is stored in the transaction that records it, so that a crash leaves
-both or neither:
+A conversation's move of its payment is stored in the transaction that records what the conversation did. So a
+crash leaves both or neither:
 """
 
 _TOGETHER: Final = (
@@ -74,16 +74,17 @@ _TOGETHER: Final = (
 )
 
 _APART_HEAD = """
-A conversation's move is decided in that very transaction, from the row as it is then: so a callback that
-comes in between doesn't make it stale. All others are compared and set: if the row has moved since it was
-read, it is read again. What can't be any more does nothing: what a charge that is left gives up is the
-aside's by then, if it is paid. A step of an aside whose money an operator has by now gets
-`PaymentHandedOverError`: it asks before it gives anything. Only a number that somebody else has, and an aside
-for a payment that has moved, refuse the transaction: that stops the conversation that drew the number, which
-goes on before it after the next start, and the delivery, which is looked at again. Nobody else's part of the
-same commit is refused with them.
+A conversation's move is decided in that very transaction, from the row as it is then, so a callback that comes
+in between doesn't make it stale. All other moves are compared and set: if the row has moved since it was read,
+it is read again. A move that can't be any more does nothing: a charge that is left gives up nothing if the
+payment is paid by then and is the aside's. A step of an aside asks the ledger before it gives anything: if an
+operator has the money by now, it gets `PaymentHandedOverError`.
 
-The rest is stored by itself, and comes to the same if it is repeated after a crash:
+Two things refuse the transaction: a number that is taken already, and an aside for a payment that has moved. The
+first stops the conversation that drew the number; after the next start it goes on before that. The second
+stops the delivery, which is looked at again. No other part of the same commit is refused with them.
+
+Everything else is stored by itself, and repeating it after a crash changes nothing:
 """
 
 _APART: Final = (
@@ -97,8 +98,8 @@ _APART: Final = (
     ),
     (
         "the answers of verify and inquiry, `removed`, `remove_failed`",
-        "the platform's; the row says that it is asked again, and after a verify the inquiry goes"
-        " first. The conversation hears of them once they are durable",
+        "they are the platform's; the row says that it is asked again, and after a verify the inquiry goes"
+        " first. The conversation is told once they are durable",
     ),
     (
         "what clocks bring",
@@ -130,17 +131,18 @@ _APART: Final = (
 _ALARMS = """# Alarms
 
 An alarm is a row in the store: one for each thing, however often it goes wrong. It is written to the log, and
-handed to `@bot.on_alarm` at least once. Then it depends on what it is about:
+handed to `@bot.on_alarm` at least once. There are three sorts:
 
-- A state of the bot (**Ends** says when that is over): it is repeated about every hour while the state
-  lasts. The bot looks every five minutes; once it is over, the alarm ends by itself: it is in no list any
-  more, and a line in the log says so. `@bot.on_alarm` isn't called for that. What comes back is raised anew.
-- Something that happened (**Told once**): it stays in `triobot alarms` until you have acknowledged
-  it, and is told again only if it happens again, an hour later or more.
-- A payment, all others: it is repeated about every hour until what it warned of is over, where that can be
-  known, or until you have acknowledged it.
+- An alarm about a state of the bot (**Ends** says when that is over) is repeated about every hour while the
+  state lasts. The bot looks every five minutes. When the state is over the alarm ends by itself: it leaves all
+  lists, and a line in the log says so. `@bot.on_alarm` isn't called for that. If the state comes back, the
+  alarm is raised anew.
+- An alarm about something that happened (**Told once**) stays in `triobot alarms` until you have acknowledged
+  it. It is told again only if the same happens again, an hour later or more.
+- All others are about a payment. Such an alarm is repeated about every hour until what it warned of is over,
+  where that can be known, or until you have acknowledged it.
 
-`triobot alarms` lists those that are open, with what to do. `triobot alarms acknowledge` ends any of them, by
+`triobot alarms` lists open alarms, with what to do. `triobot alarms acknowledge` ends any of them, by
 `--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` only those about payments. `REF` stands
 for the payment's number, which each alarm names. [Alarms reach people](operating.md#alarms-reach-people) by a
 POST, by e-mail or in a chat.
