@@ -74,14 +74,14 @@ _TOGETHER: Final = (
 )
 
 _APART_HEAD = """
-A conversation's move is decided in that very transaction, from the row as it is then, so a callback that comes
-in between doesn't make it stale. All other moves are compared and set: if the row has moved since it was read,
-it is read again. A move that can't be any more does nothing: a charge that is left gives up nothing if the
-payment is paid by then and is the aside's. A step of an aside asks the ledger before it gives anything: if an
-operator has the money by now, it gets `PaymentHandedOverError`.
+A conversation's move is decided in that very transaction, from the row as it is then, so a callback that
+comes in between doesn't make it stale. All other moves are compared and set: if the row has moved since it
+was read, it is read again. A move that can't be any more does nothing: a charge that is left gives up nothing
+if the payment is paid by then and is the aside's. A step of an aside asks the ledger before it gives
+anything: if an operator has the money by now, it gets `PaymentHandedOverError`.
 
-Two things refuse the transaction: a number that is taken already, and an aside for a payment that has moved. The
-first stops the conversation that drew the number; after the next start it goes on before that. The second
+Two things refuse the transaction: a number that is taken already, and an aside for a payment that has moved.
+The first stops the conversation that drew the number; after the next start it goes on before that. The second
 stops the delivery, which is looked at again. No other part of the same commit is refused with them.
 
 Everything else is stored by itself, and repeating it after a crash changes nothing:
@@ -134,9 +134,9 @@ An alarm is a row in the store: one for each thing, however often it goes wrong.
 handed to `@bot.on_alarm` at least once. There are three sorts:
 
 - An alarm about a state of the bot (**Ends** says when that is over) is repeated about every hour while the
-  state lasts. The bot looks every five minutes. When the state is over the alarm ends by itself: it leaves all
-  lists, and a line in the log says so. `@bot.on_alarm` isn't called for that. If the state comes back, the
-  alarm is raised anew.
+  state lasts. The bot looks every five minutes. When the state is over the alarm ends by itself: it leaves
+  all lists, and a line in the log says so. `@bot.on_alarm` isn't called for that. If the state comes back,
+  the alarm is raised anew.
 - An alarm about something that happened (**Told once**) stays in `triobot alarms` until you have acknowledged
   it. It is told again only if the same happens again, an hour later or more.
 - All others are about a payment. Such an alarm is repeated about every hour until what it warned of is over,
