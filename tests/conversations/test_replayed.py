@@ -11,12 +11,14 @@ import attrs
 import pytest
 import trio
 from doubles import EPOCH, FakeOutbox, FakeStore
-from town import open_town
+from town import CHAT, open_town
 from trio.testing import MockClock
 
 from triobot.conversations.chat import Chat
+from triobot.conversations.questions.buttons import Keyboard
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
+from triobot.conversations.texts import Texts
 from triobot.errors import ConversationEndedError, ForeignTaskError
 from triobot.wire.content import Content, Image
 
@@ -165,6 +167,86 @@ def sending(content: Content) -> Router:
         await chat.receive(text())
 
     return router
+
+
+async def test_a_replay_goes_by_questions_and_their_answers(autojump_clock: MockClock) -> None:
+    """Nothing is said again, whatever stands between two questions; and the next answer is taken as ever."""
+    router, store, outbox, runs = Router(), FakeStore(), FakeOutbox(), list[list[object]]()
+
+    @router.conversation(text())
+    async def work(chat: Chat) -> None:
+        heard: list[object] = []
+        runs.append(heard)
+        while True:
+            heard.append(await chat.ask(f"Text {len(heard)}?"))
+            heard.append(await chat.ask("Number?", int))
+            heard.append(await chat.ask("Key?", keyboard=Keyboard({"yes": "Yes", "no": "No"})))
+            with chat.move_on_after(5):
+                heard.append(await chat.ask("Soon?"))
+            heard.append(await chat.ask("Sure?", otherwise="Say it."))
+
+    answers = ["so", "3", "yes", "now", "sure"]
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("hi")
+        for _ in range(20):
+            for answer in answers:
+                await town.says(answer)
+    told = town.sent()
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("four")
+        await town.says("x")
+        await town.says("4")
+        assert not {"parked", "crashed", "reworded", "possible_repeat"} & town.counts.keys()
+
+    assert len(told) == 101
+    assert runs == [["so", 3, "yes", "now", "sure"] * 20, [*["so", 3, "yes", "now", "sure"] * 20, "four", 4]]
+    assert town.sent() == [*told, "Number?", Texts.english().want_number, "Key?"]
+
+
+async def test_a_question_with_other_words_is_told_on_replay(autojump_clock: MockClock) -> None:
+    """What was recorded counts, and all that comes after it."""
+    store, runs = FakeStore(), list[list[object]]()
+
+    def asking(words: str) -> Router:
+        router = Router()
+
+        @router.conversation(text())
+        async def work(chat: Chat) -> None:
+            runs.append(heard := [])
+            for number in range(4):
+                heard.append(await chat.ask(f"{words} {number % 2}?"))
+
+        return router
+
+    async with open_town(asking("Text"), store=store) as town:
+        for word in ("hi", "one", "two"):
+            await town.says(word)
+    async with open_town(asking("Word"), store=store) as town:
+        await town.says("three")
+        assert town.counts["reworded"] == 3
+        assert "parked" not in town.counts
+    assert runs == [["one", "two"], ["one", "two", "three"]]
+
+
+async def test_a_revived_conversation_keeps_no_journal(autojump_clock: MockClock) -> None:
+    """It has been read when it goes on, and may be longer than all else of the chat."""
+    router, store = Router(), FakeStore()
+
+    @router.conversation(text())
+    async def work(chat: Chat) -> None:
+        while True:
+            await chat.ask("And?")
+
+    async with open_town(router, store=store) as town:
+        for _ in range(4):
+            await town.says("hi")
+    async with open_town(router, store=store) as town:
+        await town.says("more")
+        life = town.dispatcher.life(CHAT)
+        assert life is not None
+        there = life.places.live[None]
+        assert there.stored is not None
+        assert (there.stored.records, there.run.records) == ((), ())
 
 
 async def test_children_wait_for_one_another(autojump_clock: MockClock) -> None:

@@ -59,13 +59,13 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "rows": ("run", "await self._known(id, kind, in_doubt) if self.rows else None", "None", "race"),
     "notes": (
         "run",
-        "record = None if self._notes is None else self._notes.get((READ, turn, key))",
+        "record = None if self.notes is None else self.notes.get((READ, turn, key))",
         "record = None",
         "race",
     ),
     "writes": (
         "run",
-        " or (self._notes is not None and (WROTE, turn, key, n) in self._notes)",
+        " or (self.notes is not None and (WROTE, turn, key, n) in self.notes)",
         "",
         "race",
     ),

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from triobot.engine import LEFT, ContinuesAs, Crashed, Evicted, Returned, Run
+from triobot.engine.core import BREATH
 from triobot.errors import ConversationEndedError, ForeignTaskError, NonDurableCancelError, StepError
 
 from .lives import EPOCH, Lives
@@ -391,3 +392,98 @@ async def test_an_outcome_outlives_a_kill_in_an_await_of_something_else(autojump
         await trio.sleep(100)
 
     assert host.sent == ["number 1"]
+
+
+@pytest.mark.parametrize("lives", [1, 3, 30, 63])
+async def test_a_replay_goes_by_what_it_foresees(lives: int, autojump_clock: object) -> None:
+    """To the same ids, turns and times as code that begins each operation; where it can't, it begins."""
+    host, went_by = Lives(), list[int]()
+
+    async def asks(run: Run) -> list[object]:
+        heard: list[object] = []
+        went_by.clear()
+        while "bye" not in heard:
+            text = f"question {len(heard)}"
+            known = run.foreseen(("send", text), ("wait", ""))
+            if known:
+                run.go_by(known)
+                went_by.append(run.count)
+                heard += [known[1][5]]
+            else:
+                await host.say(run, text)
+                heard.append(await run.wait())
+            heard += [run.now(), run.turn, run.random().random()]
+        return heard
+
+    async def begins_all(run: Run) -> list[object]:
+        heard: list[object] = []
+        while "bye" not in heard:
+            await host.say(run, f"question {len(heard)}")
+            heard += [await run.wait(), run.now(), run.turn, run.random().random()]
+        return heard
+
+    for number in range(lives):
+        await trio.sleep(1)
+        await host.live(asks, number)
+    end = await host.live(asks, "bye")
+    assert isinstance(end, Returned)
+    assert len(host.sent) == lives + 1
+    # All but those at which a branch lets others run.
+    assert len(went_by) == sum(3 * turn % BREATH < BREATH - 2 for turn in range(lives))
+    left = list(host.lines), list(host.sent), list(host.told)
+
+    assert await host.live(begins_all) == end
+    assert await host.live(asks) == end
+    assert (host.lines, host.sent, host.told) == left
+
+
+async def test_a_replay_foresees_only_what_is_as_it_was(promoted: bool, autojump_clock: object) -> None:
+    """Other words, another kind, an error, more than there is, and another task begin as always."""
+    host, foreseen = Lives(), list[int]()
+
+    async def fails() -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("no")
+
+    async def works(run: Run) -> None:
+        if promoted:
+            run.promote()
+        asked = [("send", "one"), ("wait", "")]
+        guesses = (asked[:1], asked, [("send", "two"), asked[1]], [("step", "one")], [*asked, asked[0]])
+        foreseen[:] = [len(run.foreseen(*guess)) for guess in guesses]
+        await host.say(run, "one")
+        await run.wait()
+        foreseen.append(len(run.foreseen(("step", ""))))
+        with pytest.raises(ValueError, match="no"):
+            await run.effect("step", fails)
+        await run.wait()
+
+    nothing = [0, 0, 0, 0, 0, 0]
+    await host.live(works, 1)
+    assert foreseen == nothing
+    await host.live(works)
+    assert foreseen == (nothing if promoted else [1, 2, 0, 0, 0, 0])
+    async with host.living(works):
+        assert host.run.foreseen(("send", "one")) == ()
+    await host.live(works, dry=True)
+    assert foreseen == nothing
+
+
+async def test_what_goes_on_needs_its_journal_no_more(promoted: bool, autojump_clock: object) -> None:
+    """A long one would stay in memory as long as the run."""
+    host = Lives()
+    host.data["key"] = 1
+
+    async def counts(run: Run) -> None:
+        if promoted:
+            run.promote()
+        while True:
+            run.read("key")
+            await run.wait()
+
+    await host.live(counts, 1, 2, 3)
+    async with host.living(counts) as run:
+        assert (len(run.records), run.stale) == (3, True)
+        await host.give(4)
+        assert (len(run.records), run.notes, run.stale, run.live) == (0, None, False, True)
+    assert host.tags == "NDNDNDND" + "N"

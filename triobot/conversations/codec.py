@@ -76,6 +76,12 @@ def _load_said(parts: Any) -> tuple[Message[str], int, int, tuple[str]]:
     return known_text(chat, text, sender, name, user), seq, at, (text,)
 
 
+def said_text(node: Node) -> str | None:
+    """Return the text that a wait took, if that is what is recorded, in its short form."""
+    of_any: Any = node
+    return of_any["said"][1] if type(node) is dict and "said" in node else None
+
+
 def _load_sent(parts: Any) -> Sent:
     chat, id = parts
     return known_sent(chat, id)

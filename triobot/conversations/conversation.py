@@ -568,6 +568,8 @@ class Conversation:
         self.lives = True
         if self.settled is not None:
             self.settled.set()
+        if self.stored is not None:  # it has been read, and may be long
+            self.stored = attrs.evolve(self.stored, records=())
         works, self._when_live = self._when_live, ()
         for work in works:
             work()
@@ -835,6 +837,10 @@ class Conversation:
         self._press = press
         if not self.replaying:
             self.services.outbox.press_taken(press)
+
+    def leave_press(self) -> None:
+        """Note that another operation has come: the newest press can't be answered any more."""
+        self._press = None
 
     async def answer(self, text: str, *, alert: bool) -> bool:
         """Answer the newest press."""

@@ -36,9 +36,17 @@ from .records import (
     FAILED,
     FORMAT,
     INTENDED,
+    INTERRUPTED,
     JSON,
+    KNOWN,
+    NOTED,
+    OUTCOMES,
+    PATCHED,
     PLAIN,
+    READ,
     START,
+    TURNS,
+    WROTE,
     Codec,
     Id,
     Node,
@@ -275,8 +283,11 @@ class Core:
     """What one incarnation of a run knows, whichever way it runs. `Run` is the whole.
 
     Attributes:
-        records: the turns of the journal: so `many`, of which `cursor` were given.
+        records: the turns of the journal: so `many`, of which `cursor` were given; empty once the run goes
+            on from there.
         rows: effects that began before a crash, and have no outcome among the turns.
+        notes: what turns of the journal did beside their operations, likewise.
+        patches: those that changed code has asked for.
         seed: secret; what is random in the run comes of it.
         time: the present turn's, in wall milliseconds.
         prefix: what stands before the numbers of the main branch's operations; `rank` before their keys.
@@ -310,7 +321,9 @@ class Core:
         "mailbox",
         "many",
         "mid",
+        "notes",
         "over",
+        "patches",
         "prefix",
         "rank",
         "records",
@@ -340,6 +353,8 @@ class Core:
         self.seed: str = start[4]
         self.records: Sequence[Record] = ()
         self.rows: dict[Id, Record] | None = None
+        self.notes: dict[tuple[Any, ...], Record] | None = None
+        self.patches: set[str] | None = None
         self.cursor: int = 0
         self.many: int = 0
         self.task: Task | None = None
@@ -359,6 +374,34 @@ class Core:
             since = self.set_by() - jumped
             if not dry and self.revived < last + since - TOLERANCE:  # it was set back, and no host saw it
                 self.unseen += self.revived - last - since
+        if len(records) > 1:
+            self._load(records)
+
+    def _load(self, records: Sequence[Record]) -> None:
+        self.records = turns = [record for record in records if record[0] in TURNS]
+        self.many = len(turns)
+        if len(turns) + 1 < len(records):
+            self._load_beside(records)
+        for record in turns:
+            if record[0] == INTERRUPTED:
+                self.mid, self.why = record[3], record[4]
+
+    def _load_beside(self, records: Sequence[Record]) -> None:
+        notes: dict[tuple[Any, ...], Record] = {}
+        rows: dict[Id, Record] = {}
+        patches: set[str] = set()
+        self.notes, self.rows, self.patches = notes, rows, patches
+        done = {record[2] for record in records if record[0] in OUTCOMES}
+        for record in records:
+            tag, about = record[0], record[2]
+            if tag in (READ, NOTED):
+                notes[tag, about, record[3]] = record
+            elif tag == WROTE:
+                notes[tag, about, record[3], record[4]] = record
+            elif tag == PATCHED:
+                patches.add(about)
+            elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
+                rows[about] = record
 
     # --- what the way of running decides
 
@@ -424,7 +467,9 @@ class Core:
     def advance(self) -> int | list[int]:
         """Return the time of a turn that begins now: it never goes back, unless the clock was set."""
         now = self.host.now()
-        self.stale = False
+        if self.stale:
+            # A journal may be long: nothing that comes now is about what it has.
+            self.stale, self.records, self.notes = False, (), None
         if (jumped := self.host.jumped() + self.unseen) != self.jumped:
             self.time, self.jumped = now, jumped
             return [now, jumped, self.unseen]

@@ -66,8 +66,6 @@ from .records import (
     DONE,
     ENDED,
     FAILED,
-    INTENDED,
-    INTERRUPTED,
     JSON,
     KNOWN,
     NOTED,
@@ -75,7 +73,6 @@ from .records import (
     PATCHED,
     PLAIN,
     READ,
-    TURNS,
     WROTE,
     Codec,
     Id,
@@ -118,9 +115,7 @@ class Run(Core):
     __slots__ = (
         "_doing",
         "_early",
-        "_notes",
         "_outside",
-        "_patches",
         "_unpatched",
         "args",
         "count",
@@ -151,39 +146,9 @@ class Run(Core):
         self._doing: tuple[Id, str, str, str, int] | None = None
         self._outside: object = None
         self._early: tuple[int, int | None] | None = None
-        self._notes: dict[tuple[Any, ...], Record] | None = None
-        self._patches: set[str] | None = None
         self._unpatched: set[str] | None = None
         self.view: dict[str, Any] = _NO_VIEW
         self.view_turn: Id | None = None
-        if len(records) > 1:
-            self._load(records)
-
-    def _load(self, records: Sequence[Record]) -> None:
-        self.records = turns = [record for record in records if record[0] in TURNS]
-        self.many = len(turns)
-        if len(turns) + 1 < len(records):
-            self._load_beside(records)
-        for record in turns:
-            if record[0] == INTERRUPTED:
-                self.mid, self.why = record[3], record[4]
-
-    def _load_beside(self, records: Sequence[Record]) -> None:
-        notes: dict[tuple[Any, ...], Record] = {}
-        rows: dict[Id, Record] = {}
-        patches: set[str] = set()
-        self._notes, self.rows, self._patches = notes, rows, patches
-        done = {record[2] for record in records if record[0] in OUTCOMES}
-        for record in records:
-            tag, about = record[0], record[2]
-            if tag in (READ, NOTED):
-                notes[tag, about, record[3]] = record
-            elif tag == WROTE:
-                notes[tag, about, record[3], record[4]] = record
-            elif tag == PATCHED:
-                patches.add(about)
-            elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
-                rows[about] = record
 
     # --- its life
 
@@ -607,6 +572,39 @@ class Run(Core):
         self.turn = id
         return record
 
+    def foreseen(self, *operations: tuple[str, str]) -> Sequence[Record]:
+        """Return the outcomes of the operations that a replay comes to next; none if it can't tell.
+
+        For code that would begin these operations now, and that needs only their outcomes: then it may
+        `go_by` them. All are done, and of this kind and fingerprint; where anything else is recorded, an
+        operation begins as always, and finds out.
+        """
+        n, many = self.count, len(operations)
+        records = self.records[self.cursor : self.cursor + many]
+        if len(records) < many or n % BREATH + many >= BREATH or not self._is_straight():
+            return ()
+        for record, operation in zip(records, operations, strict=True):
+            n += 1
+            known = record[0] == DONE and record[2] != self.mid
+            if not known or record[2:5] != [id_in(self.prefix, n), *operation]:
+                return ()
+        return records
+
+    def go_by(self, records: Sequence[Record]) -> None:
+        """Go by operations that were `foreseen`, without beginning one of them."""
+        last = records[-1]
+        self.count += len(records)
+        self.cursor += len(records)
+        self.turn = last[2]
+        for record in records:
+            self.went(record[1])
+
+    def _is_straight(self) -> bool:
+        """Return whether the current task is the run's, replays on the short way, and nobody looks on."""
+        if self.machine is not None or self._doing is not None or self.dying or self.dry:
+            return False
+        return current_task() is self.task
+
     async def _known(self, id: Id, kind: str, in_doubt: Exception | None) -> tuple[str, Node] | None:
         """Return what is known of an effect that began before a crash."""
         assert self.rows is not None
@@ -722,7 +720,7 @@ class Run(Core):
         turn, view = self._noting()
         seen = f":{key}"
         if seen not in view:
-            record = None if self._notes is None else self._notes.get((NOTED, turn, key))
+            record = None if self.notes is None else self.notes.get((NOTED, turn, key))
             if record is None:
                 record = [NOTED, self.time, turn, key, self.codec.node_of(ask())]
                 self._append(record)
@@ -733,7 +731,7 @@ class Run(Core):
         """Return shared data: as it was when this turn asked first, with what the turn has written since."""
         turn, view = self._noting()
         if key not in view:
-            record = None if self._notes is None else self._notes.get((READ, turn, key))
+            record = None if self.notes is None else self.notes.get((READ, turn, key))
             if record is None:
                 node = self.host.read(key)
                 record = (
@@ -765,7 +763,7 @@ class Run(Core):
         counted = f"#{key}"
         n = view[counted] = view.get(counted, 0) + 1
         # A turn that others follow has come to its end: what new code writes in it now comes too late.
-        if not self.live or (self._notes is not None and (WROTE, turn, key, n) in self._notes):
+        if not self.live or (self.notes is not None and (WROTE, turn, key, n) in self.notes):
             return False
         self._append([WROTE, self.time, turn, key, n], (), write)
         return not (self.dry or self.dying)
@@ -779,7 +777,7 @@ class Run(Core):
         turn, view = self._noting()
         n = view["##"] = view.get("##", 0) + 1
         key = f"drain {n}"
-        record = None if self._notes is None else self._notes.get((NOTED, turn, key))
+        record = None if self.notes is None else self.notes.get((NOTED, turn, key))
         nodes: list[Node] = [] if record is None else record[4]
         if record is None:
             rows: list[int] = []
@@ -801,7 +799,7 @@ class Run(Core):
         from here by code that did not ask. What went the old way once goes it everywhere.
         """
         self._noting()
-        known = self._patches = set() if self._patches is None else self._patches
+        known = self.patches = set() if self.patches is None else self.patches
         if patch in known:
             return True
         old = self._unpatched = set() if self._unpatched is None else self._unpatched

@@ -428,7 +428,7 @@ class JournalTables:
         return Journal(
             row=rows[0],
             first=parts[0][0] if parts else 0,
-            records=tuple(record for _, part in parts for record in part.split("\n")),
+            records=tuple("\n".join([part for _, part in parts]).split("\n")) if parts else (),
             effects={effect[0]: Effect(*effect[1:]) for effect in effects},
         )
 

@@ -22,7 +22,7 @@ from ...wire.events import Event, Join, Leave, Message, Press, Submission
 from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
-from ..codec import CODEC
+from ..codec import CODEC, said_text
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter, fold
 from ..routes.routing import (
@@ -34,7 +34,7 @@ from ..routes.routing import (
     Wait,
     question_token,
 )
-from ..running.branches import OperationKind
+from ..running.branches import OperationKind, fingerprint_of_text
 from ..running.failures import Ending
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
@@ -42,6 +42,8 @@ from .forms import FormOf, Unreadable
 T = TypeVar("T")
 K = TypeVar("K")
 Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
+_SENDS: Final = f"send {SendMessage.path}"
+_ANSWERED: Final = KIND, ""
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 _EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
@@ -54,8 +56,10 @@ def new_token(conversation: Conversation) -> str:
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
     """Return what becomes of events that don't fit: this hint, unless `otherwise` says something else."""
+    if otherwise is None:
+        return _private(hint)
     check_otherwise(otherwise)
-    return _private(hint) if otherwise is None else otherwise or Otherwise.DROP  # no word to say
+    return otherwise or Otherwise.DROP  # no word to say
 
 
 _private: Final = lru_cache(256)(PrivateHint)
@@ -184,15 +188,19 @@ async def ask(
 ) -> object:
     """Ask for text, for parsed text, or for a content class."""
     check_question(question)
-    check_kind(kind)
+    if kind is not str:
+        check_kind(kind)
     check_by(by)
     texts = conversation.texts
-    shared = kind if isinstance(kind, type) and kind in SHARED else None
+    shared = kind if kind is not str and isinstance(kind, type) and kind in SHARED else None
     hint = str(getattr(texts, f"want_{shared.__name__.lower()}")) if shared else texts.want_text
     look = _text if by is None and shared is None else partial(_content, shared or str, by)
     reply = None if keyboard is None else reply_of(keyboard)
+    said = policy(otherwise, hint)
+    if kind is str and reply is None and (answer := _replayed(conversation, question)) is not None:
+        return answer
     # As `open_wait`, without its detour: this is what most turns are.
-    wait = begin_wait(conversation, look, policy(otherwise, hint))
+    wait = begin_wait(conversation, look, said)
     try:
         await conversation.perform(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
@@ -205,10 +213,23 @@ async def ask(
             try:
                 return read_number(kind, value) if number else cast("Callable[[str], object]", kind)(value)
             except ValueError as error:
-                said = texts.want_number if number else str(error)
-                await say_again(conversation, wait, said or hint)
+                wrong = texts.want_number if number else str(error)
+                await say_again(conversation, wait, wrong or hint)
     finally:
         end_wait(conversation, wait)
+
+
+def _replayed(there: Conversation, question: str) -> str | None:
+    """Return the text that answered a question, if a replay has it next: then nothing is begun for it."""
+    if not there.replaying:
+        return None
+    asked = _SENDS, fingerprint_of_text(there.life.chat_id, question)
+    records = there.run.foreseen(asked, _ANSWERED)
+    text = said_text(records[1][5]) if records else None
+    if text is not None:
+        there.leave_press()
+        there.run.go_by(records)
+    return text
 
 
 def _text(event: Event, setting: Setting) -> object | None:
