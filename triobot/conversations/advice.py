@@ -37,7 +37,7 @@ _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cance
 
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
 # Where a route's function is awaited, and a child's.
-_ENTRIES: Final = frozenset({Run.run.__code__, held.__code__})
+_ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
 
 
 @final

@@ -249,11 +249,12 @@ class Conversation:
 
     # --- life and death
 
-    async def live(self, chat: object) -> None:
+    async def live(self, chat: object, scope: trio.CancelScope) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error.
 
         Args:
             chat: what the author's function gets.
+            scope: the task's own; it is cancelled with the conversation.
         """
         failure: Exception | None = None
         care, words = self.shared.care, ""
@@ -272,7 +273,7 @@ class Conversation:
                     await care.begins(self.seq, new)
                 if self.work.cut or self._evicted:
                     return  # the row that starts it is in the inbox
-                inner = self.go_over(chat)
+                inner = self.go_over(chat, scope)
                 if self.services.tracing is not None:
                     inner = self.services.tracing.drive(self, inner)
                 try:
@@ -339,10 +340,13 @@ class Conversation:
         assert self.writer is not None
         return self.writer.begin_within(write) if self.writer.durable else None
 
-    def go_over(self, chat: object) -> Coroutine[Any, Any, End]:
+    def go_over(self, chat: object, scope: trio.CancelScope | None = None) -> Coroutine[Any, Any, End]:
         """Return what runs the coroutine over its journal, and on from there unless it is a dry run.
 
         Call `went_over` once that has come to its end.
+
+        Args:
+            scope: see `Run.run_within`; by default the run makes one.
         """
         run = self._run or self.make_run()
         if isinstance(self.event, Press):
@@ -350,7 +354,9 @@ class Conversation:
         if self.ending is not None and (self.stored is None or self.stored.interrupted_by is None):
             run.interrupt(*self._ended_by, self.ending.value)
         # With an argument of its own: what it was started with is not read from its first record.
-        return run.run(self._begun, chat)
+        if scope is None:
+            return run.run(self._begun, chat)
+        return run.run_within(scope, self._begun, chat)
 
     def went_over(self) -> None:
         """Note that the coroutine runs no more."""

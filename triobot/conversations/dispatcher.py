@@ -189,6 +189,7 @@ class Dispatcher:
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
+                        nursery.start_soon(self.work.keep_tasks)
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
@@ -404,12 +405,11 @@ class Dispatcher:
 
     def start(self, conversation: Conversation) -> None:
         """Run a conversation as a task."""
-        nursery = self.work.nursery
-        if nursery is None or self.work.stopping:
+        if self.work.nursery is None or self.work.stopping:
             return
         self.work.count("started")
         self._running.add(conversation)
-        nursery.start_soon(conversation.live, handle_of(conversation), name=conversation.route.name)
+        self.work.start(partial(conversation.live, handle_of(conversation)), conversation.route.name)
         self.work.working(1)
 
     def let_go(self, conversation: Conversation) -> None:

@@ -11,6 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
@@ -36,7 +37,13 @@ log: Final = logging.getLogger("triobot.conversations")
 
 _FLUSH_DEADLINE: Final = 10.0
 
+# Each keeps some three kilobytes; where more than these end at once, their tasks end, too.
+_RESTING: Final = 64
+
 T = TypeVar("T")
+
+Live: TypeAlias = Callable[[trio.CancelScope], Awaitable[None]]
+"""What runs in a task that nothing else uses meanwhile, within a shielded scope of the task's own."""
 
 Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
 _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
@@ -391,6 +398,9 @@ class Workload:
         self.less_busy = trio.lowlevel.ParkingLot()
         self.counts: Counter[str] = Counter()
         self.nursery: trio.Nursery | None = None
+        # Tasks that wait for something to run, while they may.
+        self._resting: list[trio.lowlevel.Task] = []
+        self._keeps_tasks = False
 
     def count(self, what: str) -> None:
         """Count what happened, by word."""
@@ -401,6 +411,50 @@ class Workload:
         self.busy += more
         if more < 0 and self.less_busy:
             self.less_busy.unpark_all()
+
+    def start(self, live: Live, name: str) -> None:
+        """Run this in a task: one that has run another before, or a new one.
+
+        A scope, with the start and the end of its task, is a tenth of what a short conversation costs.
+        """
+        assert self.nursery is not None
+        if self._resting:
+            task = self._resting.pop()
+            task.name, task.context = name, copy_context()
+            trio.lowlevel.reschedule(task, outcome.Value(live))
+        else:
+            self.nursery.start_soon(self.run_alone, live, name=name)
+
+    async def run_alone(self, live: Live | None) -> None:
+        """Run this and, between rests, what `start` gives the task then."""
+        task = trio.lowlevel.current_task()
+        within, left_open = None, False
+        try:
+            with trio.CancelScope(shield=True) as scope:
+                within = getattr(task, "_cancel_status", None)
+                while live is not None:
+                    await live(scope)
+                    left_open = getattr(task, "_cancel_status", None) is not within
+                    used_up = scope.cancel_called or left_open or bool(task.child_nurseries)
+                    if used_up or not self._keeps_tasks or len(self._resting) >= _RESTING:
+                        return
+                    self._resting.append(task)
+                    live = None  # it would be kept
+                    live = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+        except RuntimeError:
+            if not left_open:  # else it is Trio's, and the author has been told
+                raise
+
+    async def keep_tasks(self) -> None:
+        """Let tasks rest between two that they run, until this is cancelled."""
+        self._keeps_tasks = True
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._keeps_tasks = False
+            resting, self._resting = self._resting, []
+            for task in resting:
+                trio.lowlevel.reschedule(task)
 
     @property
     def may_go_beside(self) -> bool:

@@ -517,7 +517,7 @@ class Core:
             return *self._cut_short(error, id, raises), None
 
     def _cut_short(self, error: BaseException, id: Id, raises: Raises) -> tuple[str, Node]:
-        cancelled, rest = _split(error)
+        cancelled, rest = split(error)
         if rest is not None:
             if isinstance(rest, Exception):
                 return FAILED, self.codec.node_of_error(rest, raises)
@@ -624,7 +624,7 @@ def throw(error: BaseException) -> NoReturn:
     raise error
 
 
-def _split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
     """Return the cancellations in an error, and what else is in it."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]

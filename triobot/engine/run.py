@@ -57,6 +57,7 @@ from .core import (
     is_cut,
     lower,
     refuse,
+    split,
 )
 from .host import Host
 from .machine import Machine, Nursery, Scope
@@ -89,6 +90,11 @@ from .sync import Channel, Event
 
 # Until a turn reads or writes something: an empty dict of each run takes 64 bytes.
 _NO_VIEW: Final[dict[str, Any]] = {}
+
+
+_LEFT_OPEN: Final = (
+    "the code entered a cancel scope and has not left it: use `with`"
+)
 
 
 @final
@@ -158,36 +164,61 @@ class Run(Core):
         Args:
             args: by default what the start says.
         """
+        end: End | None = None
+        try:
+            with trio.CancelScope(shield=True) as scope:
+                end = await self.run_within(scope, main, *args)
+        except RuntimeError:
+            if end is None:  # else it is what the end says already: something was left open
+                raise
+        assert end is not None
+        return end
+
+    async def run_within(
+        self, scope: trio.CancelScope, main: Callable[..., Awaitable[object]], *args: object
+    ) -> End:
+        """Run as `run` does, in a scope that is there already.
+
+        Args:
+            scope: the innermost around the current task, and shielded. When the run ends it may have been
+                cancelled, and is to be left.
+        """
         if self.dying:
             return Evicted()
-        self.task = current_task()
-        self.root = trio.CancelScope(shield=True)
+        task = self.task = current_task()
+        self.root = scope
+        within = getattr(task, "_cancel_status", None)
         value: object = None
         failure: Exception | None = None
         continued: Continue | None = None
         try:
-            with self.root:
-                if self.mid == 0 or self.host.look is not None:
-                    self.promote()
-                if self._early is not None:
-                    # It waits for the code to rest: the first line is not cut in mid-air.
-                    self.promote().interrupts.append(self._early)
-                try:
-                    coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
-                    self.args = ()  # and in no variable here: whoever reports errors may send this frame's
-                    del main, args
-                    value = await coroutine
-                except BaseException as error:
-                    self.host.concluded(error)
-                    raise
-                self.host.concluded(None)
+            if self.mid == 0 or self.host.look is not None:
+                self.promote()
+            if self._early is not None:
+                # It waits for the code to rest: the first line is not cut in mid-air.
+                self.promote().interrupts.append(self._early)
+            try:
+                coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
+                self.args = ()  # and in no variable here: whoever reports errors may send this frame's
+                del main, args
+                value = await coroutine
+                if getattr(task, "_cancel_status", None) is not within:
+                    raise RuntimeError(_LEFT_OPEN)
+            except BaseException as error:
+                self.host.concluded(error)
+                raise
+            self.host.concluded(None)
         except Exception as error:
             failure = error
         except BaseException as error:
-            continued = continue_in(error)
-            if continued is None:
-                self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
-                raise
+            rest = split(error)[1] if scope.cancel_called else error
+            if isinstance(rest, Exception):
+                failure = rest
+            elif rest is not None:
+                continued = continue_in(rest)
+                if continued is None:
+                    self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
+                    raise
         if not self.dying:
             self._end(failure, continued)
         self.task = None

@@ -21,8 +21,9 @@ from ..conversation import Conversation
 from ..doors.calls import room_of
 from ..life import ChatLife
 from ..running.lines import frames_of, positions
+from ..workload import Workload
 
-_LIVE: Final = Conversation.live.__code__
+_RUN: Final = Workload.run_alone.__code__
 
 Portrait: TypeAlias = Mapping[str, object]
 State: TypeAlias = Literal["starts", "replays", "works", "waits", "ends", "stuck"]
@@ -36,11 +37,13 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
     Looks at the tasks themselves, so that a conversation that nobody looks for pays nothing.
     """
     tasks = [task]
-    while (frame := getattr(tasks[-1].coro, "cr_frame", None)) is None or frame.f_code is not _LIVE:
+    while (frame := getattr(tasks[-1].coro, "cr_frame", None)) is None or frame.f_code is not _RUN:
         if (nursery := tasks[-1].parent_nursery) is None:
             return None
         tasks.append(nursery.parent_task)
-    conversation: Conversation = frame.f_locals["self"]
+    if (live := frame.f_locals["live"]) is None:
+        return None  # it rests
+    conversation: Conversation = live.func.__self__
     with suppress(ConversationEndedError):  # it may not have begun yet, or be over
         paths = {running: path for path, running in conversation.run.tasks.items()}
         path = next((paths[one] for one in tasks if one in paths), None)

@@ -27,7 +27,7 @@ _LARGEST: Final = 10_000
 """Members of a collection that is compared; what is larger would cost more than it tells."""
 
 # Where an author's function is awaited.
-_ENTRIES: Final = frozenset({Run.run.__code__, held.__code__, awaited.__code__})
+_ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__, awaited.__code__})
 
 
 @final
