@@ -523,7 +523,8 @@ class HttpControl:
 
     async def post(self, path: str, given: JsonObject) -> JsonValue:
         """Do something."""
-        return _read(await self._client.post(path, json=given))
+        # What is asked may run a conversation's code again, on a machine with much to do.
+        return _read(await self._client.post(path, json=given, timeout=LONGEST_WAIT + 30))
 
     async def fetch(self, address: str) -> bytes:
         answer = await self._client.get(address)
