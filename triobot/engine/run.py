@@ -92,9 +92,7 @@ from .sync import Channel, Event
 _NO_VIEW: Final[dict[str, Any]] = {}
 
 
-_LEFT_OPEN: Final = (
-    "the code entered a cancel scope and has not left it: use `with`"
-)
+_LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
 
 
 @final
