@@ -3,7 +3,8 @@
     python -m tests.benchmarks.memory [--chats N] [--extra N]
 
 As many chats as are kept in memory ask a question each and wait. Then others come, and as many leave memory.
-Told are the bytes of this process apiece, and those of the file. With --profile: which lines took the memory.
+Told are the bytes of this process apiece, those of the file, and how many objects of a chat the garbage
+collector walks through. With --profile: which lines took the memory.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ async def measure(
             await _ask(box, range(1, first + 1))
             if profile:
                 tracemalloc.start(12)
-            empty = _memory()
+            empty, before = _memory(), len(gc.get_objects())
             await _ask(box, range(first + 1, chats + 1))
-            full = _memory()
+            full, walked = _memory(), len(gc.get_objects()) - before
             if profile:
                 _tell_profile(chats - first)
                 tracemalloc.stop()
@@ -82,6 +83,7 @@ async def measure(
     note(
         figures,
         live=(full - empty) / (chats - first),
+        objects=walked / (chats - first),
         evicted=(fuller - full) / extra,
         left=float(evicted),
         disk=size / (chats + extra),
@@ -101,7 +103,8 @@ def tell(figures: Figures) -> None:
     """Print what was measured."""
     value = {name: values[-1] for name, values in figures.items()}
     print(
-        f"a chat that waits in memory takes {value['live']:.0f} bytes, one that has left it"
+        f"a chat that waits in memory takes {value['live']:.0f} bytes, and {value['objects']:.1f} objects for"
+        f" the collector, one that has left it"
         f" {value['evicted']:.0f} ({value['left']:.0f} left); on the disk {value['disk']:.0f};"
         f" a full collection {value['collection']:.0f} ms"
     )

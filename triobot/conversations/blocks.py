@@ -262,11 +262,11 @@ class ChatNursery:
 
         async def child() -> None:
             task = trio.lowlevel.current_task()
-            code_tasks.add(task)
+            code_tasks[task] = self._conversation.seq
             try:
                 await held(self._conversation.leash, fn(*args))
             finally:
-                code_tasks.discard(task)
+                del code_tasks[task]
 
         self._nursery.start_soon(child)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
 from math import inf
@@ -526,7 +526,7 @@ class Chat(Room[E_co]):
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
     ) -> T: ...
-    async def ask(
+    def ask(
         self,
         question: str,
         kind: Callable[[str], object] | type[object] = str,
@@ -534,7 +534,7 @@ class Chat(Room[E_co]):
         keyboard: Keyboard | None = None,
         by: int | None = None,
         otherwise: OtherwisePolicy | None = None,
-    ) -> object:
+    ) -> Coroutine[Any, Any, Any]:
         """Ask, and return what the user answers.
 
         Args:
@@ -548,7 +548,8 @@ class Chat(Room[E_co]):
 
         Raises: as `send`, for the question itself.
         """
-        return await asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
+        # Not awaited here: each chat that waits would keep one more frame.
+        return asking.ask(self._conversation, question, kind, keyboard, by, otherwise)
 
     @overload
     async def choose(

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_overloads
 
 import trio
 
@@ -54,7 +54,7 @@ Found = tuple[str, str, str]
 
 def habits(handlers: Iterable[Callable[..., object]], chat: type) -> Iterator[Found]:
     """Yield what can't work in these functions, and in those that get their chat, whose class is given."""
-    operations = {name for name in dir(chat) if inspect.iscoroutinefunction(getattr(chat, name))}
+    operations = {name for name in dir(chat) if _waits(getattr(chat, name))}
     waiting, seen = list(handlers), set[object]()
     while waiting:
         function = inspect.unwrap(waiting.pop())
@@ -64,6 +64,12 @@ def habits(handlers: Iterable[Callable[..., object]], chat: type) -> Iterator[Fo
         if (reader := _SourceReader.of(function, operations)) is not None:
             yield from reader.found
             waiting += reader.helpers
+
+
+def _waits(member: Callable[..., object]) -> bool:
+    """Return whether this is a method that is to be awaited: as its overloads say, if it has some."""
+    declared = get_overloads(member) if inspect.isfunction(member) else ()
+    return any(map(inspect.iscoroutinefunction, declared or [member]))
 
 
 # A test's bot starts again and again, and its source stays as it is.

@@ -263,7 +263,8 @@ class JournalWriter(Host):
         )
 
     def concluded(self, error: BaseException | None) -> None:
-        self._there.concluded(error)
+        if error is not None or self._there.giving is not None:
+            self._there.concluded(error)
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._there.stuck_at = parting_line(error.id, task)

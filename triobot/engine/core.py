@@ -184,8 +184,11 @@ class Operation:
     children: Set[Branch] = frozenset()
     run: Core | None = None
 
-    def abort(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
-        """Refuse Trio's cancellation while it rests: that comes in a turn of its own."""
+    def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
+        """Refuse Trio's cancellation while it rests: that comes in a turn of its own.
+
+        So an operation is itself the abort function of its sleep, and a run that waits keeps no other.
+        """
         run = self.run
         if run is not None and not (run.dying or run.over):  # what dies is woken by hand
             run.strike(self, raise_cancel)
@@ -534,7 +537,7 @@ class Core:
                 return GONE
             op.asleep = True
             op.run = self
-            await wait_task_rescheduled(op.abort)
+            await wait_task_rescheduled(op)
         given, op.given = op.given, None
         return given
 

@@ -512,7 +512,7 @@ class Run(Core):
                 self.host.rests(None)
                 if op.given is None:  # as `rest`, without its frame, which each run that waits would have
                     op.asleep, op.run = True, self
-                    await wait_task_rescheduled(op.abort)
+                    await wait_task_rescheduled(op)
                 given, op.given = op.given, None
                 if type(given) is tuple:
                     return given[0]  # pyright: ignore[reportUnknownVariableType]

@@ -275,12 +275,12 @@ class Rerun(Onlooker):
         if self._watcher is not None:
             self.look = partial(self._watcher.looks, there)
         task = trio.lowlevel.current_task()
-        code_tasks.add(task)
+        code_tasks[task] = there.seq
         try:
             try:
                 self._end = await self._leash.run(there.go_over(handle_of(there)))
             finally:
-                code_tasks.discard(task)
+                del code_tasks[task]
                 there.went_over()
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):

@@ -136,7 +136,7 @@ class Care(trio.abc.Instrument):
         sent: Any = None
         error: BaseException | None = None
         self._own[task] = seq
-        code_tasks.add(task)
+        code_tasks[task] = seq
         try:
             while True:
                 at_work[RUNS] = seq
@@ -157,8 +157,7 @@ class Care(trio.abc.Instrument):
                     error = raised
         finally:
             self._wide.discard(task)
-            code_tasks.discard(task)
-            del self._own[task]
+            del code_tasks[task], self._own[task]
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
         """Look at each step of every task from now on; and at what this one waits for."""

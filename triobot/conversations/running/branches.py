@@ -76,8 +76,8 @@ class Onlooker(Host):
         """Note that a charge has opened this payment, and tells how it stands; with None that it is over."""
 
 
-code_tasks: Final[set[trio.lowlevel.Task]] = set()
-"""Trio's tasks that run a conversation's code now."""
+code_tasks: Final[dict[trio.lowlevel.Task, int]] = {}
+"""Trio's tasks that run a conversation's code now, each with the conversation's number."""
 step_tasks: Final[set[trio.lowlevel.Task]] = set()
 """Those in which a step's body runs: that may do what the conversation's own code may not."""
 
