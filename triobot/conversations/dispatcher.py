@@ -505,9 +505,8 @@ class Dispatcher:
         given = self._decide(event, arrival.at, life)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
-        there = life.who_waits(given.wait)
-        writer = there.writer
-        if writer is None or not writer.may_take:
+        there = life.who_has(given.wait)
+        if there is None or (writer := there.writer) is None or not writer.may_take:
             return None
         if key is not None:
             self._lately[key] = None

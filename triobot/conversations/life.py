@@ -30,6 +30,7 @@ from .routes.declarations import Table
 from .routes.filters import Setting
 from .routes.routing import (
     UNHEARD,
+    Answer,
     Break,
     Broken,
     Decision,
@@ -196,9 +197,9 @@ class ChatLife:
         there = self.places.all()
         return not waiting and bool(there) and all(map(_AT_REST, there))
 
-    def who_waits(self, wait: Wait) -> Conversation:
-        """Return the conversation whose wait this is."""
-        return next(there for there in self.places.all() if wait in there.waits)
+    def who_has(self, taker: Wait | Watch) -> Conversation | None:
+        """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
+        return next((it for it in self.places.all() if taker in it.waits or taker in it.watches), None)
 
     @property
     def may_come_back(self) -> bool:
@@ -364,9 +365,9 @@ class ChatLife:
             case Give(wait, value):
                 self.give(wait, Taken(delivery, value))
             case Break(wait, error):
-                self.who_waits(wait).give(wait, Broken(delivery, error))
+                self.give(wait, Broken(delivery, error))
             case Tell(wait):
-                self.who_waits(wait).give(wait, Unfit(delivery))
+                self.give(wait, Unfit(delivery))
             case Queue():
                 self.mailbox = sorted([*self.mailbox, delivery], key=lambda queued: queued.seq)
             case Expire():
@@ -378,14 +379,16 @@ class ChatLife:
             case Obey(order):
                 self._obey(order, delivery)
 
-    def give(self, wait: Wait, answer: Taken) -> None:
-        """Let a wait take an event."""
-        self.who_waits(wait).give(wait, answer)
-        if not isinstance(answer.delivery.event, Message):
+    def give(self, wait: Wait, answer: Answer) -> None:
+        """Close a wait with this."""
+        if (there := self.who_has(wait)) is not None:
+            there.give(wait, answer)
+        if isinstance(answer, Taken) and not isinstance(answer.delivery.event, Message):
             self._answered(answer.delivery)
 
     def _end(self, watch: Watch, taken: Taken) -> None:
-        next(there for there in self.places.all() if watch in there.watches).end_block(watch, taken)
+        if (there := self.who_has(watch)) is not None:
+            there.end_block(watch, taken)
         self._answered(taken.delivery)
 
     def _answered(self, delivery: Delivery) -> None:
