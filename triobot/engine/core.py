@@ -31,8 +31,10 @@ from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecor
 from ..frozen import frozen
 from .host import Host
 from .records import (
+    CONTINUED,
     CUT,
     DONE,
+    ENDED,
     FAILED,
     FORMAT,
     INTENDED,
@@ -486,6 +488,36 @@ class Core:
             self.stuck = NondeterminismError(str(id), what)
             self.host.stuck(self.stuck, task)
         self.evict()
+
+    # --- records
+
+    def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
+        """Append a record that begins no turn: nothing, if this incarnation dies or only looks."""
+        if self.dry:
+            self.beyond = [*self.beyond, record]
+        elif not self.dying:
+            self.host.append(record, rows, write)
+
+    def _end(self, failure: Exception | None, continued: Continue | None) -> None:
+        if continued is not None:
+            record: Record = [CONTINUED, self.time, continued.fn, continued.nodes]
+        else:
+            record = [ENDED, self.time, None if failure is None else self.codec.node_of_error(failure)]
+        if self.live:
+            self._append(record)
+        elif self.records[self.cursor][0] == record[0]:
+            self.cursor += 1
+        else:
+            went_on = self.records[self.cursor]
+            self.get_stuck(
+                0, f"the code ended here, and went on to {went_on[2]} when it was recorded: {ADVICE}"
+            )
+            return
+        self.over = True
+
+    def is_recorded(self, id: Id) -> bool:
+        """Return whether an operation has an outcome in the journal that this incarnation began with."""
+        return any(record[2] == id for record in self.records if record[0] in OUTCOMES)
 
     # --- operations
 

@@ -63,14 +63,11 @@ from .host import Host
 from .machine import Machine, Nursery, Scope
 from .records import (
     ABSENT,
-    CONTINUED,
     DONE,
-    ENDED,
     FAILED,
     JSON,
     KNOWN,
     NOTED,
-    OUTCOMES,
     PATCHED,
     PLAIN,
     READ,
@@ -229,23 +226,6 @@ class Run(Core):
         if self.interrupted:
             return WasInterrupted(self.why, failure)
         return Returned(value) if failure is None else Crashed(failure)
-
-    def _end(self, failure: Exception | None, continued: Continue | None) -> None:
-        if continued is not None:
-            record: Record = [CONTINUED, self.time, continued.fn, continued.nodes]
-        else:
-            record = [ENDED, self.time, None if failure is None else self.codec.node_of_error(failure)]
-        if self.live:
-            self._append(record)
-        elif self.records[self.cursor][0] == record[0]:
-            self.cursor += 1
-        else:
-            went_on = self.records[self.cursor]
-            self.get_stuck(
-                0, f"the code ended here, and went on to {went_on[2]} when it was recorded: {ADVICE}"
-            )
-            return
-        self.over = True
 
     # --- what happens
 
@@ -887,13 +867,6 @@ class Run(Core):
             self.get_stuck(self.turn, str(error), self.task)
             raise
 
-    def _append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
-        """Append a record that begins no turn: nothing, if this incarnation dies or only looks."""
-        if self.dry:
-            self.beyond = [*self.beyond, record]
-        elif not self.dying:
-            self.host.append(record, rows, write)
-
     # --- to be looked at from outside
 
     @property
@@ -909,10 +882,6 @@ class Run(Core):
         if self.machine is not None:
             return [op.kind for op in self.machine.resting.values() if op.nature is Nature.EFFECT]
         return [] if self._doing is None else [self._doing[1]]
-
-    def is_recorded(self, id: Id) -> bool:
-        """Return whether an operation has an outcome in the journal that this incarnation began with."""
-        return any(record[2] == id for record in self.records if record[0] in OUTCOMES)
 
     def describe(self) -> Snapshot:
         """Describe where the run stands; two incarnations over one journal must agree on it."""
