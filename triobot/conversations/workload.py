@@ -433,13 +433,13 @@ class Workload:
             with trio.CancelScope(shield=True) as scope:
                 within = getattr(task, "_cancel_status", None)
                 while live is not None:
-                    await live(scope)
+                    run, live = live(scope), None  # it would be kept
+                    await run
                     left_open = getattr(task, "_cancel_status", None) is not within
                     used_up = scope.cancel_called or left_open or bool(task.child_nurseries)
                     if used_up or not self._keeps_tasks or len(self._resting) >= _RESTING:
                         return
                     self._resting.append(task)
-                    live = None  # it would be kept
                     live = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         except RuntimeError:
             if not left_open:  # else it is Trio's, and the author has been told
