@@ -34,7 +34,7 @@ from tests.docs.signatures import FACES, names_in  # noqa: E402  what is public,
 project = "triobot"
 version = release = triobot.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.intersphinx"]
-exclude_patterns = ["inventories", "_templates"]
+exclude_patterns = ["inventories", "search", "_templates"]
 templates_path = ["_templates"]
 default_role = "code"  # docstrings write names as Markdown does
 
@@ -44,6 +44,7 @@ html_copy_source = False
 html_show_copyright = False
 html_static_path = ["static"]
 html_css_files = ["persian.css", "site.css"]
+html_search_scorer = str(DOCS / "search" / "order.js")
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["html_image"]

@@ -31,21 +31,21 @@ QUESTIONS: Final = (
         "set a timeout for a conversation",
         "python-telegram-bot/python-telegram-bot#648",
         "tutorial/04-timeout",
-        "What happened",
+        "Set a timeout for a conversation, and tell the user",
         "is a block with a time limit",
     ),
     Question(
         "tell the user that the conversation has timed out",
         "python-telegram-bot/python-telegram-bot#1846",
         "tutorial/04-timeout",
-        "What happened",
+        "Set a timeout for a conversation, and tell the user",
         "`limit.cancelled_caught` is true then",
     ),
     Question(
         "don't end the conversation on a timeout",
         "python-telegram-bot/python-telegram-bot#4153",
         "tutorial/04-timeout",
-        "What happened",
+        "Set a timeout for a conversation, and tell the user",
         "the code goes on behind the block",
     ),
     Question(
@@ -80,7 +80,7 @@ QUESTIONS: Final = (
         "flood limits, too many requests 429",
         "python-telegram-bot/python-telegram-bot#2038",
         "running",
-        "How messages leave",
+        "Flood limits, too many requests (429), and sends that fail",
         "until a tenth of the answers is 429",
     ),
     Question(
@@ -94,7 +94,7 @@ QUESTIONS: Final = (
         "the bot was blocked by the user, 403",
         "eternnoir/pyTelegramBotAPI#2266",
         "troubleshooting",
-        "The platform says 403",
+        "The platform says 403: the token, or a user who blocked the bot",
         "that person has left the bot, or has blocked it",
     ),
     Question(
@@ -122,7 +122,7 @@ QUESTIONS: Final = (
         "the bot gets no events by its webhook",
         "python-telegram-bot/python-telegram-bot#836",
         "troubleshooting",
-        "The bot gets no events",
+        "The bot's webhook gets no events",
         "`triobot webhook-url` prints the address",
     ),
     Question(
@@ -156,8 +156,8 @@ QUESTIONS: Final = (
     Question(
         "a bot inside an existing web site",
         "eternnoir/pyTelegramBotAPI#541",
-        "running",
-        "Running a bot",
-        '`bot.mount(app, "/bot")`',
+        "embedding",
+        "Mount the bot inside an existing web site",
+        "The site's server is the bot's, too",
     ),
 )

@@ -17,12 +17,15 @@ from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote_plus, unquote, urlsplit
 
 import pytest
 
+from tests.browser.chrome import Page as BrowserPage
 from tests.browser.chrome import running_browser, what_is_missing
+from tests.docs.questions import QUESTIONS
 from tests.docs.signatures import FACES, names_in
+from tests.samples import some
 
 ROOT: Final = Path(__file__).parents[2]
 LOADED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -118,8 +121,25 @@ def served(folder: Path) -> Generator[str]:
             thread.join()
 
 
-@pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing()))
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)")
+in_a_browser = pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing()))
+with_axe = pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is not installed (npm ci --prefix tests/browser)"
+)
+
+
+async def faults(page: BrowserPage, address: str, name: str) -> list[str]:
+    """Open a page of the site, and return what axe finds in it, and whether it is wider than the screen."""
+    await page.open(f"{address}/{name}.html")
+    await page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
+    found = await page.run("axe.run().then(({violations}) => violations)")
+    wrong = [f"{name}: {one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"]]
+    if await page.run("document.documentElement.scrollWidth > innerWidth"):
+        wrong.append(f"{name} is wider than the screen")
+    return wrong
+
+
+@in_a_browser
+@with_axe
 @pytest.mark.processes
 async def test_axe_finds_nothing_wrong_with_it(site: Path) -> None:
     """In light and in dark, on a wide screen and on a phone, where no page is wider than the screen."""
@@ -128,18 +148,42 @@ async def test_axe_finds_nothing_wrong_with_it(site: Path) -> None:
         for size, dark in product(SIZES, (False, True)):
             async with browser.page("about:blank", size=size, dark=dark) as page:
                 for name in MAIN:
-                    await page.open(f"{address}/{name}.html")
-                    await page.run(f"void ((module) => {{ {AXE.read_text('utf-8')} }})()")
-                    found = await page.run("axe.run().then(({violations}) => violations)")
-                    wrong += [
-                        f"{name} {size} {dark}: {one['id']}: {node['html'][:120]}"
-                        for one in found
-                        for node in one["nodes"]
-                    ]
-                    if await page.run("document.documentElement.scrollWidth > innerWidth"):
-                        wrong.append(f"{name} {size} {dark} is wider than the screen")
+                    wrong += [f"{size} {dark} {fault}" for fault in await faults(page, address, name)]
                 assert [error for error in page.errors if "/favicon.ico" not in error] == []
     assert wrong == []
+
+
+@in_a_browser
+@with_axe
+@pytest.mark.processes
+async def test_axe_finds_nothing_wrong_with_any_page_on_a_phone(site: Path) -> None:
+    """All with ``--long``; else an even sample of those that are not looked at above."""
+    names = sorted(str(page.relative_to(site).with_suffix("")) for page in site.rglob("*.html"))
+    wrong = list[str]()
+    with served(site) as address, running_browser() as browser:
+        async with browser.page("about:blank", size=SIZES[-1]) as page:
+            for name in some((name for name in names if name not in MAIN), every=8):
+                wrong += await faults(page, address, name)
+    assert wrong == []
+
+
+@in_a_browser
+@pytest.mark.processes
+async def test_the_site_s_search_finds_each_answer(site: Path) -> None:
+    """Its page is among the first ten that are shown to somebody who types the question's words."""
+    missed = list[str]()
+    with served(site) as address, running_browser() as browser:
+        async with browser.page("about:blank") as page:
+            for one in QUESTIONS:
+                await page.open(f"{address}/search.html?q={quote_plus(one.asked)}")
+                await page.wait("document.querySelector('.search-summary')?.textContent.includes('found')")
+                found = await page.run(
+                    "[...document.querySelectorAll('ul.search > li > a')].slice(0, 10)"
+                    ".map((link) => link.getAttribute('href'))"
+                )
+                if not any(re.match(rf"{one.page}\.html\b", link) for link in found):
+                    missed.append(f"{one.asked!r}: {one.page} is not among {found}")
+    assert missed == []
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
