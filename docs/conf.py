@@ -7,6 +7,7 @@ text is left.
 
 from __future__ import annotations
 
+import os
 import os.path
 import re
 import sys
@@ -39,7 +40,19 @@ templates_path = ["_templates"]
 default_role = "code"  # docstrings write names as Markdown does
 
 html_theme = "furo"
-html_title = "triobot"
+html_title = f"triobot {release}"
+# Which sites stand beside this one: with `DOCS_VERSIONS="1.1 1.0"` each page links to ../1.1 and ../1.0.
+html_context = {"versions": os.environ.get("DOCS_VERSIONS", "").split()}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/versions.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_copy_source = False
 html_show_copyright = False
 html_static_path = ["static"]

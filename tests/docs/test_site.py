@@ -5,6 +5,7 @@ Nor does axe find anything wrong with it, in a real browser.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from urllib.parse import quote_plus, unquote, urlsplit
 
 import pytest
 
+import triobot
 from tests.browser.chrome import Page as BrowserPage
 from tests.browser.chrome import running_browser, what_is_missing
 from tests.docs.questions import QUESTIONS
@@ -56,11 +58,15 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build it, as CONTRIBUTING says."""
+    """Build it, as CONTRIBUTING says, beside the site of another version."""
     pytest.importorskip("sphinx")
-    folder = tmp_path_factory.mktemp("site")
+    host = tmp_path_factory.mktemp("site")
+    other, folder = host / "0.9", host / "new"
+    other.mkdir()
+    (other / "index.html").touch()
     command = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", "docs", str(folder)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "DOCS_VERSIONS": "0.9"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (built.returncode, built.stderr) == (0, "")
     return folder
 
@@ -101,6 +107,14 @@ def test_a_page_leads_to_its_translation(site: Path) -> None:
     }
 
     assert led == set((site / "fa").rglob("*.html")) - {site / "fa" / "README.html"}
+
+
+def test_each_page_names_its_version_and_leads_to_the_others(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        there = os.path.relpath(site.parent / "0.9" / "index.html", path.parent)
+        assert there in Page(path).links, path
+        [title] = re.findall("<title>([^<]*)</title>", path.read_text(encoding="utf-8"))
+        assert f"triobot {triobot.__version__}" in title, path
 
 
 class Quiet(SimpleHTTPRequestHandler):
