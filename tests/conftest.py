@@ -27,6 +27,7 @@ from tests.postgres import postgres as postgres
 from tests.postgres import postgres_server as postgres_server
 from triobot import Key
 from triobot.conversations import data as slots
+from triobot.testing import driving
 
 # The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
 # ``--hypothesis-profile=search``.
@@ -45,13 +46,15 @@ _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long``."""
+    """Add ``--long`` and ``--shards``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
+    parser.addoption("--shards", type=int, default=1, help="keep the stores of driven bots in N shards")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the modules that are loaded next, and let the processes that tests start find them compiled."""
     passing.install()
+    driving._shards = config.getoption("--shards")  # pyright: ignore[reportPrivateUsage]
     if config.getoption("--long"):
         samples.take_all()
     # Where Python is told to keep no bytecode, each of a hundred processes would compile two hundred modules.

@@ -67,8 +67,10 @@ ALLOWED: dict[str, set[str]] = {
     "broadcast": SEAMS | {"conversations", "outbox"},
     "fronts": BOT,
     "failures": BOT,
-    "together": BOT | {"watchdog", "endings", "extras"},
-    "bot": BOT | {"broadcast", "failures", "fronts", "together", "watchdog", "extras"},
+    "together": BOT | {"nodes", "watchdog", "endings", "extras"},
+    # Several shards in one process, and the ways to those in others.
+    "nodes": BOT | {"broadcast"},
+    "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog", "extras"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     # Written as bots are, on what a bot may import.
@@ -86,7 +88,7 @@ ALLOWED: dict[str, set[str]] = {
         "endings",
         "extras",
     }
-    | {"lines", "file_locks"},
+    | {"lines", "file_locks", "nodes", "watchdog"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__", "extras"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.

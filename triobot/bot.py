@@ -23,6 +23,7 @@ from contextlib import (
     nullcontext,
 )
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, overload
 from weakref import WeakSet
@@ -52,6 +53,7 @@ from .rooms import SHARED, is_chat
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import PREFIX, Settings, check_prefix, read_environment
+from .shards import ALONE, NodePlace, read_shards
 from .wire.content import Media
 from .wire.ids import ChatId, SenderId, as_recipient
 from .wire.operations import Operation, Upload
@@ -62,7 +64,8 @@ if TYPE_CHECKING:
     from .client.successor import AnyTransport
     from .conversations.services import Services
     from .fronts import AsgiBot
-    from .runtime import Intake, Runtime, Statistics, Surroundings
+    from .nodes.parent import ParentLine
+    from .runtime import Front, Intake, Runtime, Statistics, Surroundings
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
@@ -80,7 +83,7 @@ class OutsideDoor:
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send something."""
-        outbox = self._from_outside().outbox
+        outbox = self._from_outside().spoken
         return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
 
     async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
@@ -243,11 +246,12 @@ class Bot(Router):
     def background(self, run: BackgroundT, /) -> BackgroundT:
         """Declare a task beside the bot: an async function without arguments.
 
-        It begins in every process once resources are open and the bot's doors work: its first lines are what
-        is done at each start. It may end. If it raises, the bot stops with that error. At a stop it is
-        cancelled first, so that what a shielded ``finally`` says, within a few seconds, still leaves. It is
-        not durable: what must survive belongs into a conversation, which `to` starts or tells something;
-        what must be there before the first event is a `resource`.
+        It begins once resources are open and the bot's doors work: its first lines are what is done at each
+        start. Of several processes with shards of one store, the one runs it that has the bot's own room. It
+        may end. If it raises, the bot stops with that error. At a stop it is cancelled first, so that what a
+        shielded ``finally`` says, within a few seconds, still leaves. It is not durable: what must survive
+        belongs into a conversation, which `to` starts or tells something; what must be there before the first
+        event is a `resource`.
 
         Raises:
             ConfigError: it is no async function, or takes arguments.
@@ -354,43 +358,62 @@ class Bot(Router):
     ) -> AsyncGenerator[Intake]:
         """Run without a listener, while the block runs: for tests, and for front ends of one's own.
 
-        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door.
+        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door. Of a store in
+        shards it is what hands each event to its shard, and has no store of its own.
 
         Args:
             claims: an event may be handled in the transaction that accepts it, which is faster; else each is
                 stored, and then comes through the dispatcher's memory channel.
         """
-        from .runtime import open_intake
-
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
         async with (
-            open_intake(settings, clock, self._hook, around=around) as intake,
-            self._working(intake, provided, claims=claims),
+            self._opened(settings, clock) as front,
+            self._working(front, provided, claims=claims),
         ):
+            # What others than the runtime need of it, both have: see `Front`.
+            intake = cast("Intake", front)
             if around is not None:
                 around.opened(intake)
             yield intake
 
+    def _opened(
+        self, settings: Settings, clock: WallClock, place: NodePlace = ALONE, line: ParentLine | None = None
+    ) -> AbstractAsyncContextManager[Front]:
+        """Return what accepts events while it is entered: one store's intake, or those of several shards.
+
+        Args:
+            place, line: of a process that another one has started for some of the shards.
+        """
+        from .runtime import open_intake
+
+        around = self._around
+        if around.shards if around is not None else read_shards(settings.store).shards is not None:
+            from .nodes.node import open_node
+
+            return open_node(settings, clock, self._hook, around=around, place=place, line=line)
+        return open_intake(settings, clock, self._hook, around=around)
+
     @asynccontextmanager
     async def _working(
-        self, intake: Intake, provided: Sequence[Provided], *, claims: bool = True
+        self, front: Front, provided: Sequence[Provided], *, claims: bool = True
     ) -> AsyncGenerator[None]:
         from .conversations.inspection.checking import ReplayCheck
         from .logs import speaking
-        from .runtime import open_work
+        from .runtime import Intake, open_work
         from .watchdog import watched_loop
 
         if self._work is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
-        around, develops = self._around, intake.settings.development
+        around, develops = self._around, front.settings.development
+        opening = partial(open_work, front) if isinstance(front, Intake) else _node_work(front)
         told = tell_nobody if around is None else around.on_failure
         if around is not None:
             transport = media = around.transport
             provided = (*around.provided, *provided)
         try:
-            with speaking(intake.voice):
+            with speaking(front.voice):
                 # Until it has come to rest: a step that is being done may still use the bot's doors.
                 async with (
                     # Not in virtual time, which stands still for good reasons.
@@ -400,10 +423,9 @@ class Bot(Router):
                         self._on_error,
                         self._place,
                         told,
-                        tracebacks=develops or intake.settings.log_tracebacks,
+                        tracebacks=develops or front.settings.log_tracebacks,
                     ) as failures,
-                    open_work(
-                        intake,
+                    opening(
                         table,
                         texts,
                         transport=transport,
@@ -411,17 +433,18 @@ class Bot(Router):
                         resources=resources,
                         replays=around.replays if around else ReplayCheck() if develops else None,
                         # A test's platform fails for as long as the test likes.
-                        backlog_seconds=intake.settings.backlog_seconds if around is None else None,
+                        backlog_seconds=front.settings.backlog_seconds if around is None else None,
                         on_failure=failures.take,
                         instead=None if around is None else around.instead,
                         claims=claims,
                     ) as self._work,
                 ):
                     failures.begin()
+                    runs_background = front.has_home and (around is None or around.instead is None)
                     # Inside of all that they may use. They are cancelled first, while what they say still
                     # leaves.
                     async with trio.open_nursery() as nursery:
-                        for run in self._background if around is None or around.instead is None else ():
+                        for run in self._background if runs_background else ():
                             nursery.start_soon(run, name=getattr(run, "__qualname__", None))
                         with speaking(None):  # the block is the caller's
                             yield
@@ -538,11 +561,11 @@ class Bot(Router):
             ForeignTaskError: called from a conversation, outside a step.
             LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
         """
-        from .broadcast import INSTEAD_OF_TELLING, LiveAnnouncing
+        from .broadcast import INSTEAD_OF_TELLING
 
         refuse_conversations("bot.broadcast()", INSTEAD_OF_TELLING)
         work = self._running()
-        return Broadcast(LiveAnnouncing(work.broadcasts, outside=True), work.dispatcher.keeping, key)
+        return Broadcast(work.announcing(outside=True), work.dispatcher.keeping, key)
 
     async def upload(self, media: M) -> M:
         """Hand a file's bytes to the platform; what comes back may be sent any number of times.
@@ -578,6 +601,14 @@ class Bot(Router):
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
+
+
+def _node_work(front: Front) -> Callable[..., AbstractAsyncContextManager[Runtime]]:
+    """Return what opens the works of all shards of this process."""
+    from .nodes.node import Node, open_node_work
+
+    assert isinstance(front, Node)
+    return partial(open_node_work, front)
 
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:

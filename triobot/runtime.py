@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, Protocol, cast, final
 
 import attrs
 import httpx
@@ -33,13 +33,14 @@ from .conversations.conversation import Services
 from .conversations.data import Speech
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
+from .conversations.doors.far import Far
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.portrait import whose
 from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
-from .conversations.services import Instead
+from .conversations.services import Announcing, Instead
 from .errors import ConfigError, StoreError
 from .extras import needing
 from .journals import ConversationRow
@@ -57,6 +58,7 @@ from .resources import Opened, Provided
 from .seams import (
     Alarm,
     OnAlarm,
+    Outbox,
     PutSetting,
     Quota,
     RaiseAlarm,
@@ -68,7 +70,7 @@ from .settings import Settings
 from .shards import read_shards
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness, TrafficCounters
-from .webhook.inbox import Inbox
+from .webhook.inbox import Inbox, WayIn
 from .webhook.secrets import Secrets
 from .wire.ids import ChatId
 from .wire.rules import JsonValue
@@ -80,14 +82,49 @@ log: Final = logging.getLogger("triobot")
 
 _MOST_ENDED: Final = 200
 """Conversations that ended well, of which a developer may look at the journals."""
-_SECRET: Final = "webhook_secret"
-_FORMER_SECRET: Final = "former_webhook_secret"
+SECRET: Final = "webhook_secret"
+FORMER_SECRET: Final = "former_webhook_secret"
 # How often a stop looks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
 # A token of fewer letters is a test's, and may be a word of any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
+
+
+class Front(Protocol):
+    """What listeners need of a bot: an `Intake`, or the shards that this process has.
+
+    Attributes:
+        settings: of the bot.
+        voice: its log lines.
+        secrets: of its webhook.
+        traffic: what our own listener refuses; None: it isn't counted here.
+    """
+
+    settings: Settings
+    voice: Speaker
+    secrets: Secrets
+    traffic: TrafficCounters | None
+
+    @property
+    def inbox(self) -> WayIn:
+        """Return the way in for requests."""
+        ...
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators, for each store."""
+        ...
+
+    @property
+    def has_home(self) -> bool:
+        """Return whether what is the whole bot's is done in this process."""
+        ...
+
+    def readiness(self) -> Readiness:
+        """Return what ``/readyz`` says."""
+        ...
 
 
 @final
@@ -100,6 +137,7 @@ class Surroundings:
         clock: the time of day.
         transport: carries requests to the platform, and downloads.
         store: an open store, which stays open; `settings` names one otherwise.
+        shards: all stores, if the bot's store is in shards; `store` is any of them.
         on_alarm: told of each alarm at once, before the author's hook.
         provided: values in place of resources.
         opened: called with the intake once events can be accepted.
@@ -114,6 +152,7 @@ class Surroundings:
     transport: httpx.AsyncBaseTransport
     store: Store
     on_alarm: RaiseAlarm
+    shards: Sequence[Store] = ()
     provided: Sequence[Provided] = ()
     opened: Callable[[Intake], None]
     replays: ReplayCheck | None = None
@@ -165,7 +204,17 @@ class Intake:
         self.traffic: TrafficCounters | None = None
         self.api = self._make_api()
         self.couriers: Sequence[Courier] = ()
-        self.inbox = Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
+        self.inbox: Inbox = Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators."""
+        return [self.api]
+
+    @property
+    def has_home(self) -> bool:
+        """Return that what is the whole bot's is done here."""
+        return True
 
     def _make_api(self) -> OperatorApi:
         return OperatorApi(
@@ -341,10 +390,40 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
     return PaymentsAdmin(store, books, clock.now)
 
 
+class Neighbours(Protocol):
+    """The other shards of a store, as the work of one meets them."""
+
+    @property
+    def far(self) -> Far:
+        """Return what reaches their places."""
+        ...
+
+    def outbox(self, own: Outbox) -> Outbox:
+        """Return what takes messages to chats of any shard; `own` is this one's."""
+        ...
+
+    def announcing(self, broadcasts: Broadcasts, *, outside: bool) -> Announcing:
+        """Return the door to broadcasts that have a part in each shard."""
+        ...
+
+    def statistics(self) -> Statistics:
+        """Count what all shards of this process have done, and what they hold."""
+        ...
+
+    async def wait_at_rest(self) -> None:
+        """Wait until no shard's conversations need this one any more."""
+        ...
+
+
 @final
 @attrs.frozen
 class Runtime:
-    """What handles the accepted events."""
+    """What handles the accepted events.
+
+    Attributes:
+        spoken: takes what is said from outside conversations, to chats of any shard.
+        neighbours: the other shards of the store; None: there are none.
+    """
 
     platform: PlatformClient
     outbox: LaneOutbox
@@ -353,9 +432,21 @@ class Runtime:
     cashier: Cashier
     store: Store
     resources: Opened
+    spoken: Outbox
+    neighbours: Neighbours | None = None
+
+    def announcing(self, *, outside: bool) -> Announcing:
+        """Return the door to broadcasts; `outside`: for callers that are no conversations."""
+        if self.neighbours is not None:
+            return self.neighbours.announcing(self.broadcasts, outside=outside)
+        return LiveAnnouncing(self.broadcasts, outside=outside)
 
     def statistics(self) -> Statistics:
-        """Count what the bot has done, and what it holds."""
+        """Count what the bot has done in this process, and what it holds."""
+        return self.own_statistics() if self.neighbours is None else self.neighbours.statistics()
+
+    def own_statistics(self) -> Statistics:
+        """Count the same of this shard."""
         return Statistics(
             live=self.dispatcher.live,
             counts=self.dispatcher.counts,
@@ -372,13 +463,19 @@ async def open_intake(
     on_alarm: OnAlarm | None = None,
     *,
     around: Surroundings | None = None,
+    tells_jumps: bool = True,
 ) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
+
+    Args:
+        tells_jumps: raises an alarm when this machine's clock is set; one shard of a process does.
 
     Raises:
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
+    if (parts := read_shards(settings.store)).shards is not None and parts.shard is None and around is None:
+        raise ConfigError("a store in shards is opened shard by shard")
     # Of the store, too: each time that it is read, a jump may be noticed.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around) as store:
@@ -393,7 +490,7 @@ async def open_intake(
                 with speaking(voice):
                     await _begin_intake(intake, nursery, untils, listens=around is None)
                 try:
-                    with timepiece.telling(partial(_jumped, bell)):
+                    with timepiece.telling(partial(_jumped, bell) if tells_jumps else _not_told):
                         timepiece.was_seen(seen)
                         yield intake
                 finally:
@@ -491,6 +588,10 @@ def _restored(store: Store) -> Alarm:
     )
 
 
+def _not_told(by: int) -> None:
+    """Leave it to the shard that tells."""
+
+
 def _jumped(bell: AlarmBell, by: int) -> None:
     way = "forward" if by > 0 else "back"
     log.warning("the time of day jumped %s by %d seconds", way, abs(by) // 1000)
@@ -508,8 +609,6 @@ def _opened_store(
 ) -> AbstractAsyncContextManager[Store]:
     if around is not None:
         return nullcontext(around.store)
-    if read_shards(settings.store).shards is not None:
-        raise ConfigError("no bot runs on a store in shards yet; leave ?shards= out of the store's address")
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     kept_for = settings.retention_days * DAY
     most = _MOST_ENDED if settings.development else None
@@ -526,10 +625,10 @@ async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[S
     """
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), ()
-    kept = await store.setting(_SECRET)
+    kept = await store.setting(SECRET)
     if kept is None:
         kept = Secrets.generate().current
-        await store.commit(PutSetting(_SECRET, kept))
+        await store.commit(PutSetting(SECRET, kept))
     former = [(secret, until) for secret, until in await _former_secrets(store) if until > now]
     return Secrets.parse(" ".join([kept, *(secret for secret, _ in former)])), [until for _, until in former]
 
@@ -539,17 +638,17 @@ async def renew_webhook_secret(store: Store, until: int) -> None:
 
     A second renewal leaves the first one's overlap as it is: the platform may still use that address.
     """
-    kept = await store.setting(_SECRET)
+    kept = await store.setting(SECRET)
     former = [] if kept is None else [(kept, until), *await _former_secrets(store)]
     await store.commit(
-        PutSetting(_SECRET, Secrets.generate().current),
-        PutSetting(_FORMER_SECRET, " ".join(f"{secret} {min(until, own)}" for secret, own in former)),
+        PutSetting(SECRET, Secrets.generate().current),
+        PutSetting(FORMER_SECRET, " ".join(f"{secret} {min(until, own)}" for secret, own in former)),
     )
 
 
 async def _former_secrets(store: Store) -> list[tuple[str, int]]:
     """Read the secrets before the current one, the newest first, and until when each is accepted."""
-    words = (await store.setting(_FORMER_SECRET) or "").split()
+    words = (await store.setting(FORMER_SECRET) or "").split()
     return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
 
 
@@ -578,6 +677,7 @@ async def open_work(
     on_failure: OnFailure = tell_nobody,
     instead: Instead | None = None,
     claims: bool = True,
+    neighbours: Neighbours | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
@@ -587,6 +687,7 @@ async def open_work(
         instead: what runs in place of each step's function; None: they run themselves.
         claims: an event may be handled in the transaction that accepts it; else each is stored first, and
             comes to the dispatcher's tasks through its channel.
+        neighbours: the other shards of the store; None: it is one by itself.
     """
     settings, bell = intake.settings, intake.bell
     client = PlatformClient(
@@ -608,7 +709,8 @@ async def open_work(
         ) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
-        spoken = outbox if tracing is None else tracing.trace_outbox(outbox)
+        own: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
+        spoken = own if neighbours is None else neighbours.outbox(own)
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, claim: MovePayment) -> bool:
@@ -641,12 +743,19 @@ async def open_work(
             instead=instead,
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
-            announcing=LiveAnnouncing(broadcasts),
+            announcing=(
+                LiveAnnouncing(broadcasts)
+                if neighbours is None
+                else neighbours.announcing(broadcasts, outside=False)
+            ),
             max_amount=settings.max_amount,
+            far=None if neighbours is None else neighbours.far,
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         intake.voice.find = partial(_whose, services)
-        work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources)
+        work = Runtime(
+            platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources, spoken, neighbours
+        )
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
@@ -669,6 +778,8 @@ async def open_work(
                         )
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
+                        if neighbours is not None:
+                            await neighbours.wait_at_rest()
                 finally:
                     intake.work = intake.late = intake.voice.find = None
                     intake.inbox.deliver = intake.inbox.claims = None

@@ -74,6 +74,32 @@ WHOLE: Final = Share(0, 1, 1)
 
 @final
 @attrs.frozen
+class NodePlace:
+    """Which of the processes that run a bot together this one is.
+
+    Attributes:
+        number: from 0.
+        of: how many there are.
+    """
+
+    number: int
+    of: int
+
+    def node_of(self, shard: int) -> int:
+        """Return the process that has a shard."""
+        return shard % self.of
+
+    def has(self, shard: int) -> bool:
+        """Return whether this process has a shard."""
+        return self.node_of(shard) == self.number
+
+
+ALONE: Final = NodePlace(0, 1)
+"""One process, which has all shards."""
+
+
+@final
+@attrs.frozen
 class ShardedAddress:
     """What a store's address says of shards.
 

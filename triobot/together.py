@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -36,15 +36,22 @@ from .operator import OperatorApi, answer_metrics
 from .operator.metrics import METRICS_PATH
 from .outbox import OutboxRules
 from .resources import Provided
-from .runtime import Intake, open_intake
+from .runtime import Front
 from .seams import OnAlarm, WallClock
 from .settings import Settings
+from .shards import ALONE, NodePlace
 from .watchdog import telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, SharedEndpoint
 from .webhook.exchange import path_of
 from .webhook.limits import Limits
 from .webhook.serving import serve
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from .nodes.parent import ParentLine
 
 log: Final = logging.getLogger("triobot")
 # Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
@@ -66,16 +73,41 @@ class Servable(Protocol):
         ...
 
     def _working(
-        self, intake: Intake, provided: Sequence[Provided], *, claims: bool
+        self, front: Front, provided: Sequence[Provided], *, claims: bool
     ) -> AbstractAsyncContextManager[None]: ...
+
+    def _opened(
+        self, settings: Settings, clock: WallClock, place: NodePlace, line: ParentLine | None
+    ) -> AbstractAsyncContextManager[Front]: ...
 
 
 Server: TypeAlias = Literal["triobot", "hypercorn"]
 """Whose server listens: ours, or hypercorn with Quart behind it."""
 
 
-def run_together(bots: Sequence[tuple[Servable, Settings]], *, server: Server = "triobot") -> None:
+@attrs.frozen
+class OneOfSeveral:
+    """What a process is told that runs some of the shards of a bot's store.
+
+    Attributes:
+        place: which of the processes it is.
+        line: to the one that has started it.
+    """
+
+    place: NodePlace
+    line: ParentLine
+
+
+def run_together(
+    bots: Sequence[tuple[Servable, Settings]],
+    *,
+    server: Server = "triobot",
+    one_of: OneOfSeveral | None = None,
+) -> None:
     """Run bots in one process until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
+
+    Args:
+        one_of: the process has some of the shards of each store; None: it has the whole store.
 
     Raises:
         ConfigError: a setting or a declaration is wrong; nothing was started.
@@ -85,7 +117,7 @@ def run_together(bots: Sequence[tuple[Servable, Settings]], *, server: Server = 
     # The process is ours. Many systems let it open 1,024 files until it asks for more.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
-        trio.run(_run_until_signal, bots, server)
+        trio.run(_run_until_signal, bots, server, one_of)
     except BaseExceptionGroup as group:
         # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
         if group.split(TriobotError)[1] is not None:
@@ -94,8 +126,15 @@ def run_together(bots: Sequence[tuple[Servable, Settings]], *, server: Server = 
         raise reason from reason.__cause__
 
 
-async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: Server) -> None:
+async def _run_until_signal(
+    bots: Sequence[tuple[Servable, Settings]], server: Server, one_of: OneOfSeveral | None
+) -> None:
     stopping = False
+
+    def stop() -> None:
+        for bot, _ in bots:
+            bot.stop()
+
     with trio.open_signal_receiver(*ending_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -110,14 +149,19 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
                         return
                     stopping = True
                     log.info("stopping on %s; once more stops at once", name)
-                    for bot, _ in bots:
-                        bot.stop()
+                    stop()
 
             nursery.start_soon(watch)
+            if one_of is not None:
+                nursery.start_soon(one_of.line.listen, stop, nursery.cancel_scope.cancel)
             with rarely_collected():
                 async with telling_systemd() as systemd, trio.open_nursery() as serving:
-                    run = partial(serve_together, bots, server=server, stopping=systemd.tell_stopping)
+                    run = partial(
+                        serve_together, bots, server=server, stopping=systemd.tell_stopping, one_of=one_of
+                    )
                     await serving.start(run)
+                    if one_of is not None:
+                        await one_of.line.tell_ready()
                     # Not before: what is started after this one may need what the resources opened.
                     systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
@@ -129,6 +173,7 @@ async def serve_together(
     clock: WallClock | None = None,
     server: Server = "triobot",
     stopping: Callable[[], None] | None = None,
+    one_of: OneOfSeveral | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
@@ -139,6 +184,7 @@ async def serve_together(
     Args:
         server: whose; under hypercorn no event is handled in the transaction that accepts it.
         stopping: called when one is to stop, before any comes to rest.
+        one_of: the process has some of the shards of each store.
 
     Raises:
         ConfigError: two of them have something in common that each must have for itself; or hypercorn isn't
@@ -150,6 +196,7 @@ async def serve_together(
     if len(bots) > 1:
         _check_apart(bots)
     first, stop, closing = bots[0][1], trio.Event(), trio.Event()
+    place, line = (ALONE, None) if one_of is None else (one_of.place, one_of.line)
     for bot, _ in bots:
         bot._stop = stop  # pyright: ignore[reportPrivateUsage]
     # A certificate that can't be used starts nothing, under hypercorn as well.
@@ -159,7 +206,7 @@ async def serve_together(
     async with AsyncExitStack() as opened:
         intakes = [
             await opened.enter_async_context(
-                open_intake(settings, clock or bot._clock, bot._hook)  # pyright: ignore[reportPrivateUsage]
+                bot._opened(settings, clock or bot._clock, place, line)  # pyright: ignore[reportPrivateUsage]
             )
             for bot, settings in bots
         ]
@@ -183,7 +230,7 @@ async def serve_together(
         if first.metrics_port is not None:
             page = await listener.start(
                 _serve_metrics,
-                [intake.api for intake in intakes],
+                [api for intake in intakes for api in intake.apis],
                 TcpBind(first.metrics_host, first.metrics_port),
                 closing,
             )
@@ -233,7 +280,7 @@ def _serving(
     tls: RenewedCertificate | None,
 ) -> Callable[..., Awaitable[object]]:
     """Return what listens for the webhooks until it is to close."""
-    binds, shared = [_bind(settings)], SharedEndpoint(endpoints)
+    binds, shared = [bind_of(settings)], SharedEndpoint(endpoints)
     if server == "hypercorn":
         from .webhook.stock import serve_stock
 
@@ -266,11 +313,11 @@ def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:
                     f"each an env= of its own, such as Bot(env='SHOP_'), and set {other.env}{name} and "
                     f"{settings.env}{name}"
                 )
-    if len({_bind(settings) for _, settings in bots}) > 1:
+    if len({bind_of(settings) for _, settings in bots}) > 1:
         raise ConfigError("several bots share one listener: give all of them the same place, or none")
 
 
-def _all_ready(intakes: Sequence[Intake]) -> Readiness:
+def _all_ready(intakes: Sequence[Front]) -> Readiness:
     """Return whether all are ready, or else what the first that is not says."""
     said = [intake.readiness() for intake in intakes]
     return next((one for one in said if not one.ready), said[0])
@@ -283,7 +330,8 @@ def _serving_limits(settings: Settings, bots: int) -> Limits:
     return attrs.evolve(limits, spare_descriptors=spare)
 
 
-def _bind(settings: Settings) -> Bind:
+def bind_of(settings: Settings) -> Bind:
+    """Return where a bot listens."""
     if settings.fd is not None:
         return FdBind(settings.fd)
     if settings.unix is not None:

@@ -41,6 +41,7 @@ from .engine import Crashed
 from .logs import Speaker
 from .seams import Acceptance, InboxRow, Outbox, Platform, Store
 from .webhook.inbox import Inbox, Outcome
+from .wire.events import Event
 from .wire.ids import ChatId
 from .wire.operations import Operation
 
@@ -101,11 +102,11 @@ class Tracing:
         """Have each request, and the acceptance of its event, be a span while the block runs."""
         accept, keep = inbox.accept, store.accept
 
-        async def take(content_type: str, body: bytes) -> Outcome:
+        async def take(content_type: str, body: bytes, event: Event | None = None) -> Outcome:
             came = contexts.attach(contexts.set_value(_CAME, [time.time_ns()]))
             told = "cut"
             try:
-                outcome = await accept(content_type, body)
+                outcome = await accept(content_type, body, event)
                 told = type(outcome).__name__
             finally:
                 self._came(cast("list[Any]", contexts.get_value(_CAME)), told)

@@ -123,9 +123,10 @@ class Heard:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its children: hypercorn works in one."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *map(int, children)]
+    """A process and its children, whichever of its threads has started them: hypercorn works in one."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [pid, *sorted(children)]
 
 
 def lives(pid: int) -> bool:

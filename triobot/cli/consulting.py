@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from ..clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, is_on_server, socket_path
+from ..operator.merging import ask_shards
 from ..operator.requests import (
     AboutBroadcasts,
     AboutJobs,
@@ -33,6 +34,7 @@ from ..operator.requests import (
 )
 from ..runtime import api_of
 from ..settings import Settings, read_environment
+from ..shards import STEP, read_shards
 from ..store import Stamp, copy_still, open_store
 from .loading import load_bot
 
@@ -89,6 +91,13 @@ def store_file(settings: Settings) -> Path:
             "a store in PostgreSQL is no file, and its bot has no operator's socket yet: back it up with"
             " pg_dump; status, journal, payments, alarms and forget answer while the bot is stopped"
         )
+    address = read_shards(settings.store)
+    if address.shards is not None and address.shard is None:
+        raise ConfigError(
+            f"the store {address.whole} is {address.shards} files, and this command looks at one: name it,"
+            f" such as --store '{address.each[0]}'; a conversation's number, divided by {STEP}, leaves its"
+            " shard's"
+        )
     if (file := file_of(settings.store)) is None:
         raise ConfigError("only a sqlite: store is a file; a store in memory ends with its bot")
     return file
@@ -119,11 +128,35 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
     return told
 
 
+def each_of(settings: Settings) -> Sequence[Settings]:
+    """Return the settings of each store that is meant: one, or a bot's shards.
+
+    Raises:
+        ConfigError: the address says of shards what can't be.
+    """
+    return [attrs.evolve(settings, store=one) for one in read_shards(settings.store).each]
+
+
 async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     """Ask within a program that runs already; returns whether it was the running bot that answered.
 
+    Of a store in shards each that the request concerns is asked, and one answer made of theirs.
+
     Raises: as `consult`.
     """
+    shards = each_of(settings)
+    if len(shards) == 1:
+        return await _ask_one(shards[0], request, tell)
+    running: list[bool] = []
+
+    async def ask(shard: Settings, request: Request, tell: Tell) -> None:
+        running.append(await _ask_one(shard, request, tell))
+
+    await ask_shards([partial(ask, shard) for shard in shards], request, tell)
+    return all(running)
+
+
+async def _ask_one(settings: Settings, request: Request, tell: Tell) -> bool:
     place = socket_path(settings.store)
     if place is not None and await ask(place, request, tell):
         return True
@@ -152,11 +185,14 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
 
     Raises: as `consult`; also what it yields does.
     """
-    if (running := await _running(settings)) is not None:
-        yield running
-        return
-    async with _own_api(settings, None) as api:
-        yield api.answer
+    asks: list[Ask] = []
+    async with AsyncExitStack() as opened:
+        for shard in each_of(settings):
+            if (running := await _running(shard)) is not None:
+                asks.append(running)
+            else:
+                asks.append((await opened.enter_async_context(_own_api(shard, None))).answer)
+        yield asks[0] if len(asks) == 1 else partial(ask_shards, asks)
 
 
 @asynccontextmanager

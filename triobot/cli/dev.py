@@ -32,6 +32,7 @@ from ..endings import ending_signals
 from ..errors import ConfigError
 from ..operator.calling import file_of
 from ..settings import read_environment
+from ..shards import read_shards
 from ..travel.probes import Probes
 from ..travel.twins import Twins
 from ..wire.rules import JsonValue
@@ -94,7 +95,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the platform, the page and the bot until Ctrl-C, or until the terminal's window is closed."""
     check_there(arguments.bot)
     check_listening(arguments)
-    if arguments.store is not None and file_of(arguments.store) is None:
+    kept: str | None = arguments.store
+    if kept is not None and read_shards(kept).shards is not None:
+        raise ConfigError("triobot dev knows stores in one file only: leave ?shards= out of --store")
+    if kept is not None and file_of(kept) is None:
         raise ConfigError("--store takes sqlite:PATH, such as sqlite:dev.db")
     set_up_logging(debug=arguments.debug, level=logging.WARNING)
     trio.run(_dev, arguments)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import trio
 
 from ..alarm_kinds import STOPPING
 from ..errors import StoreError
 from ..operator.calling import ask, socket_path
+from ..operator.merging import merged_status
 from ..operator.requests import Status, Told
+from ..settings import Settings
+from ..shards import read_shards
 from .arguments import add_json
-from .consulting import add_bot_options, consult, gather, instant, settings_of, span, store_file
+from .consulting import add_bot_options, consult, each_of, gather, instant, settings_of, span, store_file
 from .terminal import harmless
 
 DETAILS: Final = """\
@@ -38,6 +41,8 @@ examples:
   triobot status --bot pizza:bot --json | jq .inbox
   triobot status --check || echo "look after the bot"
 """
+_Checked: TypeAlias = "tuple[int, str, Told | None]"
+
 GONE: Final = 3
 UNKNOWN: Final = 4
 STOPPED: Final = 5
@@ -59,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Print how the bot is."""
     settings = settings_of(arguments)
     if arguments.check:
-        code, line, told = _checked(store_file(settings), cast("Path", socket_path(settings.store)))
+        code, line, told = _worst([_checked_shard(shard) for shard in each_of(settings)])
         print(json.dumps({"code": code, "said": line, "status": told}) if arguments.json else harmless(line))
         sys.exit(code)
     (told,) = consult(settings, Status())
@@ -68,6 +73,19 @@ def run(arguments: argparse.Namespace) -> None:
         return
     for line in _lines(told):
         print(harmless(line))
+
+
+def _checked_shard(settings: Settings) -> _Checked:
+    code, line, told = _checked(store_file(settings), cast("Path", socket_path(settings.store)))
+    shard = read_shards(settings.store).shard
+    return code, line if shard is None or not code else f"shard {shard}: {line}", told
+
+
+def _worst(checked: Sequence[_Checked]) -> _Checked:
+    """Return the answer of the shard that is worst off, with all their states if each has told its own."""
+    code, line, told = max(checked, key=lambda one: one[0])
+    states = [one[2] for one in checked if one[2] is not None]
+    return code, line, merged_status(states) if 1 < len(states) == len(checked) else told
 
 
 def _checked(store: Path, place: Path) -> tuple[int, str, Told | None]:

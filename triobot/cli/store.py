@@ -14,10 +14,12 @@ import trio
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask, is_on_server, socket_path
+from ..operator.merging import backup_of
 from ..operator.requests import Backup
+from ..settings import Settings
 from ..store import back_up_sqlite, examine_sqlite, rebind_store, restore_sqlite
 from .arguments import add_actions, add_json
-from .consulting import add_bot_options, settings_of, stamp_of, store_file
+from .consulting import add_bot_options, each_of, settings_of, stamp_of, store_file
 
 DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not. Don't use cp: a copy of a live store
@@ -67,20 +69,24 @@ def run(arguments: argparse.Namespace) -> None:
 def _backup(arguments: argparse.Namespace) -> None:
     target = Path(arguments.what).absolute()
     settings = settings_of(arguments)
+    shards = each_of(settings)
+    targets = [target] if len(shards) == 1 else [backup_of(target, shard) for shard in range(len(shards))]
+    for one, to in zip(shards, targets, strict=True):
+        trio.run(_back_up, one, to)
+    print(f"backed up {settings.store} to {', '.join(map(str, targets))}")
+
+
+async def _back_up(settings: Settings, target: Path) -> None:
+    """Copy one store, or one shard of several, into a new file."""
     file, place = store_file(settings), socket_path(settings.store)
-
-    async def make() -> None:
-        assert place is not None
-        if await ask(place, Backup(target), _nothing):
-            return
-        try:
-            # Not through a visit: a store that can't be opened any more should be copied all the more.
-            await back_up_sqlite(file, target, clock=SystemClock())
-        except StoreLockedError as error:
-            raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
-
-    trio.run(make)
-    print(f"backed up {settings.store} to {target}")
+    assert place is not None
+    if await ask(place, Backup(target), _nothing):
+        return
+    try:
+        # Not through a visit: a store that can't be opened any more should be copied all the more.
+        await back_up_sqlite(file, target, clock=SystemClock())
+    except StoreLockedError as error:
+        raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
 
 
 async def _nothing(fields: object) -> None:
@@ -124,8 +130,9 @@ def _rebind(arguments: argparse.Namespace) -> None:
     if arguments.bot is None:
         raise ConfigError("whose? triobot store rebind MODULE:BOT")
     settings = settings_of(arguments)
-    if not is_on_server(settings.store) and not (file := store_file(settings)).is_file():
-        raise ConfigError(f"there is no store at {file}")
+    for one in each_of(settings):
+        if not is_on_server(one.store) and not (file := store_file(one)).is_file():
+            raise ConfigError(f"there is no store at {file}")
     trio.run(partial(rebind_store, settings.store, stamp=stamp_of(settings), clock=SystemClock()))
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
 

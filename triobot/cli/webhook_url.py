@@ -15,6 +15,7 @@ from ..operator.calling import file_of
 from ..runtime import renew_webhook_secret, webhook_secrets
 from ..secrets import Secret
 from ..settings import Settings
+from ..shards import home_of, read_shards
 from ..store import open_store
 from ..webhook.secrets import Secrets, webhook_address
 from .arguments import number
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
             "the secret is set by TRIOBOT_WEBHOOK_SECRET, not kept by the store: put a new one in front of"
             " it, with a comma, register the new address, and take the old one out"
         )
+    settings = _at_home(settings)
     file = file_of(settings.store)
     new = file is not None and not file.exists()
     overlap = None if not arguments.renew else 24.0 if arguments.overlap is None else arguments.overlap
@@ -92,6 +94,14 @@ def run(arguments: argparse.Namespace) -> None:
         # In the wrong folder this is not the bot's store, and the secret not the bot's secret.
         print(f"triobot: made a new store, {settings.store}, with a new secret", file=sys.stderr)
     print(webhook_address(base, secrets))
+
+
+def _at_home(settings: Settings) -> Settings:
+    """Return settings that name the store of the secret: of a store in shards, the home shard."""
+    address = read_shards(settings.store)
+    if address.shards is None or address.shard is not None:
+        return settings
+    return attrs.evolve(settings, store=address.each[home_of(address.shards)])
 
 
 async def _renew(settings: Settings, overlap: float) -> None:
@@ -112,7 +122,8 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
-    async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
+    home = _at_home(settings).store
+    async with open_store(home, stamp=stamp_of(settings), clock=clock, visit=True) as store:
         secrets, _ = await webhook_secrets(settings, store, clock.now())
     if settings.store != "memory:":
         return secrets, settings

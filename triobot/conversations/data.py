@@ -35,6 +35,7 @@ from typing import (
     is_typeddict,
     overload,
 )
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import trio
@@ -47,6 +48,7 @@ from ..seams import LARGEST_VALUE, PutData, Store
 from ..values import decode_value, encode_value, expect
 from ..wire.ids import ChatId
 from ..wire.rules import check_text
+from .doors.far import Far
 from .running.lines import failing_line
 from .texts import Texts
 from .workload import CommitQueue, EarlyEvent
@@ -458,15 +460,22 @@ class Keeping:
     Args:
         texts: the runtime's own words, or what chooses them.
         changes: told of a place of which something is about to be put.
+        far: reaches the places of other shards; None: there are none.
     """
 
     def __init__(
-        self, store: Store, commits: CommitQueue, texts: Speech, changes: Callable[[ChatId], None]
+        self,
+        store: Store,
+        commits: CommitQueue,
+        texts: Speech,
+        changes: Callable[[ChatId], None],
+        far: Far | None = None,
     ) -> None:
         self._store = store
         self._commits = commits
         self._texts = texts
         self._changes = changes
+        self._far = far
         # Of lives, and of who updates something meanwhile: so no two see different values of one place.
         self._kept = WeakValueDictionary[ChatId, Kept]()
 
@@ -476,6 +485,10 @@ class Keeping:
         if kept is None:
             kept = self._kept[place] = Kept(self, place, self._texts)
         return kept
+
+    def far_of(self, place: ChatId) -> Far | None:
+        """Return the way to a place of another shard; None if it is in this one."""
+        return None if self._far is None or self._far.is_here(place) else self._far
 
     def drop(self, place: ChatId) -> None:
         """Forget what is in memory of a place: what is stored counts."""
@@ -489,6 +502,8 @@ class Keeping:
 
     async def data(self, place: ChatId) -> Mapping[str, str]:
         """Return what a place keeps, as its conversations see it."""
+        if (far := self.far_of(place)) is not None:
+            return await far.data(place)
         self._changes(place)
         kept = self._kept.get(place)
         if kept is not None and kept.values is not None:
@@ -519,19 +534,47 @@ class Keeping:
 
     async def put(self, place: ChatId, key: str, value: str | None) -> None:
         """Keep a value; it is durable when this returns."""
+        if (far := self.far_of(place)) is not None:
+            once = uuid4().hex
+            await far.put(place, key, value, once)
+            await far.settle(place, once)
+            return
         await trio.lowlevel.checkpoint_if_cancelled()
         self._commits.add([self.put_now(place, key, value)])
         await self._commits.wait_written()
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Put what this makes of the old value in its place, and return it; it is durable then."""
+        if (far := self.far_of(place)) is not None:
+            once = uuid4().hex
+            there = await update_far(far, place, key, change, once)
+            await far.settle(place, once)
+            return there
         text = change((await self.read(place)).get(key))
         await self.put(place, key, text)
         return text
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """Read a page of the chats that keep a value under this key."""
+        """Read a page of the chats, of all shards, that keep a value under this key."""
+        return await (self.keyed_here(key, after) if self._far is None else self._far.keyed(key, after))
+
+    async def keyed_here(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
+        """Read a page of the chats of this shard that keep a value under this key."""
         await self._commits.wait_written()
         after = ChatId(-MOST_CHATS) if after is None else after
         page = await self._store.keyed(key, after=after, limit=PAGE)
         return [(place, value) for place, value in page if is_chat(place)]
+
+
+async def update_far(
+    far: Far, place: ChatId, key: str, change: Callable[[str | None], str], once: str
+) -> str:
+    """Put what this makes of the old value in its place, in another shard, once; return what was put.
+
+    Nothing comes between the look at the old value and the write of the new one: if something has, this looks
+    again.
+    """
+    while True:
+        old = (await far.data(place)).get(key)
+        if (there := await far.replace(place, key, old, change(old), once)) is not None:
+            return there

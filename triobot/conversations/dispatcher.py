@@ -41,6 +41,7 @@ import trio
 
 from ..engine import Record, encode_record
 from ..errors import StoreError, StoreFullError
+from ..rooms import SHARED
 from ..seams import Alarm, Arrival, InboxRow, Store
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
@@ -112,7 +113,9 @@ class Dispatcher:
         self._scope = trio.CancelScope(shield=True)
         self.elsewhere: Final = Elsewhere(services, table, self.offer, self._runs, self._is_behind)
         self.jobs: JobClock | None = None
-        self.keeping: Final = Keeping(services.store, self.commits, services.texts, self._changes)
+        self.keeping: Final = Keeping(
+            services.store, self.commits, services.texts, self._changes, services.far
+        )
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
             self.work,
@@ -201,8 +204,9 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        if self._table.jobs or await self._services.store.setting(SETTING):
-                            wait_written, routes = self.commits.wait_written, self._table.jobs
+                        routes = self._table.jobs if self._has_jobs else ()
+                        if routes or (self._has_jobs and await self._services.store.setting(SETTING)):
+                            wait_written = self.commits.wait_written
                             self.jobs = JobClock(self._services, self.elsewhere, routes, wait_written)
                             nursery.start_soon(self._or_cut, self.jobs.keep_time)
                         task_status.started()
@@ -212,6 +216,11 @@ class Dispatcher:
                 self._jumps.end()
                 await self.commits.flush_at_the_end()
             guard.cancel_scope.cancel()
+
+    @property
+    def _has_jobs(self) -> bool:
+        """Return whether the bot's jobs are this shard's, since its own room is."""
+        return self._services.far is None or self._services.far.is_here(SHARED)
 
     async def _cut_when_cancelled(self) -> None:
         """Tell a stop from the end of a conversation before any coroutine feels it."""

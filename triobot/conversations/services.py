@@ -26,6 +26,7 @@ from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
 from .advice import Advice
 from .data import Speech
+from .doors.far import Far
 from .running.failures import OnFailure, tell_nobody
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
@@ -124,6 +125,7 @@ class Services:
         keep_ended: the journals of conversations that end well are kept for a while.
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None where they run themselves.
+        far: reaches the places of other shards; None: there is one store, and no other.
     """
 
     outbox: Outbox
@@ -147,3 +149,4 @@ class Services:
     keep_ended: bool = False
     on_failure: OnFailure = tell_nobody
     instead: Instead | None = None
+    far: Far | None = None

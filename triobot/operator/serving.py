@@ -59,7 +59,7 @@ async def serve_api(
         await _serve_on_loopback(api, path, task_status)
         return
     try:
-        listener = _bind(path)
+        listener = bind_beside(path)
     except OSError as error:
         log.warning("the operator's socket %s can't be made: %s", path, error.strerror)
         task_status.started()
@@ -120,7 +120,12 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if ours else None
 
 
-def _bind(path: Path) -> trio.socket.SocketType:
+def bind_beside(path: Path) -> trio.socket.SocketType:
+    """Listen at a socket beside a store, which lets in its owner only; one that is left over is replaced.
+
+    Raises:
+        OSError: it can't be made, or something else is there.
+    """
     if _identity(path) is not None:
         _unlink(path)
     elif os.path.lexists(path):

@@ -253,7 +253,7 @@ class Broadcasts:
             if job is not None and job.status.state != "capturing":
                 return False
             with mine.scope:
-                announcement = await self._uploaded(announcement)
+                announcement = await self.uploaded(announcement)
                 await self._store.commit(OpenBroadcast(key, self._clock.now(), announcement.dump()))
                 await self._capture(key, audience, mine.forgotten)
             if mine.stopped:
@@ -485,7 +485,8 @@ class Broadcasts:
             return Outcome.UNKNOWN
         return Outcome.SENT
 
-    async def _uploaded(self, announcement: Announcement) -> Announcement:
+    async def uploaded(self, announcement: Announcement) -> Announcement:
+        """Hand a file's bytes to the platform, once for all receivers; return what names it there."""
         media = announcement.content
         if not isinstance(media, Media) or isinstance(media.source, Descriptor):
             return announcement

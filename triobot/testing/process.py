@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, cast, final
 
 import httpx
@@ -39,6 +39,7 @@ from ..seams import (
     Write,
 )
 from ..settings import Settings
+from ..shards import Share
 from ..store import MemoryRows, open_memory
 from ..values import forget_met
 from ..webhook.inbox import EventStored, Unread, Unstorable
@@ -191,7 +192,7 @@ class DrivenProcess:
     Args:
         nursery: where it runs.
         app: the application that the bot is mounted into, or None.
-        rows: what the store holds; each process opens it anew.
+        rows: what the store holds, or each of its shards; each process opens them anew.
         on_alarm: told of each alarm.
         on_failure: told of each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
@@ -211,7 +212,7 @@ class DrivenProcess:
         settings: Settings,
         clock: VirtualWallClock,
         transport: httpx.AsyncBaseTransport,
-        rows: MemoryRows,
+        rows: Sequence[MemoryRows],
         on_alarm: RaiseAlarm,
         on_failure: OnFailure,
         provided: Sequence[Provided],
@@ -299,12 +300,20 @@ class DrivenProcess:
         self._mortal, self._scope = Crashable(), trio.CancelScope()
         self._stop, self._stopped = trio.Event(), trio.Event()
         try:
-            async with open_memory(clock=self.clock, rows=self._rows) as store:
+            async with AsyncExitStack() as opened:
+                stores: list[Store] = []
+                for number, rows in enumerate(self._rows):
+                    share = Share(number, len(self._rows)) if len(self._rows) > 1 else None
+                    inner = await opened.enter_async_context(
+                        open_memory(clock=self.clock, rows=rows, share=share)
+                    )
+                    stores.append(cast("Store", CrashableStore(inner, self._mortal)))
                 around = Surroundings(
                     settings=self._settings,
                     clock=self.clock,
                     transport=CrashableTransport(self._transport, self._mortal),
-                    store=cast("Store", CrashableStore(store, self._mortal)),
+                    store=stores[0],
+                    shards=stores if len(stores) > 1 else (),
                     on_alarm=self._alarm,
                     on_failure=self._on_failure,
                     provided=self._provided,
@@ -322,7 +331,8 @@ class DrivenProcess:
                         await self._stop.wait()
         finally:
             if self._mortal.dead:
-                self._rows.crashed()
+                for rows in self._rows:
+                    rows.crashed()
             # The next process knows nothing that this one has only met.
             forget_met()
             self._intake = None

@@ -32,7 +32,7 @@ from .exchange import (
     framing_of,
     path_of,
 )
-from .inbox import EventStored, Inbox, NoRoom, Outcome, Unread, Unstorable, Unwritable
+from .inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable, WayIn
 from .limits import Limits
 from .secrets import Secrets
 
@@ -61,7 +61,7 @@ class Endpoint:
 
     def __init__(
         self,
-        inbox: Inbox,
+        inbox: WayIn,
         secrets: Secrets,
         *,
         limits: Limits,
@@ -217,7 +217,7 @@ class Endpoint:
         match outcome:
             case EventStored() | Unread():
                 return answers.TAKEN
-            case NoRoom() | Unwritable():
+            case NoRoom() | Unwritable() | Unreached():
                 return self._later
             case Unstorable():
                 return answers.UNSTORABLE

@@ -84,11 +84,29 @@ class Unwritable:
 
 @final
 @frozen
+class Unreached:
+    """Not stored: no process that has the chat's shard has answered in time. Answer 503."""
+
+
+@final
+@frozen
 class Unstorable:
     """Not stored, and never will be: no store holds such a value. Answer 400."""
 
 
-Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unstorable
+Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unreached | Unstorable
+
+
+class WayIn(Protocol):
+    """The way in for requests: an `Inbox`, or what hands each event to the inbox of its shard."""
+
+    async def accept(self, content_type: str, body: bytes) -> Outcome:
+        """Make one request's event durable, and hand it on; see `Inbox.accept`."""
+        ...
+
+    def answered(self, taken: EventStored) -> None:
+        """Remember that the 200 of this was fully written. Never waits."""
+        ...
 
 
 class Claim(Protocol):
@@ -195,7 +213,7 @@ class Inbox:
         self._unstorable = 0
         self._undelivered = 0
 
-    async def accept(self, content_type: str, body: bytes) -> Outcome:
+    async def accept(self, content_type: str, body: bytes, event: Event | None = None) -> Outcome:
         """Make one request's event durable, and hand it on.
 
         At most once per delivery: an event that the store has already is `EventStored`, too, and not handed
@@ -204,16 +222,18 @@ class Inbox:
         Args:
             content_type: the request's header, or empty.
             body: the request's body, raw; bounded by the caller.
+            event: what it says, if it has been read already.
 
         Cancellation: *ambiguous*: the event may have been stored, and is handed on if it was. It has
         not been answered, so that the platform's repetition of it counts as one.
 
         Platform: section 2.2.
         """
-        try:
-            event = decode_event(content_type, body)
-        except RemoteProtocolError as error:
-            return await self._keep(str(error), content_type, body)
+        if event is None:
+            try:
+                event = decode_event(content_type, body)
+            except RemoteProtocolError as error:
+                return await self._keep(str(error), content_type, body)
         try:
             key, once = event_key(event, content_type, body)
             arrival = Arrival(

@@ -43,6 +43,7 @@ from .calls import (
     stored_call,
     stored_event,
 )
+from .far import Far
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
 RETRY_STORE: Final = 5.0
@@ -81,7 +82,10 @@ class Elsewhere:
     ) -> None:
         """Store a signal, and take it like an event; see `triobot.RoomRef.signal`."""
         arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
-        await self._accept(arrival, self._offer)
+        if (far := self._far_of(place)) is not None:
+            await far.tell(arrival)
+        else:
+            await self.take_in(arrival)
 
     async def start(
         self,
@@ -101,14 +105,32 @@ class Elsewhere:
             once: a second call with this key is dropped.
             value, sender: of the conversation that calls.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if key is not None and self._runs(Halt(chat_id, name, key)):
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return False
         call = Call(chat_id, name, args, value, sender, key)
         # A call that is repeated after a deploy is the same one, whatever its route is called by then.
         first = None if (route := self.table.named(name)) is None else route.first_name
-        return await self._accept(call_arrival(call, once, self._services.clock.now(), first), self._offer)
+        arrival = call_arrival(call, once, self._services.clock.now(), first)
+        run = None if key is None else Halt(chat_id, name, key)
+        if (far := self._far_of(chat_id)) is not None:
+            return await far.start(arrival, run)
+        return await self.take_in(arrival, run)
+
+    async def take_in(self, arrival: Arrival, run: Halt | None = None) -> bool:
+        """Store a signal or a call of a place of this shard, and take it like an event.
+
+        Args:
+            run: nothing is stored if there is something that this would stop.
+
+        Returns:
+            False if nothing was stored, or it was here before.
+
+        Raises:
+            StoreFullError: nothing was stored.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if run is not None and self._runs(run):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return False
+        return await self._accept(arrival, self._offer)
 
     async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
         """Have a job's run begin, together with what is noted of it; durable when it returns.
@@ -126,8 +148,15 @@ class Elsewhere:
 
     async def stop(self, chat_id: ChatId, name: str, key: str | None) -> bool:
         """Have a route's runs ended; see `triobot.ChatRef.stop`."""
-        await trio.lowlevel.checkpoint_if_cancelled()
         halt = Halt(chat_id, name, key)
+        if (far := self._far_of(chat_id)) is not None:
+            return await far.stop(halt)
+        return await self.halt(halt)
+
+    async def halt(self, halt: Halt) -> bool:
+        """Have a route's runs ended in a chat of this shard; False if none runs."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        chat_id = halt.chat_id
         # What is behind may hold what this is to stop.
         if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -137,6 +166,11 @@ class Elsewhere:
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
         """Store what an operator wants of a parked conversation; False if its end was ordered before."""
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
+
+    def _far_of(self, place: ChatId) -> Far | None:
+        """Return the way to a place of another shard; None if it is in this one."""
+        far = self._services.far
+        return None if far is None or far.is_here(place) else far
 
     def _runs(self, halt: Halt) -> bool:
         coming = any(

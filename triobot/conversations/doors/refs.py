@@ -18,7 +18,7 @@ import trio
 from typing_extensions import TypeVarTuple
 
 from ...engine.records import Id
-from ...errors import ConfigError, LocalProtocolError, UnrecordableError
+from ...errors import ConfigError, LocalProtocolError, StoreError, UnrecordableError
 from ...rooms import hears, person_place, room_place
 from ...seams import OnUnknown
 from ...values import encode_value
@@ -26,12 +26,13 @@ from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..conversation import Conversation
-from ..data import Key, check_key
+from ..data import Key, check_key, update_far
 from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
 from .calls import RoomName
+from .far import Far
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -142,9 +143,15 @@ class RecordedDoor:
         return self._conversation.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep something, once: that it was done is stored with it."""
+        """Keep something, once: that it was done is stored with it, or its owner knows that it was."""
+        far = self._conversation.shared.keeping.far_of(place)
 
         async def body(own: Id) -> None:
+            if far is not None:
+                once = self._once(own, (key, value))
+                await far.put(place, key, value, once)
+                self._settle(own, OperationKind.SET, None, far, place, once)
+                return
             await trio.lowlevel.checkpoint()
             self._write(own, OperationKind.SET, place, key, value, None)
 
@@ -153,13 +160,22 @@ class RecordedDoor:
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Put what this makes of the old value in its place, once: the result is stored with it."""
         there, keeping = self._conversation, self._conversation.shared.keeping
+        far = keeping.far_of(place)
+
+        def changed(old: str | None) -> str:
+            with there.reading():
+                return change(old)
 
         async def body(own: Id) -> str:
+            if far is not None:
+                once = self._once(own, key)
+                text = await update_far(far, place, key, changed, once)
+                self._settle(own, OperationKind.UPDATE, text, far, place, once)
+                return text
             old = (await keeping.read(place)).get(key)
             if there.dead:
                 return ""  # nobody hears of it: the next incarnation begins anew
-            with there.reading():
-                text = change(old)
+            text = changed(old)
             self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
 
@@ -175,6 +191,24 @@ class RecordedDoor:
         put = there.shared.keeping.put_now(place, key, value, there.writer)
         known = there.writer.result_of(own, kind.value)(*outcome_of(result))
         there.writer.write([put, *known])
+
+    def _settle(
+        self, own: Id, kind: OperationKind, result: str | None, far: Far, place: ChatId, once: str
+    ) -> None:
+        """Hand over what an operation in another shard brought, and have its owner forget it once durable."""
+        there = self._conversation
+        if there.dead or there.writer is None:
+            return
+        commits = there.shared.work.commits
+        known = there.writer.result_of(own, kind.value)(*outcome_of(result))
+        added = there.writer.write(known) if known else commits.added
+
+        async def settle() -> None:
+            with suppress(trio.ClosedResourceError, StoreError):
+                await commits.wait_for(added)
+                await far.settle(place, once)
+
+        there.shared.work.beside(settle)
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()

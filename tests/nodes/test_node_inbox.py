@@ -1,0 +1,193 @@
+"""What is handed on to another process: in order a chat, for two seconds, and not without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from tests.loopback import text_event
+from triobot.nodes.doors import Doors
+from triobot.nodes.inbox import HOLD_SECONDS, MOST_HELD, NodeInbox
+from triobot.nodes.owners import NoOwnerError
+from triobot.shards import shard_of
+from triobot.webhook.inbox import EventStored, Inbox, Outcome, Unreached
+from triobot.wire.ids import ChatId
+
+FORM = "application/x-www-form-urlencoded"
+SHARDS = 4
+HERE = 0
+
+
+@attrs.define
+class Away:
+    """The process with all other shards, as a test wants it.
+
+    Attributes:
+        up: it answers; else there is no owner.
+        full: so many are under way that it takes no more.
+        taken: what it has stored, in order.
+        acknowledged: the keys of deliveries whose 200 was written.
+        forgets: so many of the next answers are lost behind the commit, as when it dies then.
+    """
+
+    up: bool = True
+    full: bool = False
+    taken: list[bytes] = attrs.Factory(list[bytes])
+    acknowledged: list[tuple[int, str]] = attrs.Factory(list[tuple[int, str]])
+    forgets: int = 0
+    seconds: float = 0.0
+
+    def node_of(self, shard: int) -> int:
+        return 1
+
+    def is_full(self, shard: int) -> bool:
+        return self.full
+
+    async def hand_on(self, shard: int, content_type: str, body: bytes) -> Outcome:
+        await trio.sleep(self.seconds)
+        if not self.up:
+            raise NoOwnerError
+        repeated = body in self.taken
+        if not repeated:
+            self.taken.append(body)
+        if self.forgets:
+            self.forgets -= 1
+            raise NoOwnerError
+        return EventStored(repeated, f"event:{_chat_in(body)}:digest")
+
+    def answered(self, shard: int, key: str) -> None:
+        self.acknowledged.append((shard, key))
+
+
+def _chat_in(body: bytes) -> int:
+    return int(body.split(b"&")[0].removeprefix(b"chat_id="))
+
+
+@attrs.define
+class Here:
+    """The inbox of this process's own shard."""
+
+    taken: list[bytes] = attrs.Factory(list[bytes])
+    acknowledged: list[EventStored] = attrs.Factory(list[EventStored])
+
+    async def accept(self, content_type: str, body: bytes, event: object = None) -> Outcome:
+        await trio.lowlevel.checkpoint()
+        self.taken.append(body)
+        return EventStored(False, "event:1:digest")
+
+    def answered(self, taken: EventStored) -> None:
+        self.acknowledged.append(taken)
+
+
+def an_inbox(away: Away) -> tuple[NodeInbox, Here]:
+    here = Here()
+    return NodeInbox(Doors(SHARDS, cast("Any", {})), {HERE: cast("Inbox", here)}, away), here
+
+
+def chats(where: Callable[[int], bool], many: int) -> list[int]:
+    """So many chats of shards like this."""
+    return [n for n in range(1, 10_000) if where(shard_of(ChatId(n), SHARDS))][:many]
+
+
+THERE = chats(lambda shard: shard != HERE, 300)
+OWN = chats(lambda shard: shard == HERE, 3)
+
+
+async def test_an_event_goes_to_its_own_shard(autojump_clock: MockClock) -> None:
+    away = Away()
+    inbox, here = an_inbox(away)
+    own, other = text_event(OWN[0], "a"), text_event(THERE[0], "b")
+    for body in (own, other):
+        assert isinstance(await inbox.accept(FORM, body), EventStored)
+    assert (here.taken, away.taken) == ([own], [other])
+    # What can't be read is kept here, whosever it may be.
+    await inbox.accept("text/plain", b"?")
+    assert here.taken == [own, b"?"]
+
+
+async def test_that_a_200_was_written_is_told_to_the_shard_s_owner(autojump_clock: MockClock) -> None:
+    away = Away()
+    inbox, here = an_inbox(away)
+    outcome = await inbox.accept(FORM, text_event(THERE[0], "b"))
+    assert isinstance(outcome, EventStored)
+    inbox.answered(outcome)
+    inbox.answered(EventStored(False, f"press:{OWN[0]}:x"))
+    inbox.answered(EventStored(False, None))
+    shard = shard_of(ChatId(THERE[0]), SHARDS)
+    assert away.acknowledged == [(shard, f"event:{THERE[0]}:digest")]
+    assert here.acknowledged == [EventStored(False, f"press:{OWN[0]}:x")]
+
+
+async def test_events_are_held_for_an_owner_that_is_away_and_keep_their_order(
+    autojump_clock: MockClock,
+) -> None:
+    away = Away(up=False)
+    inbox, _ = an_inbox(away)
+    chat, other = THERE[:2]
+    bodies = [text_event(chat, str(number)) for number in range(5)]
+    outcomes: list[Outcome] = []
+
+    async def post(body: bytes) -> None:
+        outcomes.append(await inbox.accept(FORM, body))
+
+    async with trio.open_nursery() as nursery:
+        for body in bodies:
+            nursery.start_soon(post, body)
+            await trio.sleep(0.1)
+        nursery.start_soon(post, text_event(other, "x"))
+        await trio.sleep(1)
+        away.up = True
+    assert [body for body in away.taken if body != text_event(other, "x")] == bodies
+    assert len(outcomes) == 6
+    assert all(isinstance(outcome, EventStored) for outcome in outcomes)
+
+
+async def test_no_event_is_held_for_longer_than_two_seconds(autojump_clock: MockClock) -> None:
+    away = Away(up=False)
+    inbox, _ = an_inbox(away)
+    began = trio.current_time()
+    assert await inbox.accept(FORM, text_event(THERE[0], "a")) == Unreached()
+    assert trio.current_time() - began == pytest.approx(HOLD_SECONDS)
+    # Nor when the owner is there, and says nothing.
+    away.up, away.seconds = True, 60.0
+    began = trio.current_time()
+    assert await inbox.accept(FORM, text_event(THERE[0], "b")) == Unreached()
+    assert trio.current_time() - began == pytest.approx(HOLD_SECONDS)
+    away.seconds = 0.0
+    assert isinstance(await inbox.accept(FORM, text_event(THERE[0], "c")), EventStored)
+    assert away.taken == [text_event(THERE[0], "c")]
+
+
+async def test_an_event_whose_owner_died_behind_the_commit_is_one(autojump_clock: MockClock) -> None:
+    away = Away(forgets=1)
+    inbox, _ = an_inbox(away)
+    outcome = await inbox.accept(FORM, text_event(THERE[0], "a"))
+    assert outcome == EventStored(True, f"event:{THERE[0]}:digest")
+    assert away.taken == [text_event(THERE[0], "a")]
+
+
+async def test_what_is_held_is_bounded_and_refused_at_once_beyond(autojump_clock: MockClock) -> None:
+    away = Away(up=False)
+    inbox, _ = an_inbox(away)
+    outcomes: list[Outcome] = []
+
+    async def post(chat: int) -> None:
+        outcomes.append(await inbox.accept(FORM, text_event(chat, "a")))
+
+    async with trio.open_nursery() as nursery:
+        for chat in THERE[:MOST_HELD]:
+            nursery.start_soon(post, chat)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        assert await inbox.accept(FORM, text_event(THERE[-1], "b")) == Unreached()
+        assert trio.current_time() == began
+        away.up = True
+    assert len(away.taken) == MOST_HELD
+    away.full = True
+    assert await inbox.accept(FORM, text_event(THERE[0], "c")) == Unreached()

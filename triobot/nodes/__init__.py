@@ -1,0 +1,7 @@
+"""A bot whose store is in shards: what one process, a *node*, does so that all of them are one bot.
+
+Read `frames` first: all that one shard may ask another. `owners` does it, in the shard that has the place;
+`doors` finds that shard, be it in this process or in another. `inbox` hands each event to the inbox of its
+chat's shard, and `announcing` spreads a broadcast over all of them. `node` opens the shards of this process
+and their works side by side: each is the runtime of a bot by itself, in the same code.
+"""

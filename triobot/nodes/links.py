@@ -1,0 +1,153 @@
+"""A kept connection between two processes: both sides prove the store's key, then frames go both ways.
+
+A frame is its length, a byte that says of what kind it is, the number of the request that it belongs to, and
+its content. What is sent while an earlier write is under way goes out with the next one, all at once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from typing import Final, final
+
+import trio
+
+VERSION: Final = b"triobot-node/1\n"
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of one frame: the longest that the webhook takes, and what a chat may keep, are well below."""
+_HEAD: Final = struct.Struct(">IBQ")
+_NONCE: Final = 32
+_PROOF: Final = 32
+_HANDSHAKE_SECONDS: Final = 2.0
+_PIECE: Final = 256 * 1024
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    EVENT = 1
+    """An event for a shard of the other side; it is answered."""
+
+    ANSWERED = 2
+    """The 200 of a delivery was fully written; it is not answered."""
+
+    ASK = 3
+    """A question of `frames`; it is answered."""
+
+    DONE = 4
+    """The answer."""
+
+    NO_OWNER = 5
+    """The other side doesn't have that shard, or it can't answer now."""
+
+    FAILED = 6
+    """It could not be done, for the reason that is said."""
+
+
+@final
+class StrangerError(Exception):
+    """The other side has another key, or speaks another version."""
+
+
+@final
+class NodeLink:
+    """A connection that both sides have proved themselves on. Made by `open_link`."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._coming = bytearray()
+        self._going = bytearray()
+        self._some = trio.Event()
+
+    def send(self, kind: Kind, number: int, content: bytes) -> None:
+        """Send a frame soon, behind those before it; never waits.
+
+        How much waits is bounded by whoever counts the requests.
+        """
+        self._going += _HEAD.pack(len(content), kind, number)
+        self._going += content
+        self._some.set()
+
+    async def keep_sending(self) -> None:
+        """Send, until cancelled or the connection breaks.
+
+        Raises:
+            trio.BrokenResourceError: it is broken.
+        """
+        while True:
+            await self._some.wait()
+            self._some = trio.Event()
+            going, self._going = self._going, bytearray()
+            await self._stream.send_all(going)
+
+    async def receive(self) -> tuple[Kind, int, bytes] | None:
+        """Return the next frame; None at the end of the connection.
+
+        Raises:
+            trio.BrokenResourceError: it is broken.
+            StrangerError: this is no frame.
+        """
+        head = await self._take(_HEAD.size)
+        if head is None:
+            return None
+        length, kind, number = _HEAD.unpack(head)
+        if length > MOST_BYTES or kind not in Kind.__members__.values():
+            raise StrangerError("what came is no frame")
+        content = await self._take(length)
+        return None if content is None else (Kind(kind), number, content)
+
+    async def _take(self, size: int) -> bytes | None:
+        while len(self._coming) < size:
+            piece = await self._stream.receive_some(_PIECE)
+            if not piece:
+                return None
+            self._coming += piece
+        taken = bytes(self._coming[:size])
+        del self._coming[:size]
+        return taken
+
+    async def greet(self, key: bytes, *, first: bool) -> None:
+        """Prove the key to the other side, and have it prove its own.
+
+        Args:
+            first: whoever has connected speaks first.
+
+        Raises:
+            StrangerError: it doesn't.
+            trio.BrokenResourceError: the connection broke.
+            trio.TooSlowError: it says nothing.
+        """
+        with trio.fail_after(_HANDSHAKE_SECONDS):
+            own = secrets.token_bytes(_NONCE)
+            await self._stream.send_all(VERSION + own)
+            said = await self._take(len(VERSION) + _NONCE)
+            if said is None or not said.startswith(VERSION):
+                raise StrangerError("the process at the other end is of another version; restart all of them")
+            other = said[len(VERSION) :]
+            nonces = own + other if first else other + own
+            # What proves one side is worth nothing in the mouth of the other.
+            mine, theirs = (b"first", b"second") if first else (b"second", b"first")
+            await self._stream.send_all(_proof(key, mine, nonces))
+            proof = await self._take(_PROOF)
+            if proof is None or not hmac.compare_digest(proof, _proof(key, theirs, nonces)):
+                raise StrangerError("the process at the other end doesn't have this store's key")
+
+
+def _proof(key: bytes, side: bytes, nonces: bytes) -> bytes:
+    return hmac.digest(key, VERSION + side + nonces, "sha256")
+
+
+@asynccontextmanager
+async def open_link(stream: trio.abc.Stream, key: bytes, *, first: bool) -> AsyncGenerator[NodeLink]:
+    """Make a link of a connection, for as long as the block runs; then close it.
+
+    Raises: as `NodeLink.greet`.
+    """
+    async with stream:
+        link = NodeLink(stream)
+        await link.greet(key, first=first)
+        yield link

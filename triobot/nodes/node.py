@@ -1,0 +1,332 @@
+"""The shards of one process: opened together, served by one listener, and brought to rest together."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, final
+
+import attrs
+import trio
+
+from ..conversations.doors.far import Far
+from ..conversations.services import Announcing
+from ..errors import ConfigError
+from ..logs import KEY, Speaker, new_key, speaking
+from ..operator import OperatorApi
+from ..outbox import Broadcasts, OutboxStatistics
+from ..runtime import (
+    FORMER_SECRET,
+    SECRET,
+    Intake,
+    Runtime,
+    Statistics,
+    Surroundings,
+    open_intake,
+    open_work,
+    webhook_secrets,
+)
+from ..seams import OnAlarm, Outbox, PutSetting, StoreStatistics, WallClock
+from ..settings import Settings
+from ..shards import ALONE, NodePlace, ShardedAddress, home_of, read_shards
+from ..store import Stamp, open_store
+from ..webhook.answers import Readiness, TrafficCounters
+from ..webhook.secrets import Secrets
+from .announcing import SpreadAnnouncing
+from .doors import Doors, FarPlaces, NodeOutbox
+from .inbox import NodeInbox
+from .owners import Owner
+from .parent import ParentLine
+from .peers import PeerDoor, Peers, door_of
+
+WHOLE: Final = "shards_made"
+"""The setting of the home shard that says that all shards were made, and names the store that they are."""
+_MEMBER: Final = "member_of"
+"""The setting of each shard that names the store that it is a part of."""
+_DOOR_KEY: Final = "door_key"
+"""The setting with the key that the processes prove to one another."""
+_COMMON: Final = (SECRET, FORMER_SECRET, KEY, _DOOR_KEY)
+
+
+async def prepare_shards(settings: Settings, clock: WallClock) -> None:
+    """Make the shards of a store, or finish that, and see that they are all there and of one store.
+
+    What is the whole bot's is kept in its home shard; the others get a copy here.
+
+    Raises:
+        ConfigError: one of them is missing, or another store's.
+        StoreError: one of them can't be opened.
+    """
+    address = read_shards(settings.store)
+    if not address.whole.startswith("sqlite:"):
+        return
+    shards, stamp = len(address.each), Stamp(settings.base_url, settings.checked_token.reveal())
+    open_one = partial(open_store, stamp=stamp, clock=clock, visit=True)
+    home = home_of(shards)
+    async with open_one(address.each[home]) as store:
+        made = await store.setting(WHOLE)
+        name = made or await store.setting(_MEMBER) or secrets.token_hex(8)
+        await store.commit(PutSetting(_MEMBER, name))
+        await webhook_secrets(settings, store, clock.now())
+        if await store.setting(KEY) is None:
+            await store.commit(PutSetting(KEY, new_key()))
+        if await store.setting(_DOOR_KEY) is None:
+            await store.commit(PutSetting(_DOOR_KEY, secrets.token_hex(32)))
+        common = {setting: await store.setting(setting) for setting in _COMMON}
+    for shard, one in enumerate(address.each):
+        if shard == home:
+            continue
+        if made is not None and not _exists(one):
+            raise ConfigError(
+                f"shard {shard} of the store {address.whole} is missing: {read_shards(one).file} isn't there;"
+                " bring it back, from a backup if need be: its chats are nowhere else"
+            )
+        async with open_one(one) as store:
+            member = await store.setting(_MEMBER)
+            if member not in (None, name):
+                raise ConfigError(
+                    f"{read_shards(one).file} is a shard of another store than {address.whole}'s home,"
+                    f" {read_shards(address.each[home]).file}; bring back those that belong together"
+                )
+            # What the home shard has no more is empty: a former secret that is over.
+            puts = [PutSetting(setting, text or "") for setting, text in common.items()]
+            await store.commit(PutSetting(_MEMBER, name), *puts)
+    if made is None:
+        async with open_one(address.each[home]) as store:
+            await store.commit(PutSetting(WHOLE, name))
+
+
+def _exists(store: str) -> bool:
+    file = read_shards(store).file
+    return file is not None and file.exists()
+
+
+@final
+class Node:
+    """The shards that this process has, as listeners and front ends see them; see `triobot.runtime.Front`.
+
+    Attributes:
+        intakes: of the shards, by number.
+        doors: the ways to all shards.
+        owners: what answers for the shards of this process.
+        line: to the process that has started this one, if one has.
+        peers: the other processes; None: there are none.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        intakes: Mapping[int, Intake],
+        doors: Doors,
+        owners: Mapping[int, Owner],
+        line: ParentLine | None = None,
+        peers: Peers | None = None,
+    ) -> None:
+        self.settings = settings
+        self.intakes = intakes
+        self.doors = doors
+        self.owners = owners
+        self.line = line
+        self.peers = peers
+        first = next(iter(intakes.values()))
+        self.voice: Speaker = first.voice
+        self.secrets: Secrets = first.secrets
+        self.inbox = NodeInbox(doors, {shard: intake.inbox for shard, intake in intakes.items()}, peers)
+
+    @property
+    def traffic(self) -> TrafficCounters | None:
+        """Return what our own listener refuses."""
+        return next(iter(self.intakes.values())).traffic
+
+    @traffic.setter
+    def traffic(self, traffic: TrafficCounters | None) -> None:
+        next(iter(self.intakes.values())).traffic = traffic
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators, for each shard."""
+        return [intake.api for intake in self.intakes.values()]
+
+    @property
+    def has_home(self) -> bool:
+        """Return whether what is the whole bot's is done in this process."""
+        return self.doors.home in self.intakes
+
+    def readiness(self) -> Readiness:
+        """Return what ``/readyz`` says: ready if all shards of this process are, else what the first says."""
+        said = [intake.readiness() for intake in self.intakes.values()]
+        return next((one for one in said if not one.ready), said[0])
+
+
+@asynccontextmanager
+async def open_node(
+    settings: Settings,
+    clock: WallClock,
+    on_alarm: OnAlarm | None = None,
+    *,
+    around: Surroundings | None = None,
+    place: NodePlace = ALONE,
+    line: ParentLine | None = None,
+) -> AsyncGenerator[Node]:
+    """Open the shards of a store that this process has, and accept events for all, while the block runs.
+
+    Args:
+        place: which of the processes with shards of the store this one is; the others have theirs.
+        line: to the process that has started this one, which has prepared the store.
+
+    Raises: as `open_intake`, and `prepare_shards`.
+    """
+    address = read_shards(settings.store) if around is None else ShardedAddress("", len(around.shards))
+    shards = address.shards
+    assert shards is not None
+    if address.shard is not None:
+        raise ConfigError("a bot runs on all shards of its store: leave &shard= out of the store's address")
+    if around is None and line is None:
+        await prepare_shards(settings, clock)
+    async with AsyncExitStack() as opened:
+        intakes: dict[int, Intake] = {}
+        here = [shard for shard in range(shards) if place.has(shard)]
+        # The home shard first, where it is here: jobs and tasks of the bot's own are in it.
+        for shard in sorted(here, key=lambda one: one != home_of(shards)):
+            if line is not None and not _exists(address.each[shard]):
+                raise ConfigError(f"shard {shard} of the store {address.whole} is gone; bring its file back")
+            own = settings if around is None else around.settings
+            if around is None:
+                own = attrs.evolve(settings, store=address.each[shard])
+            there = None if around is None else attrs.evolve(around, store=around.shards[shard])
+            opening = open_intake(own, clock, on_alarm, around=there, tells_jumps=not intakes)
+            intakes[shard] = await opened.enter_async_context(opening)
+            # What metrics call it: they are of one shard each.
+            intakes[shard].api.name = f"{own.label}-{shard}"
+        nursery = await opened.enter_async_context(trio.open_nursery())
+        owners = {shard: Owner(intake, nursery) for shard, intake in intakes.items()}
+        peers = None
+        try:
+            if place.of > 1:
+                store = Path(address.whole.partition(":")[2])
+                key = bytes.fromhex(await next(iter(intakes.values())).store.setting(_DOOR_KEY) or "")
+                peers = Peers(place, store, key)
+                nursery.start_soon(peers.keep_connected)
+            node = Node(settings, intakes, Doors(shards, owners, peers), owners, line, peers)
+            if peers is not None:
+                await nursery.start(PeerDoor(node.inbox, owners, key).serve, door_of(store, place.number))
+            yield node
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_node_work(node: Node, *given: Any, **named: Any) -> AsyncGenerator[Runtime]:
+    """Handle the accepted events of all shards of this process while the block runs; then come to rest.
+
+    Yields the work of one of them; through its neighbours it reaches all.
+
+    Args:
+        given, named: as for `open_work`, of each shard.
+    """
+    rest, stop = _Rest(len(node.intakes), node.line), trio.Event()
+    works: dict[int, Runtime] = {}
+    outboxes: dict[int, Outbox] = {}
+
+    async def live(shard: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        intake, owner = node.intakes[shard], node.owners[shard]
+        neighbours = ShardNeighbours(node.doors, shard, outboxes, works, rest)
+        try:
+            with speaking(intake.voice):
+                async with open_work(intake, *given, **named, neighbours=neighbours) as work:
+                    works[shard] = work
+                    owner.begin(work)
+                    task_status.started()
+                    await stop.wait()
+        finally:
+            owner.end()
+
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as starting:
+            for shard in node.intakes:
+                starting.start_soon(nursery.start, live, shard)
+        try:
+            yield works[next(iter(node.intakes))]
+        finally:
+            stop.set()
+
+
+@final
+class _Rest:
+    """Knows when all shards have come to rest: until then each may be needed by another's conversations."""
+
+    def __init__(self, shards: int, line: ParentLine | None) -> None:
+        self._left = shards
+        self._line = line
+        self._all = trio.Event()
+
+    async def wait(self) -> None:
+        """Say that one has, and wait for the others, those of other processes included."""
+        self._left -= 1
+        if not self._left:
+            if self._line is not None:
+                await self._line.wait_all_at_rest()
+            self._all.set()
+        await self._all.wait()
+
+
+@final
+@attrs.frozen
+class ShardNeighbours:
+    """The other shards, as one shard's work meets them; see `triobot.runtime.Neighbours`."""
+
+    _doors: Doors
+    _own: int
+    _outboxes: dict[int, Outbox]
+    _works: Mapping[int, Runtime]
+    _rest: _Rest
+
+    @property
+    def far(self) -> Far:
+        """Return what reaches their places."""
+        return FarPlaces(self._doors, self._own)
+
+    def outbox(self, own: Outbox) -> Outbox:
+        """Return what takes messages to chats of any shard."""
+        self._outboxes[self._own] = own
+        return NodeOutbox(self._doors.shards, own, self._outboxes)
+
+    def announcing(self, broadcasts: Broadcasts, *, outside: bool) -> Announcing:
+        """Return the door to broadcasts that have a part in each shard."""
+        return SpreadAnnouncing(self._doors, broadcasts, outside)
+
+    def statistics(self) -> Statistics:
+        """Count what all shards of this process have done, and what they hold."""
+        each = [work.own_statistics() for work in self._works.values()]
+        return Statistics(
+            live=sum(one.live for one in each),
+            counts=_sum_of([one.counts for one in each]),
+            store=StoreStatistics(**_sum_of([attrs.asdict(one.store) for one in each])),
+            outbox=_outbox_of([one.outbox for one in each]),
+            payments=_sum_of([one.payments for one in each]),
+        )
+
+    async def wait_at_rest(self) -> None:
+        """Wait until no shard's conversations need this one any more."""
+        await self._rest.wait()
+
+
+def _sum_of(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total = Counter[str]()
+    for one in counts:
+        total.update(one)
+    return dict(total)
+
+
+def _outbox_of(each: Sequence[OutboxStatistics]) -> OutboxStatistics:
+    """Return where the outboxes stand together: held if one is, as fast as all may be."""
+    rates = [one.rate for one in each]
+    told = [{name: int(value or 0) for name, value in attrs.asdict(one).items()} for one in each]
+    fields: dict[str, Any] = {name: sum(one[name] for one in told) for name in told[0]}
+    fields |= {name: bool(fields[name]) for name in ("held", "token_refused")}
+    known = [rate for rate in rates if rate is not None]
+    return OutboxStatistics(**{**fields, "rate": sum(known) if len(known) == len(rates) else None})
