@@ -21,7 +21,7 @@ SEAMS = (
 )
 HTTP = SEAMS | {"http"}
 L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
-BOT = HTTP | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "runtime"}
+BOT = HTTP | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "runtime", "holding"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
@@ -67,7 +67,11 @@ ALLOWED: dict[str, set[str]] = {
     "broadcast": SEAMS | {"conversations", "outbox"},
     "fronts": BOT,
     "failures": BOT,
-    "together": BOT | {"nodes", "watchdog", "endings", "extras"},
+    # What begins only while a process has its store.
+    "holding": SEAMS | {"conversations"},
+    # What answers while another process has it.
+    "standby": HTTP | {"store", "webhook"},
+    "together": BOT | {"nodes", "watchdog", "endings", "extras", "standby"},
     # Several shards in one process, and the ways to those in others.
     "nodes": BOT | {"broadcast"},
     "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog", "extras"},

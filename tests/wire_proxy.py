@@ -43,11 +43,12 @@ class _Asks:
 
 
 class Proxy:
-    """Hands bytes on between one client at a time and the server.
+    """Hands bytes on between one client and the server.
 
     Attributes:
         port: where it listens on 127.0.0.1.
-        trips: how often the client asked for the answers to what it had said.
+        trips: how often the client asked for the answers to what it had said, over its first connection:
+            a lease is renewed over another one.
         watch: asked about what the client sends and the server answers, with ``"client"`` or ``"server"``;
             returns whether to hand it on. If not, both connections are reset.
         refuses: whether new connections are reset at once.
@@ -80,10 +81,10 @@ class Proxy:
                 threading.Thread(target=self._hand_on, args=(side, other, who), daemon=True).start()
 
     def _hand_on(self, side: Side, other: Side, who: str) -> None:
-        asks = _Asks()
+        asks, first = _Asks(), side is self._open[0]
         with suppress(OSError):
             while said := side.recv(65536):
-                if who == "client":
+                if first:
                     self.trips += asks.count(said)
                 if not self.watch(who, said):
                     break

@@ -43,6 +43,7 @@ from .conversations.running.failures import OnFailure, tell_nobody
 from .conversations.services import Announcing, Instead
 from .errors import ConfigError, StoreError
 from .extras import needing
+from .holding import HeldPlatform, held_steps
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .money import Captured, MovePayment
@@ -59,6 +60,7 @@ from .seams import (
     Alarm,
     OnAlarm,
     Outbox,
+    Platform,
     PutSetting,
     Quota,
     RaiseAlarm,
@@ -704,9 +706,7 @@ async def open_work(
     async with (
         _traced(intake) as tracing,
         client as platform,
-        open_outbox(
-            platform if tracing is None else tracing.trace_platform(platform), raise_alarm=bell.ring
-        ) as outbox,
+        open_outbox(_held_platform(intake, platform, tracing), raise_alarm=bell.ring) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
         own: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
@@ -740,7 +740,7 @@ async def open_work(
             tracebacks=settings.log_tracebacks,
             keep_ended=settings.keep_ended > 0,
             on_failure=on_failure,
-            instead=instead,
+            instead=instead if (held := intake.store.held) is None else held_steps(held, instead),
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
             announcing=(
@@ -806,6 +806,13 @@ async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
     tracing = Tracing(intake.voice, share)
     with tracing.tracing_inbox(intake.inbox, intake.store):
         yield tracing
+
+
+def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) -> Platform:
+    """Return the platform as the outbox is to see it."""
+    seen = platform if tracing is None else tracing.trace_platform(platform)
+    held = intake.store.held
+    return seen if held is None else HeldPlatform(seen, held)
 
 
 def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:

@@ -665,6 +665,14 @@ class Store(Protocol):
         """Return what is known of this run of the program and of the one before."""
         ...
 
+    @property
+    def held(self) -> Callable[[], bool] | None:
+        """Return what tells, instantly and in any thread, whether this process has the store for certain.
+
+        While it has not, nothing may begin that others see. None: it has it for as long as it lives.
+        """
+        ...
+
     def lease(self, chat_id: ChatId) -> Lease | None:
         """Return the lease under which this process may write the chat's conversations; None: another's."""
         ...

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from .endings import ending_signals
-from .errors import ConfigError, TriobotError
+from .errors import ConfigError, StoreLockedError, TriobotError
 from .extras import needing
 from .http.binding import (
     Bind,
@@ -32,23 +32,21 @@ from .http.binding import (
 from .http.limits import ServingLimits
 from .http.listener import allow_descriptors, serve_listeners
 from .http.server_connection import Talk
-from .operator import OperatorApi, answer_metrics
+from .operator import OperatorApi, answer_metrics, is_on_server
 from .operator.metrics import METRICS_PATH
 from .outbox import OutboxRules
 from .resources import Provided
 from .runtime import Front
-from .seams import OnAlarm, WallClock
+from .seams import LeaseLostError, OnAlarm, WallClock
 from .settings import Settings
 from .shards import ALONE, NodePlace
+from .standby import stand_by
 from .watchdog import telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, SharedEndpoint
 from .webhook.exchange import path_of
 from .webhook.limits import Limits
 from .webhook.serving import serve
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from .nodes.parent import ParentLine
@@ -181,6 +179,9 @@ async def serve_together(
     Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
     can't start, none runs.
 
+    While another process has a store that several machines reach, this one stands by: `task_status` hears
+    where it listens meanwhile. So does a process that has lost such a store, once its work is cut.
+
     Args:
         server: whose; under hypercorn no event is handled in the transaction that accepts it.
         stopping: called when one is to stop, before any comes to rest.
@@ -195,7 +196,7 @@ async def serve_together(
             import_module("triobot.webhook.stock")
     if len(bots) > 1:
         _check_apart(bots)
-    first, stop, closing = bots[0][1], trio.Event(), trio.Event()
+    first, stop = bots[0][1], trio.Event()
     place, line = (ALONE, None) if one_of is None else (one_of.place, one_of.line)
     for bot, _ in bots:
         bot._stop = stop  # pyright: ignore[reportPrivateUsage]
@@ -203,6 +204,64 @@ async def serve_together(
     tls = None
     if first.tls_certificate is not None:
         tls = RenewedCertificate(first.tls_certificate, first.tls_key)
+    shared = [settings.store for _, settings in bots if is_on_server(settings.store)]
+    binds = [bind_of(first, stays=bool(shared))]
+    serve_now = partial(
+        _serve_now,
+        bots,
+        provided,
+        stop,
+        binds,
+        place,
+        line,
+        clock=clock,
+        server=server,
+        stopping=stopping,
+        tls=tls,
+    )
+    if not shared:
+        await serve_now(task_status.started)
+        return
+    limits, told = _serving_limits(first, len(bots)), False
+
+    def tell(bound: list[str]) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            task_status.started(bound)
+
+    while not stop.is_set():
+        await stand_by(shared, binds, limits=limits, tls=tls, stop=stop, listening=tell)
+        if stop.is_set():
+            return
+        try:
+            await serve_now(tell)
+        except StoreLockedError as error:
+            log.info("%s", error)  # another one that waited was quicker
+        except (LeaseLostError, BaseExceptionGroup) as error:
+            if isinstance(error, BaseExceptionGroup) and error.split(LeaseLostError)[1] is not None:
+                raise
+            log.warning("another process has taken the store over; the work here was cut, and goes on there")
+        else:
+            return
+
+
+async def _serve_now(
+    bots: Sequence[tuple[Servable, Settings]],
+    provided: Sequence[Provided],
+    stop: trio.Event,
+    binds: Sequence[Bind],
+    place: NodePlace,
+    line: ParentLine | None,
+    listening: Callable[[list[str]], None],
+    *,
+    clock: WallClock | None,
+    server: Server,
+    stopping: Callable[[], None] | None,
+    tls: RenewedCertificate | None,
+) -> None:
+    """Open all stores, and listen and work until `stop`."""
+    first, closing = bots[0][1], trio.Event()
     async with AsyncExitStack() as opened:
         intakes = [
             await opened.enter_async_context(
@@ -224,7 +283,7 @@ async def serve_together(
             )
             for intake in intakes
         ]
-        serving = _serving(server, endpoints, first, closing, limits, traffic, tls)
+        serving = _serving(server, endpoints, first, binds, closing, limits, traffic, tls)
         bound: list[str] = await listener.start(serving)
         intakes[0].traffic = traffic
         if first.metrics_port is not None:
@@ -241,7 +300,7 @@ async def serve_together(
         for (bot, _), intake in zip(bots, intakes, strict=True):
             await opened.enter_async_context(bot._working(intake, provided, claims=claims))  # pyright: ignore[reportPrivateUsage]
         log.info("listening on %s", ", ".join(bound))
-        task_status.started(bound)
+        listening(bound)
         await stop.wait()
         if stopping is not None:
             stopping()
@@ -274,13 +333,14 @@ def _serving(
     server: Server,
     endpoints: Sequence[Endpoint],
     settings: Settings,
+    binds: Sequence[Bind],
     closing: trio.Event,
     limits: Limits,
     traffic: TrafficCounters,
     tls: RenewedCertificate | None,
 ) -> Callable[..., Awaitable[object]]:
     """Return what listens for the webhooks until it is to close."""
-    binds, shared = [bind_of(settings)], SharedEndpoint(endpoints)
+    shared = SharedEndpoint(endpoints)
     if server == "hypercorn":
         from .webhook.stock import serve_stock
 
@@ -330,10 +390,10 @@ def _serving_limits(settings: Settings, bots: int) -> Limits:
     return attrs.evolve(limits, spare_descriptors=spare)
 
 
-def bind_of(settings: Settings) -> Bind:
-    """Return where a bot listens."""
+def bind_of(settings: Settings, *, stays: bool = False) -> Bind:
+    """Return where a bot listens; `stays`: a descriptor that it was given is still open when that ends."""
     if settings.fd is not None:
-        return FdBind(settings.fd)
+        return FdBind(settings.fd, stays)
     if settings.unix is not None:
         mode = settings.unix_mode
         if mode is None and settings.unix_group is not None:

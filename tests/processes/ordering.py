@@ -47,7 +47,7 @@ class Ordered:
         """Every conversation ended as it should, in its order; what came twice may not have come."""
         assert len(self.texts) == chats
         for chat, texts in self.texts.items():
-            _check(texts, chat, orders)
+            check_heard(texts, chat, orders)
         # Each chat has at most one text on its way when the process dies, and most have none.
         assert self.repeats <= chats * orders * _TEXTS // 4
         errors = [line for line in self.output.splitlines() if "ERROR" in line]
@@ -94,7 +94,7 @@ class Customer:
             await trio.sleep(0.1)
 
 
-def _check(texts: Sequence[str], chat: int, orders: int) -> None:
+def check_heard(texts: Sequence[str], chat: int, orders: int) -> None:
     """A chat has heard everything in order, with its own answers; only the last of a process came twice."""
     heard = [text for text, _ in groupby(texts)]
     assert len(heard) == len(set(heard)), heard

@@ -196,6 +196,32 @@ async def start_bot(
     )
 
 
+async def start_node(
+    name: str,
+    *,
+    port: int,
+    platform: str,
+    store: str,
+    log: Path,
+    ready: bytes,
+    environ: Mapping[str, str] = {},
+) -> BotProcess:
+    """Start a bot that listens on a port by itself: when it is dead, connections there are refused."""
+    own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": store, "STACK": "ours"}
+    command = [sys.executable, "-m", "triobot", "run", f"{BOTS}:{name}", "--port", str(port)]
+    with log.open("ab") as output:
+        popen = subprocess.Popen(
+            command, cwd=ROOT, env=environment(**own, **environ), stdout=output, stderr=output
+        )
+    try:
+        await _until_ready(popen, port, "/readyz", ready)
+    except BaseException:
+        popen.kill()
+        popen.wait()
+        raise
+    return BotProcess(popen, log)
+
+
 async def start_process(
     command: Sequence[str],
     *,

@@ -6,7 +6,7 @@ import os
 import pwd
 import shutil
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -99,6 +99,40 @@ async def proxied(folder: Path, behind: Path, *secrets: str) -> AsyncGenerator[h
             await nursery.start(run)
             async with httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context) as client:
                 yield client
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def before_two(folder: Path, ports: Sequence[int], secret: str) -> AsyncGenerator[int]:
+    """nginx with the configuration for two nodes, without TLS; yields its port.
+
+    Its logs are in the folder ``log``.
+    """
+    (folder / "log").mkdir()
+    text = (DEPLOY / "nginx/pizza-two.conf").read_text()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number, port = listening.fileno(), listening.getsockname()[1]
+        for old, new in (
+            ("10.0.0.11:8080", f"127.0.0.1:{ports[0]}"),
+            ("10.0.0.12:8080", f"127.0.0.1:{ports[1]}"),
+            ("listen 443 ssl", f"listen 127.0.0.1:{port}"),
+            ("    ssl_certificate /etc/ssl/pizza/fullchain.pem;\n", ""),
+            ("    ssl_certificate_key /etc/ssl/pizza/privkey.pem;\n", ""),
+            ("THE-WEBHOOK-SECRET", secret),
+            ("/var/log/nginx/", f"{folder}/log/"),
+        ):
+            assert old in text, old
+            text = text.replace(old, new)
+        (folder / "pizza.conf").write_text(text)
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
+        command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+        command += ["-e", str(folder / "log/error.log")]
+        environ = {**os.environ, "NGINX": f"{number};"}
+        async with trio.open_nursery() as nursery:
+            await nursery.start(
+                partial(trio.run_process, command, pass_fds=[number], env=environ, check=False)
+            )
+            yield port
             nursery.cancel_scope.cancel()
 
 

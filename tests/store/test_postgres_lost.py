@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import random
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import pytest
 import trio
 
 from tests.postgres import Server
 from tests.store.contract import SettableClock
-from tests.store.contract.contract import ROOMY, accepted, arrival
-from tests.store.contract.money import put
+from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
+from tests.store.contract.money import put, raised
 from tests.wire_proxy import Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError
-from triobot.seams import Consume, InboxRow, LeaseLostError, PutData, PutSetting, StaleRowError, Store
-from triobot.store import Stamp, open_store
+from triobot.journals import BeginConversation, ConversationId
+from triobot.money import RaiseAlarm
+from triobot.seams import (
+    Accept,
+    Consume,
+    InboxRow,
+    KeepRaw,
+    LeaseLostError,
+    OpenBroadcast,
+    PutData,
+    PutSetting,
+    StaleRowError,
+    Store,
+    Write,
+)
+from triobot.store import Stamp, open_store, wait_free
 from triobot.wire.ids import ChatId
 
 STAMP = Stamp("https://platform.test", "t")
@@ -160,6 +175,19 @@ async def test_connections_that_are_lost_anywhere_lose_and_double_nothing(postgr
 # --- the fence
 
 
+async def loses(store: Store, write: Write) -> None:
+    """The store refuses this as another process's: at once, or once its lease's thread has heard of that."""
+    while True:
+        try:
+            await store.commit(write)
+        except LeaseLostError:
+            return
+        except StoreAwayError:
+            await trio.lowlevel.checkpoint()
+        else:
+            raise AssertionError("it was stored")
+
+
 async def test_a_process_whose_shard_was_taken_over_stores_nothing(postgres: Server) -> None:
     """It lost its session, and another one opened the store meanwhile."""
     with proxying(postgres.port) as proxy, pytest.raises(LeaseLostError, match="taken over"):
@@ -170,8 +198,7 @@ async def test_a_process_whose_shard_was_taken_over_stores_nothing(postgres: Ser
             async with opened(postgres) as second:
                 await second.commit(PutSetting("whose", "second"))
             proxy.refuses = False
-            with pytest.raises(LeaseLostError):
-                await first.commit(Consume((row.seq,)))
+            await loses(first, Consume((row.seq,)))
             with pytest.raises(LeaseLostError):
                 await first.commit(PutSetting("whose", "first"))
     assert postgres.ask("SELECT value FROM triobot.settings") == [("second",)]
@@ -179,19 +206,113 @@ async def test_a_process_whose_shard_was_taken_over_stores_nothing(postgres: Ser
 
 
 async def test_a_fence_that_was_moved_under_a_living_session_holds(postgres: Server) -> None:
-    """Though it has its session and its lock, a write of any kind stores nothing."""
+    """Though it has its session and believes in its lease, a write of any kind stores nothing."""
+    writes: list[tuple[Write, ...]] = [
+        (PutSetting("whose", "still mine"),),
+        (PutData(ChatId(1), "k", "v"),),
+        (KeepRaw(NOON, "odd", "text/plain", b"?"),),
+        (put(),),
+        (raised([], 1),),
+        (RaiseAlarm("outbox_held", "outbox", "held", NOON),),
+        (OpenBroadcast("news", NOON, "text"),),
+        (Accept(arrival(key="taken")),),
+        (PutSetting("one", "of two"), PutData(ChatId(2), "k", "v")),
+    ]
     with pytest.raises(LeaseLostError):
         async with opened(postgres) as store:
+            lease = store.lease(ChatId(1))
+            assert lease is not None
+            row = await accepted(store, arrival(key="a"))
+            begin = BeginConversation(lease, ConversationId(row.seq), row.chat_id, "pizza", "v", NOON)
             await store.commit(PutSetting("whose", "mine"))
+            before = everything(postgres)
             postgres.ask("UPDATE triobot.shard SET fence = fence + 1")
-            for write in (PutSetting("whose", "still mine"), PutData(ChatId(1), "k", "v")):
+            for write in [*writes, (Consume((row.seq,)),), (begin,)]:
                 with pytest.raises(LeaseLostError):
-                    await store.commit(write)
-            with pytest.raises(LeaseLostError):
-                await store.accept(arrival(), quota=ROOMY)
-    assert postgres.ask("SELECT value FROM triobot.settings") == [("mine",)]
-    assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(0,)]
-    assert postgres.ask("SELECT count(*) FROM triobot.data") == [(0,)]
+                    await store.commit(*write)
+            for call in (
+                lambda: store.accept(arrival(key="b"), quota=ROOMY),
+                lambda: store.accept(arrival(key="c"), quota=ROOMY, also=[PutSetting("with", "it")]),
+                lambda: store.forget(row.chat_id),
+                store.check,
+            ):
+                with pytest.raises(LeaseLostError):
+                    await call()
+            store.note_answered("a")
+            assert everything(postgres) == before
+    assert everything(postgres) == before
+
+
+def everything(server: Server) -> object:
+    """All that is in a store's tables, but for what says who has it."""
+    tables = server.ask(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'triobot'"
+        " AND tablename NOT IN ('nodes', 'shard') ORDER BY 1"
+    )
+    return [(name, sorted(map(str, server.ask(f"SELECT * FROM triobot.{name}")))) for (name,) in tables]
+
+
+# --- the lease
+
+
+async def test_a_lease_that_nobody_took_is_had_again(postgres: Server) -> None:
+    """While the server is away for longer than a lease lives, nothing may begin; then it goes on."""
+    with proxying(postgres.port) as proxy:
+        async with opened(postgres, proxy) as store:
+            assert store.held is not None
+            assert store.held()
+            proxy.refuses = True
+            proxy.cut()
+            while store.held():
+                await trio.sleep(0.05)
+            with pytest.raises(StoreAwayError, match="is away"):
+                await store.commit(PutSetting("whose", "?"))
+            proxy.refuses = False
+            while not store.held():
+                await trio.sleep(0.05)
+            await store.commit(PutSetting("whose", "still mine"))
+    assert postgres.ask("SELECT value FROM triobot.settings") == [("still mine",)]
+
+
+async def test_who_lost_its_store_hears_of_it_without_asking(postgres: Server) -> None:
+    """The lease's thread finds another owner, and the block is cancelled."""
+    with proxying(postgres.port) as proxy, pytest.raises(LeaseLostError, match="taken over"):
+        async with opened(postgres, proxy) as first:
+            proxy.refuses = True
+            proxy.cut()
+            async with opened(postgres):
+                assert first.held is not None
+                assert not first.held()
+                proxy.refuses = False
+                await trio.sleep_forever()
+
+
+async def test_who_waits_is_told_when_the_store_is_free(postgres: Server) -> None:
+    taken: list[str] = []
+    async with opened(postgres):
+        with trio.move_on_after(0.2) as waiting:
+            await wait_free(postgres.url(), taken=lambda: taken.append("first"))
+        assert waiting.cancelled_caught
+    await wait_free(postgres.url(), taken=lambda: taken.append("never"))
+    async with trio.open_nursery() as nursery, opened(postgres):
+        with trio.CancelScope() as scope:
+            waits = partial(wait_free, postgres.url(), taken=scope.cancel)
+            nursery.start_soon(waits)
+            await trio.sleep_forever()
+    assert taken == ["first"]
+
+
+async def test_a_store_that_was_made_before_leases_gains_them(postgres: Server) -> None:
+    url = postgres.url(query="schema=older")
+    async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
+        await accepted(store, arrival(key="a"))
+    postgres.ask("DROP TABLE older.nodes", "ALTER TABLE older.shard DROP COLUMN owner")
+    async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
+        assert store.statistics().inbox == 1
+    postgres.ask("DROP SCHEMA older CASCADE")
+
+
+# --- the rest
 
 
 async def test_a_database_that_went_back_is_noticed(postgres: Server) -> None:
@@ -202,9 +323,6 @@ async def test_a_database_that_went_back_is_noticed(postgres: Server) -> None:
             with pytest.raises(StoreCorruptError):
                 await store.commit(PutSetting("a", "c"))
     assert postgres.ask("SELECT value FROM triobot.settings") == [("b",)]
-
-
-# --- the rest
 
 
 async def test_a_proxy_that_shares_sessions_is_found_out(postgres: Server) -> None:
@@ -242,3 +360,24 @@ async def test_a_refused_unit_refuses_only_itself(postgres: Server) -> None:
                 nursery.start_soon(store_one, number)
     assert verdicts == {number: "stale" if number % 5 == 0 else "stored" for number in range(20)}
     assert postgres.ask("SELECT count(*) FROM triobot.settings") == [(16,)]
+
+
+async def test_events_beside_a_refused_unit_keep_their_numbers(postgres: Server) -> None:
+    """Those before it and behind it in the batch have their own, and so have those that come later."""
+    seqs: list[int] = []
+
+    async with opened(postgres) as store:
+
+        async def store_one(number: int) -> None:
+            if number % 3:
+                seqs.append((await accepted(store, arrival(number, key=f"{number}"))).seq)
+            else:
+                with pytest.raises(StaleRowError):
+                    await store.commit(put(revision=5))
+
+        for chats in (range(30), range(30, 60)):
+            async with trio.open_nursery() as nursery:
+                for number in chats:
+                    nursery.start_soon(store_one, number)
+    assert len(seqs) == len(set(seqs)) == 40
+    assert postgres.ask("SELECT last_seq FROM triobot.shard") == [(max(seqs),)]

@@ -63,9 +63,14 @@ class UnixBind:
 @final
 @attrs.frozen
 class FdBind:
-    """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it."""
+    """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it.
+
+    Attributes:
+        stays: it is kept open, to be listened on again.
+    """
 
     fd: int
+    stays: bool = False
 
     def __str__(self) -> str:
         return f"fd://{self.fd}"
@@ -144,9 +149,9 @@ async def _open(bind: Bind, backlog: int) -> list[trio.SocketListener]:
             if not hasattr(socket, "AF_UNIX"):
                 raise ValueError("this system has no Unix sockets")
             return [_listen_unix(bind, backlog)]
-        case FdBind(fd):
+        case FdBind(fd, stays):
             await trio.lowlevel.checkpoint()
-            return [_take_over(fd, backlog)]
+            return [_take_over(os.dup(fd) if stays else fd, backlog)]
         case _ as never:
             assert_never(never)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .api import OperatorApi as OperatorApi
 from .calling import ask as ask
+from .calling import is_on_server as is_on_server
 from .calling import socket_path as socket_path
 from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import AboutJobs as AboutJobs

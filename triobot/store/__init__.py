@@ -7,11 +7,13 @@ decide (redelivery, quota, the ring of raw requests) are a pure module of their 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+import trio
 
 from ..errors import ConfigError
 from ..extras import needing
@@ -51,6 +53,24 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
         if (file := address.file) is None:
             raise ConfigError(_NO_ADDRESS)
         await rebind_sqlite(file, stamp=stamp, clock=clock, share=address.share)
+
+
+async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
+    """Wait until no process has the store at this address; at once if only one machine can have it.
+
+    Args:
+        taken: called once, if a process has it.
+
+    Raises:
+        StoreError, ConfigError: as `open_store`, for what is found at the first look.
+    """
+    engine, _, place = url.partition(":")
+    if engine == "postgresql":
+        with needing("postgres", "a store in PostgreSQL"):
+            from .postgres import wait_free_postgres
+        await wait_free_postgres(place, taken=taken)
+    else:
+        await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ transaction fails (`writer`), how a store is opened (`file` and others).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar, final
@@ -145,9 +145,18 @@ class Opened(Served, Protocol):
 
 @asynccontextmanager
 async def serve(
-    opened: Opened, clock: WallClock, *, back_up: Callable[[Path], Awaitable[None]]
+    opened: Opened,
+    clock: WallClock,
+    *,
+    back_up: Callable[[Path], Awaitable[None]],
+    held: Callable[[], bool] | None = None,
+    on_loss: Callable[[Callable[[], None]], None] | None = None,
 ) -> AsyncGenerator[TableStore, None]:
     """Serve an open store for as long as the block runs, and close it.
+
+    Args:
+        held: as `triobot.seams.Store.held`.
+        on_loss: is given what a thread is to call when another process has the store.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
 
@@ -156,13 +165,21 @@ async def serve(
     body = trio.CancelScope()
     raised: BaseException | None = None
     writer = Writer(opened, clock, body.cancel)
+    if on_loss is not None:
+        token = trio.lowlevel.current_trio_token()
+
+        def tell() -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(writer.stop_if_broken, idempotent=True)
+
+        on_loss(tell)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
         # Kept until the writer has ended and raised again then: a nursery of ours is no reason for the
         # caller's errors to come back in a group.
         try:
             with body:
-                yield TableStore(opened.opening, writer, opened.notes, clock, back_up=back_up)
+                yield TableStore(opened.opening, writer, opened.notes, clock, back_up=back_up, held=held)
         except BaseException as error:
             raised = error
         finally:
@@ -188,6 +205,7 @@ class TableStore:
         notes: what outlives the process, and isn't in the tables.
         clock: the time of day.
         back_up: copies the store into a file.
+        held: as `triobot.seams.Store.held`.
     """
 
     def __init__(
@@ -198,7 +216,9 @@ class TableStore:
         clock: WallClock,
         *,
         back_up: Callable[[Path], Awaitable[None]],
+        held: Callable[[], bool] | None = None,
     ) -> None:
+        self.held = held
         self._opening = opening
         self._lease = Lease(0, opening.boot)
         self._writer = writer

@@ -596,7 +596,7 @@ class Writer:
     async def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""
         await trio.to_thread.run_sync(self._store.erase_log, limiter=trio.CapacityLimiter(1))
-        self._stop_if_broken()
+        self.stop_if_broken()
 
     def close(self) -> None:
         """Take no more jobs; `run` returns when those that were taken are done."""
@@ -694,7 +694,7 @@ class Writer:
         if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
             self._in_log = 0
             await self._hop.run(self._checkpoint)
-        self._stop_if_broken()
+        self.stop_if_broken()
 
     def _have_tried(self, jobs: Sequence[Noted]) -> None:
         """Drop the notes of what has been written; the rest is still to be, before all else."""
@@ -734,7 +734,8 @@ class Writer:
         with self._store.turn:
             self._transactions.checkpoint()
 
-    def _stop_if_broken(self) -> None:
+    def stop_if_broken(self) -> None:
+        """Have the program told, unless it has been, if nothing may be asked any more."""
         if self._transactions.broken is not None:
             self._crashed(self._transactions.broken)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from ..http.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
+from ..http.server_connection import Talk
 from .answers import TrafficCounters
-from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint, SharedEndpoint
+from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH
 from .limits import Limits
 
 ACCESS: Final = logging.getLogger("triobot.webhook.access")
@@ -20,8 +21,16 @@ ACCESS: Final = logging.getLogger("triobot.webhook.access")
 _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PATH}
 
 
+class Handles(Protocol):
+    """What answers requests."""
+
+    async def handle(self, talk: Talk) -> None:
+        """Answer one."""
+        ...
+
+
 async def serve(
-    endpoint: Endpoint | SharedEndpoint,
+    endpoint: Handles,
     binds: Sequence[Bind],
     *,
     shutdown: trio.Event,
@@ -35,7 +44,7 @@ async def serve(
     A stop refuses no request that has arrived; see `triobot.http.listener.serve_listeners`.
 
     Args:
-        endpoint: the webhook, or those of several bots.
+        endpoint: the webhook, or those of several bots, or what stands in their place.
         binds: where to listen; on all of them or on none.
         shutdown: set it to stop.
         limits: of connections and time; the defaults if None.

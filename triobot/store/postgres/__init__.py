@@ -1,26 +1,35 @@
 """A store in PostgreSQL, for one process at a time. Experimental: `triobot[postgres]` brings what it needs.
 
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
-(`dialect`), how a session is made (`session`) and what a server must be (`server`), how a transaction is kept
-by its fence and settled when a connection is lost (`transactions`), and where a store lies (`shard`).
+(`dialect`) and sent (`stream`), how a session is made (`session`) and what a server must be (`server`), how a
+transaction is kept by its fence and settled when a connection is lost (`transactions`), where a store lies
+(`shard`), and until when it is whose (`lease`).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
+import psycopg
 import trio
 
-from ...errors import ConfigError
+from ...errors import ConfigError, TriobotError
 from ...seams import Store, WallClock
 from ..rules import RETENTION, Retention
 from ..schema import Stamp
 from ..table_store import serve
-from .address import read_address
-from .shard import open_shard
+from .address import PostgresAddress, read_address
+from .failures import first_line
+from .session import Connection, connect, named
+from .shard import channel_of, free_in, open_shard
+
+_log: Final = logging.getLogger("triobot.store")
+_LOOK_EVERY: Final = 0.5
 
 
 @asynccontextmanager
@@ -61,8 +70,66 @@ async def open_postgres(
     shard = await trio.to_thread.run_sync(
         partial(open_shard, address, stamp, now=clock.now(), retention=retention, visit=visit)
     )
-    async with serve(shard, clock, back_up=_back_up) as store:
+    async with serve(shard, clock, back_up=_back_up, held=shard.held, on_loss=shard.on_loss) as store:
         yield store
+
+
+async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
+    """Wait until no process has the store at this address, or there is none yet.
+
+    Args:
+        taken: called once, if a process has it.
+
+    Another one may take it before the caller does. While the server is away it is not free, and the log says
+    so once.
+
+    Raises: as `open_postgres`, for what is found at the first look.
+
+    Cancellation: *atomic*.
+    """
+    address = read_address(place)
+    connection: Connection | None = None
+    away = told = False
+    try:
+        connection = await trio.to_thread.run_sync(_listen, address)
+        while True:
+            try:
+                if connection is None:
+                    connection = await trio.to_thread.run_sync(_listen, address)
+                seconds = await trio.to_thread.run_sync(_look, connection)
+                if not seconds:
+                    return
+                if not told:
+                    told = True
+                    taken()
+                away = False
+                with trio.move_on_after(min(seconds, _LOOK_EVERY)):
+                    await trio.lowlevel.wait_readable(connection.fileno())
+            except (TriobotError, psycopg.Error) as error:
+                if not away:
+                    _log.warning(
+                        "the store %s can't be asked who has it: %s", named(address), first_line(error)
+                    )
+                away = True
+                if connection is not None:
+                    connection.close()
+                connection = None
+                await trio.sleep(_LOOK_EVERY)
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _listen(address: PostgresAddress) -> Connection:
+    connection = connect(address)
+    connection.execute(f'LISTEN "{channel_of(address)}"'.encode())
+    return connection
+
+
+def _look(connection: Connection) -> float:
+    for _ in connection.notifies(timeout=0):
+        pass
+    return free_in(connection)
 
 
 async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:

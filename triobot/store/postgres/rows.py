@@ -163,9 +163,15 @@ class ShardTables(Tables):
         self._conversations.live = {}
         self._payments.ahead = {}
 
-    def undo(self, mark: int = 0) -> None:
-        """Take the tally back to its mark, and drop what is remembered."""
+    def undo(self, mark: int = 0, *, newest: int | None = None) -> None:
+        """Take the tally back to its mark, and drop what is remembered.
+
+        Args:
+            newest: the number of the newest row then, in a transaction that goes on: the shard's row doesn't
+                say it before that is committed.
+        """
         super().undo(mark)
+        self._last_seq = newest
         self.forget_ahead()
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:

@@ -24,23 +24,21 @@ _log: Final = logging.getLogger("triobot.store")
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
-_CONNECT_SECONDS: Final = 5
 _DEFAULTS: Final = {
     "application_name": "triobot",
-    "connect_timeout": _CONNECT_SECONDS,
-    # A peer that is gone without a word is found out on both sides within a quarter of a minute.
-    "keepalives_idle": 5,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
+    # A peer that is gone without a word is found out on both sides before a lease is over.
+    "keepalives_idle": 1,
+    "keepalives_interval": 1,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 2_000,
 }
 _SETTINGS: Final = (
-    "SET tcp_keepalives_idle = 5",
-    "SET tcp_keepalives_interval = 3",
-    "SET tcp_keepalives_count = 3",
-    "SET tcp_user_timeout = 10000",
+    "SET tcp_keepalives_idle = 1",
+    "SET tcp_keepalives_interval = 1",
+    "SET tcp_keepalives_count = 2",
+    "SET tcp_user_timeout = 2000",
     # A process that stands still in the middle of a transaction holds the shard's row no longer than this.
-    "SET idle_in_transaction_session_timeout = 10000",
+    "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
     "SET standard_conforming_strings = on",
@@ -76,13 +74,19 @@ class Session:
             psycopg.Error: one of them has failed, or has not changed what it was to change; none of those
                 behind it has been run.
         """
+        failed: Exception | None = None
         try:
             with self.connection.pipeline():
                 self._stream = stream = Stream(self.connection)
-                yield stream
-                stream.send_all()
+                try:
+                    yield stream
+                    stream.send_all()
+                except Exception as error:
+                    failed = error  # psycopg warns of what it passes over where a block ends by an error
         finally:
             self._stream = None
+        if failed is not None:
+            raise failed
 
     def later(self, found: Cursor, take: Callable[[list[Any]], None]) -> None:
         """Have the rows of the last statement taken once they are there."""
@@ -130,15 +134,17 @@ class Session:
         self.connection.close()
 
 
-def connect(address: PostgresAddress) -> Connection:
-    """Connect, and look at the server.
+def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connection:
+    """Connect to a server that has been looked at before.
 
-    Raises:
-        ConfigError: the server, the database or the role is none for a store; it says why.
-        StoreAwayError: it can't be reached now.
+    Args:
+        patience: seconds for it to answer in, where the address says nothing else; libpq's least is 2.
+
+    Raises: as `connect`.
     """
     given = conninfo_to_dict(address.conninfo)
-    more: dict[str, Any] = {name: value for name, value in _DEFAULTS.items() if name not in given}
+    defaults = {"connect_timeout": patience, **_DEFAULTS}
+    more: dict[str, Any] = {name: value for name, value in defaults.items() if name not in given}
     if address.hosts > 1 and "target_session_attrs" not in given:
         more["target_session_attrs"] = "primary"
     try:
@@ -153,7 +159,25 @@ def connect(address: PostgresAddress) -> Connection:
     except psycopg.Error as error:
         raise for_the_connector(error, named(address)) from None
     try:
-        _prepare(connection, address)
+        _set(connection, address)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, psycopg.Error):
+            raise for_the_connector(error, named(address)) from None
+        raise
+    return connection
+
+
+def connect(address: PostgresAddress) -> Connection:
+    """Connect, and look at the server.
+
+    Raises:
+        ConfigError: the server, the database or the role is none for a store; it says why.
+        StoreAwayError: it can't be reached now.
+    """
+    connection = make_connection(address)
+    try:
+        _look_at(connection, address)
     except BaseException as error:
         connection.close()
         if isinstance(error, psycopg.Error):
@@ -173,14 +197,8 @@ def _facts_of(connection: Connection) -> ServerFacts:
     return ServerFacts(*facts)
 
 
-def _prepare(connection: Connection, address: PostgresAddress) -> None:
-    name = named(address)
-    connection.prepared_max = 512
-    # By its size psycopg would choose among three types, and prepare a statement for each.
-    connection.adapters.register_dumper(int, Int8Dumper)
-    # Sums of integers are of this type.
-    connection.adapters.register_loader("numeric", IntLoader)
-    server = _facts_of(connection)
+def _look_at(connection: Connection, address: PostgresAddress) -> None:
+    name, server = named(address), _facts_of(connection)
     if (why := refusal(server)) is not None:
         raise ConfigError(f"the store {name} can't be there: {why}")
     if (why := risk(server)) is not None:
@@ -189,6 +207,14 @@ def _prepare(connection: Connection, address: PostgresAddress) -> None:
                 f"the store {name} can't be there: {why}; accept-loss in the address accepts that"
             )
         _log.warning("the store %s accepts loss: %s", name, why)
-    since = server.version // 10_000
+
+
+def _set(connection: Connection, address: PostgresAddress) -> None:
+    connection.prepared_max = 512
+    # By its size psycopg would choose among three types, and prepare a statement for each.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    # Sums of integers are of this type.
+    connection.adapters.register_loader("numeric", IntLoader)
+    since = connection.info.server_version // 10_000
     settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']
-    connection.execute("; ".join(settings).encode())
+    connection.execute("; ".join(settings).encode(), prepare=False)

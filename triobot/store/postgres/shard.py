@@ -1,27 +1,32 @@
 """A shard: a schema that holds a whole store, and the session that has it.
 
-The order matters: the server is looked at before anything is asked of it; the lock comes before anything is
-read; the schema is known to be ours before anything is written. The lock belongs to the session, so the
-server gives it back when the process ends, however that ends. The fence is what keeps a process from writing
-that lost its session and does not know that another one has opened the store since.
+The order matters: the server is looked at before anything is asked of it; the schema is known to be ours, and
+of a version that can be read, before anything is written. One transaction takes the shard, migrates it and
+counts the run, under the lock of the shard's row: it ends with a lease, or leaves no trace. From then on the
+fence is what keeps a process from writing that has lost its lease, and does not know it yet.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import secrets
+import socket
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final, final
 
 import attrs
 import psycopg
 from psycopg import errors
+from psycopg.rows import TupleRow
 
+from ...clock import steady_time
 from ...errors import ConfigError, StoreCorruptError, StoreError, StoreLockedError
 from ...journals import Lease, Opening
-from ...seams import LeaseLostError
 from ..broadcasts import stop_after_restore
 from ..lock import machine_boot
 from ..notes import MemoryNotes
@@ -43,6 +48,7 @@ from ..schema import (
 from .address import PostgresAddress
 from .dialect import translated_schema
 from .failures import for_the_opener
+from .lease import END, END_OVER, SECONDS, TAKE, ShardLease
 from .rows import ShardTables
 from .session import Connection, Session, connect, named, risk_of
 from .transactions import ShardTransactions
@@ -60,12 +66,14 @@ _MADE: Final = (
     )""",
     b"INSERT INTO shard VALUES (0, 0, 0, 0)",
 )
-_HOLDER: Final = (
-    b"SELECT held.pid, coalesce(host(seen.client_addr), 'this machine') FROM pg_locks AS held"
-    b" LEFT JOIN pg_stat_activity AS seen ON seen.pid = held.pid"
-    b" WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1"
-    b" AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    b" AND (held.classid::bigint << 32 | held.objid::bigint) = $1"
+_MADE_SINCE: Final = (
+    b"ALTER TABLE shard ADD COLUMN owner bigint",
+    # Whoever has something open, and until when; what it is called is for people.
+    b"""CREATE TABLE nodes (
+        id bigint PRIMARY KEY,
+        name text COLLATE "C" NOT NULL,
+        until timestamptz NOT NULL
+    )""",
 )
 _IDENTITY: Final = b"SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END_OLD: Final = (
@@ -73,6 +81,21 @@ _END_OLD: Final = (
     b" WHERE pid = $1 AND backend_start = $2::text::timestamptz"
 )
 _ROW: Final = b"SELECT fence, commits FROM shard FOR UPDATE"
+_OWNER: Final = (
+    b"SELECT shard.fence, shard.commits, shard.owner, nodes.name,"
+    b" coalesce(nodes.until > clock_timestamp(), false) FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
+)
+_FREE_IN: Final = (
+    b"SELECT coalesce(extract(epoch FROM nodes.until - clock_timestamp()), 0)::float8"
+    b" FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
+)
+_THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL"
+_TAKEN: Final = b"UPDATE shard SET fence = fence + 1, commits = commits + 1, owner = $1"
+_LET_GO: Final = b"UPDATE shard SET owner = NULL"
+_TELL: Final = b"SELECT pg_notify($1, '')"
+PATIENCE: Final = SECONDS + 1
+"""How long one who opens a shard waits for a process that has died a moment ago."""
+_LOOK_AGAIN: Final = 0.1
 # Names the server's files, the timeline (a standby that becomes the primary begins another one, and so does a
 # recovery to a point in time), and the table, which is another one when a dump is loaded.
 _HISTORY: Final = (
@@ -101,7 +124,12 @@ class Shard:
         self._session = session
         self._visited = False
         self._identity = _identity_of(session.connection)
+        self._fence = 0
+        self._node = secrets.randbits(62)
+        self._asked = 0
+        self._lease: ShardLease | None = None
         self._transactions: ShardTransactions | None = None
+        self._tell_lost: Callable[[], None] = lambda: None
 
     @property
     def transactions(self) -> ShardTransactions:
@@ -109,31 +137,86 @@ class Shard:
         assert self._transactions is not None
         return self._transactions
 
+    def held(self) -> bool:
+        """Return whether nobody else can have it now; in any thread."""
+        return self._lease is not None and self._lease.held()
+
+    def on_loss(self, tell: Callable[[], None]) -> None:
+        """Have this called when another process has it, in whatever thread; at once if that is so."""
+        self._tell_lost = tell
+        if self.transactions.broken is not None:
+            tell()
+
+    def _lose(self) -> None:
+        self.transactions.lose()
+        self._tell_lost()
+
     def open(self, stamp: Stamp | None, *, now: int, retention: Retention, visit: bool, rebind: bool) -> None:
-        """Take the lock, make or migrate the schema, and count this run."""
-        _take_lock(self._session.connection, self._address)
-        _prepare(self._session, self._address, stamp, rebind=rebind)
+        """Make the schema if it isn't there, take the shard, migrate it, and count this run.
+
+        Raises:
+            StoreLockedError: another process has it.
+        """
+        _make(self._session, self._address, stamp, rebind=rebind)
         self._visited = visit
         run = self._session.run
         run(b"BEGIN")
-        commits: int = _fetched(run(_ROW))[1]
-        self._note_history(now)
-        opening = count_run(
-            self._session, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit
-        )
+        try:
+            commits = self._take()
+            _migrate(self._session, stamp, rebind=rebind)
+            self._note_history(now)
+            opening = count_run(
+                self._session, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit
+            )
+            self._asked = steady_time()
+            run(TAKE, (self._node, _own_name()))
+            run(_TAKEN, (self._node,))
+            run(b"COMMIT")
+        except BaseException:
+            with suppress(psycopg.Error):
+                run(b"ROLLBACK")
+            raise
         self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection))
-        run(b"UPDATE shard SET fence = $1, commits = commits + 1", (self.opening.boot,))
-        run(b"COMMIT")
-        self.tables.retention = retention
-        self.tables.journals.lease = Lease(0, self.opening.boot)
-        self.tables.count_everything()
         self._transactions = ShardTransactions(
             self._session,
             self.tables,
             self._renew,
+            self.held,
             name=self.name,
-            fence=self.opening.boot,
+            fence=self._fence,
             commits=commits + 1,
+        )
+        self.tables.retention = retention
+        self.tables.journals.lease = Lease(0, self.opening.boot)
+        self._lease = ShardLease(self._address, self._node, self._asked, self._lose)
+        try:
+            self.tables.count_everything()
+        except BaseException:
+            self._lease.end()
+            raise
+
+    def _take(self) -> int:
+        """Lock the shard's row, end the lease of an owner that is gone, and return the count of commits.
+
+        Raises:
+            StoreLockedError: its owner lives.
+        """
+        run = self._session.run
+        try:
+            # One that lives is committing, or holds it for no longer than the server lets it.
+            run(b"SELECT 1 FROM shard FOR UPDATE NOWAIT")
+        except errors.LockNotAvailable:
+            raise self._locked(None) from None
+        fence, commits, owner, name, lives = _row_of(run(_OWNER))
+        if lives or (name is not None and not run(END_OVER, (owner,)).rowcount):
+            raise self._locked(name)
+        self._fence = fence + 1
+        return int(commits)
+
+    def _locked(self, name: str | None) -> StoreLockedError:
+        who = "" if name is None else f", {name}"
+        return StoreLockedError(
+            f"the store {self.name} is open in another process{who}; one process at a time can use it"
         )
 
     def _note_history(self, now: int) -> None:
@@ -155,14 +238,24 @@ class Shard:
         """Do nothing: what was deleted leaves the server's files by its own vacuum and its own log's end."""
 
     def close(self, *, clean: bool, now: int) -> None:
-        """Close the session, and let the next process in; where that goes wrong, the log says so."""
+        """Let the next process in, and close the session; where that goes wrong, the log says so."""
+
+        def let_go() -> None:
+            if clean and not self._visited:
+                put_meta(self._session, "clean", str(now))
+            self._session.run(END, (self._node,))
+            self._session.run(_LET_GO)
+            self._session.run(_TELL, (channel_of(self._address),))
+
         with self.turn:
             try:
-                if clean and not self._visited:
-                    self.transactions.put(partial(put_meta, self._session, "clean", str(now)))
+                if self.transactions.broken is None:
+                    self.transactions.put(let_go)
             except StoreError as error:
                 _log.warning("the store %s could not be closed cleanly: %s", self.name, error)
             finally:
+                if self._lease is not None:
+                    self._lease.end()
                 self._session.close()
 
     def _renew(self) -> tuple[Connection, int, int]:
@@ -170,18 +263,11 @@ class Shard:
 
         Raises:
             ConfigError, StoreError, psycopg.Error: there is none now.
-            LeaseLostError: another process has opened the store since.
         """
         connection = connect(self._address)
         try:
             # The server may not know yet that the old one is lost; what it had begun ends with it.
             connection.execute(_END_OLD, self._identity)
-            try:
-                _take_lock(connection, self._address)
-            except StoreLockedError:
-                if _fetched(connection.execute(b"SELECT fence FROM shard"))[0] != self.opening.boot:
-                    raise LeaseLostError("another process has opened the store") from None
-                raise
             fence, commits = _fetched(connection.execute(_ROW))
             self._identity = _identity_of(connection)
         except BaseException:
@@ -199,22 +285,56 @@ def open_shard(
     visit: bool = False,
     rebind: bool = False,
 ) -> Shard:
-    """Connect, check, lock, create or migrate, and open the store at this address; in a worker thread.
+    """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
+
+    Waits `PATIENCE` seconds for a process that has died a moment ago, and whose lease isn't over.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
     session = Session(connect(address))
     role = session.connection.info.user
+    until = time.monotonic() + PATIENCE
     try:
-        shard = Shard(address, session)
-        shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind)
+        while True:
+            shard = Shard(address, session)
+            try:
+                shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind)
+            except StoreLockedError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_LOOK_AGAIN)
+            else:
+                return shard
     except BaseException as error:
         with suppress(psycopg.Error):
             session.close()
         if isinstance(error, psycopg.Error):
             raise for_the_opener(error, named(address), role) from error
         raise
-    return shard
+
+
+def channel_of(address: PostgresAddress) -> str:
+    """Return the channel on which whoever lets a shard go says so."""
+    return f"{address.schema} is free"
+
+
+def free_in(connection: Connection) -> float:
+    """Return in how many seconds nobody may have the shard any more; 0: nobody has it, or there is none."""
+    if connection.execute(_THERE).fetchone() != (True,):
+        return 0
+    (seconds,) = _row_of(connection.execute(_FREE_IN))
+    return max(0.0, float(seconds))
+
+
+def _own_name() -> str:
+    """Return what people are told of this process."""
+    return f"number {os.getpid()} on {socket.gethostname()}"
+
+
+def _row_of(found: psycopg.Cursor[TupleRow]) -> TupleRow:
+    row = found.fetchone()
+    assert row is not None
+    return row
 
 
 def _fetched(found: psycopg.Cursor[tuple[object, ...]]) -> tuple[int, int]:
@@ -233,57 +353,66 @@ def _identity_of(connection: Connection) -> tuple[int, str]:
     return _fetched(connection.execute(_IDENTITY))  # type: ignore[return-value]
 
 
-def _take_lock(connection: Connection, address: PostgresAddress) -> None:
-    """Take the shard's lock, which is the session's; wait a moment for one whose process has just ended.
-
-    Raises:
-        StoreLockedError: another process has it.
-    """
+def _key_of(address: PostgresAddress) -> int:
     digest = hashlib.sha256(f"triobot {address.schema}".encode()).digest()
-    key = int.from_bytes(digest[:8], "big", signed=True)
-    try:
-        connection.execute(b"SELECT pg_advisory_lock($1)", (key,))
-    except errors.LockNotAvailable:
-        holder = connection.execute(_HOLDER, (key,)).fetchone()
-        who = "" if holder is None else f" (the server's session {holder[0]}, from {holder[1]})"
-        raise StoreLockedError(
-            f"the store {named(address)} is open in another process{who}; one process at a time can use it"
-        ) from None
+    return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _prepare(session: Session, address: PostgresAddress, stamp: Stamp | None, *, rebind: bool) -> None:
-    """Make the schema, or see that it is ours and bring it up to date."""
-    name = named(address)
-    there = session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (address.schema,)).fetchone()
-    tables: list[tuple[str]] = session.run(
-        b"SELECT tablename::text FROM pg_tables WHERE schemaname = $1", (address.schema,)
-    ).fetchall()
-    if tables and not {("meta",), ("shard",)} <= set(tables):
+def _make(session: Session, address: PostgresAddress, stamp: Stamp | None, *, rebind: bool) -> None:
+    """See that the schema is ours and can be read, or make it; nothing else is changed."""
+    name, run = named(address), session.run
+    tables = _tables_of(session, address)
+    if tables and not {"meta", "shard"} <= tables:
         raise StoreCorruptError(
             f"{name}: the schema holds tables of another program, and was left alone; name another with"
             " schema=NAME in the address"
         )
     if not tables and (stamp is None or rebind):
         raise ConfigError(f"there is no store at {name}")
-    found = stored_version(session) if tables else None
-    due = due_migrations(found, MIGRATIONS)
-    if tables and not rebind and stamp is not None:
-        check_stamp(stored_stamp(session, name), stamp)
-    if not tables or due or rebind:
-        session.run(b"BEGIN")
+    if tables:
+        due_migrations(stored_version(session), MIGRATIONS)
+        if not rebind and stamp is not None:
+            check_stamp(stored_stamp(session, name), stamp)
+    if "nodes" in tables:
+        return
+    run(b"BEGIN")
+    try:
+        # Of several that begin at once one makes it; the lock goes with the transaction.
+        run(b"SELECT pg_advisory_xact_lock($1)", (_key_of(address),))
+        tables = _tables_of(session, address)
         if not tables:
-            if there is None:
-                session.run(f'CREATE SCHEMA "{address.schema}"'.encode())
+            if not run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (address.schema,)).fetchone():
+                run(f'CREATE SCHEMA "{address.schema}"'.encode())
             for statement in _MADE:
-                session.run(statement)
-        for migration in due:
-            _migrate(session, migration)
-        if stamp is not None and (rebind or not tables):
+                run(statement)
+            assert stamp is not None
+            for migration in MIGRATIONS:
+                _migrate_to(session, migration)
             put_stamp(session, stamp)
-        session.run(b"COMMIT")
+        if "nodes" not in tables:
+            for statement in _MADE_SINCE:
+                run(statement)
+        run(b"COMMIT")
+    except BaseException:
+        with suppress(psycopg.Error):
+            run(b"ROLLBACK")
+        raise
 
 
-def _migrate(session: Session, migration: Migration) -> None:
+def _tables_of(session: Session, address: PostgresAddress) -> set[str]:
+    found = session.run(b"SELECT tablename::text FROM pg_tables WHERE schemaname = $1", (address.schema,))
+    return {name for (name,) in found.fetchall()}
+
+
+def _migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
+    """Bring the schema up to date, and bind the store to another stamp, in the transaction that is open."""
+    for migration in due_migrations(stored_version(session), MIGRATIONS):
+        _migrate_to(session, migration)
+    if rebind and stamp is not None:
+        put_stamp(session, stamp)
+
+
+def _migrate_to(session: Session, migration: Migration) -> None:
     for statement in migration.statements:
         session.run(translated_schema(statement))
     put_version(session, migration, MIGRATIONS)

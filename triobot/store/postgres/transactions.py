@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 import psycopg
@@ -62,7 +63,8 @@ class ShardTransactions:
     Args:
         session: its connection is replaced when it is lost.
         tables: the rows, over the same session.
-        renew: makes a new session that has the shard's lock, and returns it with the row's fence and count.
+        renew: makes a new session, and returns it with the row's fence and count.
+        held: whether nobody else can have the shard now.
         name: of the store, for errors.
         fence: under which this process writes.
         commits: the count as it is now.
@@ -73,6 +75,7 @@ class ShardTransactions:
         session: Session,
         tables: ShardTables,
         renew: Callable[[], tuple[Connection, int, int]],
+        held: Callable[[], bool],
         *,
         name: str,
         fence: int,
@@ -81,6 +84,7 @@ class ShardTransactions:
         self._session = session
         self._tables = tables
         self._renew = renew
+        self._held = held
         self._name = name
         self._fence = fence
         self._commits = commits
@@ -91,6 +95,11 @@ class ShardTransactions:
     def broken(self) -> StoreError | None:
         """Return why nothing may be asked any more, as a fresh error, or None."""
         return None if self._broken is None else self._broken()
+
+    def lose(self) -> None:
+        """Store nothing any more: another process has the shard; in any thread."""
+        with suppress(_EndedError):
+            self._taken_over()
 
     def checkpoint(self) -> None:
         """Do nothing: the server checkpoints by itself."""
@@ -106,6 +115,8 @@ class ShardTransactions:
         try:
             if self._broken is not None:
                 raise _EndedError
+            if not self._held():
+                raise _LostError("its lease could not be renewed")
             try:
                 if not self._session.lost:
                     return self._run(batch)
@@ -209,7 +220,7 @@ class ShardTransactions:
             job.answer = job.run(self._tables, together=True)
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
-        mark = self._tables.tally.mark()
+        mark, newest = self._tables.tally.mark(), self._tables.newest
         try:
             self._session.run(b"SAVEPOINT work")
             work.answer = work.run(self._tables)
@@ -221,7 +232,7 @@ class ShardTransactions:
                 self._session.run(b"RELEASE SAVEPOINT work")
             except psycopg.Error as failure:
                 raise _LostError(first_line(failure)) from None
-            self._tables.undo(mark)
+            self._tables.undo(mark, newest=newest)
             return verdict
         return None
 
@@ -336,8 +347,6 @@ class ShardTransactions:
         self._session.close()
         try:
             connection, fence, count = self._renew()
-        except LeaseLostError:
-            self._taken_over()
         except TriobotError as error:
             raise _LostError(str(error)) from None
         except psycopg.Error as error:
@@ -347,7 +356,6 @@ class ShardTransactions:
             if fence != self._fence:
                 self._taken_over()
             return count
-        raise AssertionError("unreachable")
 
     def _taken_over(self) -> None:
         self._end(
