@@ -107,7 +107,11 @@ class Front(Protocol):
     settings: Settings
     voice: Speaker
     secrets: Secrets
-    traffic: TrafficCounters | None
+
+    @property
+    def traffic(self) -> TrafficCounters | None: ...
+    @traffic.setter
+    def traffic(self, traffic: TrafficCounters | None) -> None: ...
 
     @property
     def inbox(self) -> WayIn:

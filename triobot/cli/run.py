@@ -160,14 +160,16 @@ def _run(arguments: argparse.Namespace, named: ExitStack) -> None:
         named.enter_context(expected(settings.label))
         shows = is_terminal(sys.stdout) and one_of is None
         bots.append((bot, _show_address(settings) if shows else settings))
-    if arguments.processes > 1 and one_of is None:
+    if one_of is not None:
+        run_together(bots, server=arguments.server, one_of=one_of)
+    elif arguments.processes > 1:
         from .processes import check_processes, command_of, run_processes
 
         each = [settings for _, settings in bots]
         check_processes(each, arguments.processes)
         run_processes(each, arguments.processes, command_of(sys.argv[1:]))
     else:
-        run_together(bots, server=arguments.server, one_of=one_of)
+        run_together(bots, server=arguments.server)
 
 
 def _one_of(arguments: argparse.Namespace) -> tuple[OneOfSeveral, int]:

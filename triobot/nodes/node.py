@@ -204,16 +204,16 @@ async def open_node(
             intakes[shard].api.name = f"{own.label}-{shard}"
         nursery = await opened.enter_async_context(trio.open_nursery())
         owners = {shard: Owner(intake, nursery) for shard, intake in intakes.items()}
-        peers = None
         try:
-            if place.of > 1:
-                store = Path(address.whole.partition(":")[2])
-                key = bytes.fromhex(await next(iter(intakes.values())).store.setting(_DOOR_KEY) or "")
-                peers = Peers(place, store, key)
-                nursery.start_soon(peers.keep_connected)
+            if place.of == 1:
+                yield Node(settings, intakes, Doors(shards, owners, None), owners, line, None)
+                return
+            store = Path(address.whole.partition(":")[2])
+            key = bytes.fromhex(await next(iter(intakes.values())).store.setting(_DOOR_KEY) or "")
+            peers = Peers(place, store, key)
+            nursery.start_soon(peers.keep_connected)
             node = Node(settings, intakes, Doors(shards, owners, peers), owners, line, peers)
-            if peers is not None:
-                await nursery.start(PeerDoor(node.inbox, owners, key).serve, door_of(store, place.number))
+            await nursery.start(PeerDoor(node.inbox, owners, key).serve, door_of(store, place.number))
             yield node
         finally:
             nursery.cancel_scope.cancel()
@@ -329,4 +329,5 @@ def _outbox_of(each: Sequence[OutboxStatistics]) -> OutboxStatistics:
     fields: dict[str, Any] = {name: sum(one[name] for one in told) for name in told[0]}
     fields |= {name: bool(fields[name]) for name in ("held", "token_refused")}
     known = [rate for rate in rates if rate is not None]
-    return OutboxStatistics(**{**fields, "rate": sum(known) if len(known) == len(rates) else None})
+    fields["rate"] = sum(known) if len(known) == len(rates) else None
+    return OutboxStatistics(**fields)

@@ -19,7 +19,7 @@ from ..errors import StoreError
 from ..outbox.broadcasts import Announcement
 from ..outbox.course import PAGE
 from ..runtime import Intake, Runtime
-from ..seams import BroadcastStatus, PutData
+from ..seams import BroadcastState, BroadcastStatus, PutData
 from ..wire.ids import ChatId, InvoiceId, RefId
 from .frames import (
     AddToPart,
@@ -273,6 +273,7 @@ class _GivenUpError(Exception):
 
 
 ADDING_UP: Final = ("total", "sent", "gone", "failed", "unknown")
+_UNDER_WAY: Final[tuple[BroadcastState, ...]] = ("capturing", "sending", "stopping", "stopped")
 
 
 def sum_of(parts: Sequence[BroadcastStatus]) -> BroadcastStatus:
@@ -280,7 +281,9 @@ def sum_of(parts: Sequence[BroadcastStatus]) -> BroadcastStatus:
 
     It is being captured, sent or stopped while one part is; a part that was never started counts for none.
     """
-    states = [part.state for part in parts if part.state != "none"]
-    state = next((one for one in ("capturing", "sending", "stopping", "stopped") if one in states), None)
+    states = {part.state for part in parts if part.state != "none"}
     counts = {name: sum(getattr(part, name) for part in parts) for name in ADDING_UP}
-    return BroadcastStatus(state or ("done" if states else "none"), **counts)
+    for state in _UNDER_WAY:
+        if state in states:
+            return BroadcastStatus(state, **counts)
+    return BroadcastStatus("done" if states else "none", **counts)
