@@ -192,7 +192,6 @@ class Dispatcher:
                 with self._scope:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
-                        nursery.start_soon(self.work.keep_tasks)
                         self._jumps.begin()
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)

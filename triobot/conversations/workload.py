@@ -43,7 +43,7 @@ _RESTING: Final = 64
 T = TypeVar("T")
 
 Live: TypeAlias = Callable[[trio.CancelScope], Awaitable[None]]
-"""What runs in a task that nothing else uses meanwhile, within a shielded scope of the task's own."""
+"""What runs in a task that nothing else uses meanwhile, within a cancel scope of the task's own."""
 
 Refusal: TypeAlias = JournalConflictError | StaleRowError | LocalProtocolError | RedeliveredError
 _REFUSALS: Final = (JournalConflictError, StaleRowError, LocalProtocolError, RedeliveredError)
@@ -398,9 +398,8 @@ class Workload:
         self.less_busy = trio.lowlevel.ParkingLot()
         self.counts: Counter[str] = Counter()
         self.nursery: trio.Nursery | None = None
-        # Tasks that wait for something to run, while they may.
+        # Tasks that wait for something to run.
         self._resting: list[trio.lowlevel.Task] = []
-        self._keeps_tasks = False
 
     def count(self, what: str) -> None:
         """Count what happened, by word."""
@@ -428,33 +427,27 @@ class Workload:
     async def run_alone(self, live: Live | None) -> None:
         """Run this and, between rests, what `start` gives the task then."""
         task = trio.lowlevel.current_task()
-        within, left_open = None, False
+        within, left_open, run = None, False, None
         try:
-            with trio.CancelScope(shield=True) as scope:
+            with trio.CancelScope() as scope:
                 within = getattr(task, "_cancel_status", None)
                 while live is not None:
                     run, live = live(scope), None  # it would be kept
                     await run
                     left_open = getattr(task, "_cancel_status", None) is not within
                     used_up = scope.cancel_called or left_open or bool(task.child_nurseries)
-                    if used_up or not self._keeps_tasks or len(self._resting) >= _RESTING:
+                    if used_up or len(self._resting) >= _RESTING:
                         return
                     self._resting.append(task)
-                    live = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+                    live = await trio.lowlevel.wait_task_rescheduled(self._rest_no_more)
         except RuntimeError:
             if not left_open:  # else it is Trio's, and the author has been told
                 raise
 
-    async def keep_tasks(self) -> None:
-        """Let tasks rest between two that they run, until this is cancelled."""
-        self._keeps_tasks = True
-        try:
-            await trio.sleep_forever()
-        finally:
-            self._keeps_tasks = False
-            resting, self._resting = self._resting, []
-            for task in resting:
-                trio.lowlevel.reschedule(task)
+    def _rest_no_more(self, _: object) -> trio.lowlevel.Abort:
+        # All that runs is cancelled: whichever tasks still rest hear so themselves.
+        self._resting.clear()
+        return trio.lowlevel.Abort.SUCCEEDED
 
     @property
     def may_go_beside(self) -> bool:

@@ -161,7 +161,7 @@ class Run(Core):
         """
         end: End | None = None
         try:
-            with trio.CancelScope(shield=True) as scope:
+            with trio.CancelScope() as scope:
                 end = await self.run_within(scope, main, *args)
         except RuntimeError:
             if end is None:  # else it is what the end says already: something was left open
@@ -175,11 +175,12 @@ class Run(Core):
         """Run as `run` does, in a scope that is there already.
 
         Args:
-            scope: the innermost around the current task, and shielded. When the run ends it may have been
-                cancelled, and is to be left.
+            scope: the innermost around the current task. It is shielded while the run lasts. When the run
+                ends it may have been cancelled, and is to be left.
         """
         if self.dying:
             return Evicted()
+        scope.shield = True
         task = self.task = current_task()
         self.root = scope
         within = getattr(task, "_cancel_status", None)
@@ -216,7 +217,7 @@ class Run(Core):
                     raise
         if not self.dying:
             self._end(failure, continued)
-        self.task = None
+        self.task, scope.shield = None, False
         if self.stuck is not None:
             return Stuck(self.stuck, failure)
         if self.dying:

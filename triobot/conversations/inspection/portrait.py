@@ -41,9 +41,9 @@ def whose(task: trio.lowlevel.Task) -> tuple[Conversation, str | None] | None:
         if (nursery := tasks[-1].parent_nursery) is None:
             return None
         tasks.append(nursery.parent_task)
-    if (live := frame.f_locals["live"]) is None:
+    if (live := getattr(frame.f_locals["run"], "cr_frame", None)) is None:
         return None  # it rests
-    conversation: Conversation = live.func.__self__
+    conversation: Conversation = live.f_locals["self"]
     with suppress(ConversationEndedError):  # it may not have begun yet, or be over
         paths = {running: path for path, running in conversation.run.tasks.items()}
         path = next((paths[one] for one in tasks if one in paths), None)
