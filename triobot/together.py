@@ -125,7 +125,7 @@ def run_together(
 
 
 async def _run_until_signal(
-    bots: Sequence[tuple[Servable, Settings]], server: Server, one_of: OneOfSeveral | None
+    bots: Sequence[tuple[Servable, Settings]], server: Server, one_of: OneOfSeveral | None = None
 ) -> None:
     stopping = False
 

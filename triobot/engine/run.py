@@ -161,7 +161,7 @@ class Run(Core):
         """
         end: End | None = None
         try:
-            with trio.CancelScope() as scope:
+            with trio.CancelScope(shield=True) as scope:
                 end = await self.run_within(scope, main, *args)
         except RuntimeError:
             if end is None:  # else it is what the end says already: something was left open
@@ -180,7 +180,8 @@ class Run(Core):
         """
         if self.dying:
             return Evicted()
-        scope.shield = True
+        if unshielded := not scope.shield:
+            scope.shield = True
         task = self.task = current_task()
         self.root = scope
         within = getattr(task, "_cancel_status", None)
@@ -217,7 +218,9 @@ class Run(Core):
                     raise
         if not self.dying:
             self._end(failure, continued)
-        self.task, scope.shield = None, False
+        self.task = None
+        if unshielded:
+            scope.shield = False
         if self.stuck is not None:
             return Stuck(self.stuck, failure)
         if self.dying:
