@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from triobot import Bot, Chat, Key, Room
-from triobot.filters import join, signal, text
+from triobot import Bot, Chat, Key, Paid, Room
+from triobot.filters import join, paid, signal, text
 from triobot.rooms import SHARED
 from triobot.seams import BroadcastStatus
 from triobot.shards import shard_of, shard_of_number
@@ -250,3 +250,36 @@ async def test_a_room_is_in_one_shard_and_hears_all(autojump_clock: MockClock) -
             await person.says("ring")
         await world.waits(seconds=5)
         assert await bot.to(desk).get(COUNTED) == 16
+
+
+async def test_everybody_pays_in_a_shard_and_is_given_once_whatever_crashes(
+    autojump_clock: MockClock,
+) -> None:
+    """The platform's callback goes to the shard that knows the payment's number."""
+    bot = Bot()
+
+    @bot.conversation(join(), name="sell")
+    async def sell(chat: Chat) -> None:
+        await chat.charge(1000, "Tea", item="tea", late="refund")
+        await chat.send("Thank you.")
+
+    @bot.aside(paid(str), name="deliver")
+    async def deliver(chat: Chat[Paid[str]]) -> None:
+        await chat.send(f"Here is your {chat.event.item}.")
+
+    async with drive(bot) as world:
+        found = [world.user(f"P{number}", wallet=10_000) for number in range(12)]
+        for person in found:
+            await person.joins()
+        assert {shard_of(ChatId(person.chat_id), SHARDS) for person in found} == set(range(SHARDS))
+        for number, person in enumerate(found):
+            await person.sees("Tea")
+            await person.pays()
+            if number == 5:
+                await world.waits(seconds=1)
+                await world.crashes()
+        for person in found:
+            await person.sees("Thank you.", within=3600)
+        for person in found:
+            said = [seen.text for seen in await person.history() if seen.from_bot]
+            assert said.count("Here is your tea.") == 1
