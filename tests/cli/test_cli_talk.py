@@ -17,7 +17,7 @@ from tests.loopback import PATIENCE
 from triobot.cli.line_editor import open_editor
 
 BOT = """
-from enum import Enum
+import time
 import attrs
 from triobot import Bot, Chat, File, Location, Paid
 from triobot.filters import paid
@@ -27,11 +27,18 @@ bot = Bot()
 class Details:
     floor: int
 
+# As long as a turn may take on a busy machine: what is typed ahead waits for it.
+def take_long() -> None:
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:
+        pass
+
 @bot.conversation
 async def shop(chat: Chat) -> None:
     await chat.choose("Size?", {"s": "Small", "l": "Large"})
     await chat.ask("Where?", Location)
     details = await chat.fill(Details, "How?")
+    take_long()
     label = await chat.ask("Label?", File)
     bought = await chat.charge(500, "All of it", item="all", late="refund")
     await chat.send(f"floor {details.floor}, {label.filename}, {bought.amount} rials")

@@ -5,21 +5,24 @@ from __future__ import annotations
 import argparse
 import logging
 import shlex
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from ..bot import Bot
 from ..emulator.person import App, AppError, Person, connect, labels_on
+from ..emulator.server import Emulator
 from ..errors import ConfigError
 from ..wire.content import File, Image
 from ..wire.ids import ChatId
 from .line_editor import open_editor
 from .loading import load_bot
-from .terminal import harmless, set_up_logging, until_signal
+from .terminal import harmless, is_terminal, set_up_logging, until_signal
 from .transcript import Transcript, open_stage
 
 _KEYS: Final = """\
@@ -52,8 +55,11 @@ _VERBS: Final = (
     *("!as", "!contact", "!file", "!group", "!image", "!in", "!join", "!leave", "!location", "!pay"),
     *("!quit", "!submit"),
 )
-# What is typed ahead, as in a pipe, must not overtake the bot's answers by more than a person would.
+# What is typed ahead, as in a pipe, must not overtake the bot's answers, however slow the machine is. A bot
+# that waits for something else is not waited for; one that never rests is, that long.
 _UNHURRIED: Final = 0.3
+_AT_REST: Final = 0.05
+_LONGEST: Final = 10.0
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +162,7 @@ async def _talk(bot: Bot) -> None:
                 )
                 nursery.start_soon(transcript.follow)
                 await company.be(_YOU)
-                await trio.sleep(_UNHURRIED)
+                await _answered(platform)
                 while (line := await editor.read(company.prompt)) is not None:
                     if line.strip() == "!quit":
                         break
@@ -164,8 +170,18 @@ async def _talk(bot: Bot) -> None:
                         await _act(company, line.strip())
                     except (AppError, ConfigError) as error:
                         editor.show(f"  ! {harmless(str(error))}")
-                    await trio.sleep(_UNHURRIED)
+                    await _answered(platform)
                 nursery.cancel_scope.cancel()
+
+
+async def _answered(platform: Emulator) -> None:
+    """Wait until the bot has taken what was posted, and rests; it and the platform run on this loop."""
+    await trio.sleep(_UNHURRIED)
+    if is_terminal(sys.stdin):
+        return
+    with trio.move_on_after(_LONGEST):
+        await platform.exchange.pusher.wait_idle()
+        await wait_all_tasks_blocked(_AT_REST)
 
 
 async def _act(company: _Company, line: str) -> None:
