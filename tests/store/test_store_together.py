@@ -32,7 +32,7 @@ QUOTA = Quota(events_per_chat=6)
 
 def dump(tables: Tables) -> list[str]:
     """Everything that is stored, and what is counted of it."""
-    return [*tables._sql.iterdump(), str(tables.tally.statistics())]
+    return [*tables._sql.iterdump(), str(tables.tally.statistics)]
 
 
 def chances(seed: int) -> tuple[random.Random, Callable[[int], Write]]:

@@ -228,7 +228,7 @@ class _Server:
         self._open.add(connection)
         self._counts[sender] += 1
         self._tasks += 1
-        connections.start_soon(self._run, connection)
+        connections.start_soon(connection.run, self._ended)
 
     def _link(self, made: socket.socket) -> ByteLink:
         if self._limits.send_bytes is not None:
@@ -241,19 +241,16 @@ class _Server:
         tls = self._tls if isinstance(self._tls, ssl.SSLContext) else self._tls()
         return TlsLink(trio.SSLStream(stream, tls, server_side=True, https_compatible=True))
 
-    async def _run(self, connection: ServerConnection) -> None:
-        """Serve one connection to its end; log its failure instead of raising it."""
-        try:
-            await connection.run()
-        except Exception as error:
+    def _ended(self, connection: ServerConnection, failure: Exception | None) -> None:
+        """Forget a connection that is over, and log its failure."""
+        if failure is not None:
             # Strangers decide what comes in here; the others' requests must not pay for it, nor the log.
-            self._tell(type(error).__name__, "a connection ended with %s", type(error).__name__)
-            _log.debug("a connection failed", exc_info=error)
-        finally:
-            self._forget(connection)
-            self._tasks -= 1
-            if not self._tasks:
-                self._none_left.set()
+            self._tell(type(failure).__name__, "a connection ended with %s", type(failure).__name__)
+            _log.debug("a connection failed", exc_info=failure)
+        self._forget(connection)
+        self._tasks -= 1
+        if not self._tasks:
+            self._none_left.set()
 
     def _forget(self, connection: ServerConnection) -> None:
         if connection not in self._open:

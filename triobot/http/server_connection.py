@@ -271,6 +271,9 @@ _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 OnAnswer: TypeAlias = Callable[[str, bytes, int, float], None]
 """Called after each answer: method, target, status (0: none was written), seconds; must not raise."""
 
+OnEnd: TypeAlias = Callable[["ServerConnection", Exception | None], None]
+"""Called with a connection once that is over, and why it failed; must not raise."""
+
 
 @final
 class ServerConnection:
@@ -369,20 +372,29 @@ class ServerConnection:
         """Close it at once; a request that is in hand gets no answer."""
         self._link.close()
 
-    async def run(self) -> None:
-        """Serve it to its end.
+    async def run(self, ended: OnEnd) -> None:
+        """Serve it to its end; its failure goes to `ended` instead of being raised.
+
+        Args:
+            ended: told of this connection, and why it failed, or None.
 
         Cancellation: *forceful*: it is closed, and a request in hand gets no answer.
         """
+        failure: Exception | None = None
         try:
-            while (request := await self._next()) is not None and await self._serve(request):
-                pass
+            try:
+                while (request := await self._next()) is not None and await self._serve(request):
+                    pass
+            finally:
+                self._link.close()
+                self._reader.close()
         except (trio.BrokenResourceError, trio.ClosedResourceError, SenderLeftError):
             # The sender has gone, or the connection was closed here: no answer can be written.
             pass
+        except Exception as error:
+            failure = error
         finally:
-            self._link.close()
-            self._reader.close()
+            ended(self, failure)
 
     async def _next(self) -> Incoming | None:
         reader = self._reader

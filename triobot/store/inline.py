@@ -36,7 +36,7 @@ class InlineWriter:
     @property
     def statistics(self) -> StoreStatistics:
         """Return the store's statistics as they are now."""
-        return self._tables.tally.statistics()
+        return self._tables.tally.statistics
 
     def latencies(self) -> Mapping[str, Latencies]:
         """Return nothing: there is no disk to wait for."""

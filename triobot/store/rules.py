@@ -140,7 +140,12 @@ Total: TypeAlias = Literal["inbox", "inbox_bytes", "raw", "raw_bytes", "conversa
 
 @final
 class Tally:
-    """Counts that can be taken back."""
+    """Counts that can be taken back.
+
+    Attributes:
+        unsettled: every change that can be, in order; to be read only.
+        statistics: the totals as they were last settled.
+    """
 
     def __init__(self) -> None:
         self._totals: dict[Total, int] = {
@@ -152,7 +157,8 @@ class Tally:
             "parked": 0,
         }
         self._chats: dict[ChatId, int] = {}
-        self._changes: list[tuple[Total | ChatId, int]] = []
+        self.unsettled: list[tuple[Total | ChatId, int]] = []
+        self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
     def __getitem__(self, total: Total) -> int:
         return self._totals[total]
@@ -164,14 +170,14 @@ class Tally:
     def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
         """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
         bytes_ = sign * size
-        self._changes.extend([("inbox", sign), ("inbox_bytes", bytes_), (chat_id, sign)])
+        self.unsettled.extend([("inbox", sign), ("inbox_bytes", bytes_), (chat_id, sign)])
         self._totals["inbox"] += sign
         self._totals["inbox_bytes"] += bytes_
         self._count_of_chat(chat_id, sign)
 
     def add(self, total: Total, amount: int) -> None:
         """Change a total."""
-        self._changes.append((total, amount))
+        self.unsettled.append((total, amount))
         self._totals[total] += amount
 
     def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
@@ -184,31 +190,28 @@ class Tally:
 
     def mark(self) -> int:
         """Return a point to which `undo` can come back; 0 is the last `settle`."""
-        return len(self._changes)
+        return len(self.unsettled)
 
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
-        for key, amount in reversed(self._changes[mark:]):
+        for key, amount in reversed(self.unsettled[mark:]):
             if isinstance(key, str):
                 self._totals[key] -= amount
             else:
                 self._count_of_chat(key, -amount)
-        del self._changes[mark:]
+        del self.unsettled[mark:]
 
     def clear(self) -> None:
         """Count nothing, as before anything was counted."""
         self._totals = dict.fromkeys(self._totals, 0)
         self._chats.clear()
-        self._changes.clear()
+        self.unsettled.clear()
 
     def settle(self) -> None:
         """Settle every change so far: it is durable and can't be taken back."""
-        self._changes.clear()
-
-    def statistics(self) -> StoreStatistics:
-        """Return the totals as the store's statistics."""
-        totals = self._totals  # it is asked after each batch
-        return StoreStatistics(
+        self.unsettled.clear()
+        totals = self._totals
+        self.statistics = StoreStatistics(
             inbox=totals["inbox"],
             inbox_bytes=totals["inbox_bytes"],
             raw=totals["raw"],

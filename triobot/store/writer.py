@@ -297,7 +297,8 @@ class Transactions:
                 raise _TransactionLostError from error
             self._break(error)
             return [verdict or self.broken for verdict in verdicts]
-        self._tables.tally.settle()
+        if self._tables.tally.unsettled:
+            self._tables.tally.settle()
         return verdicts
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
@@ -362,7 +363,8 @@ class Transactions:
                 self._break(error)
                 return self.broken
             return for_the_caller(error, self._path)
-        self._tables.tally.settle()
+        if self._tables.tally.unsettled:
+            self._tables.tally.settle()
         return None
 
     def _begin(self) -> None:
@@ -516,12 +518,16 @@ class Writer:
         self._failed = False
         self.crash: Exception | None = None
         self.gave_up = False
-        self.statistics: StoreStatistics = served.tables.tally.statistics()
 
     @property
     def unharmed(self) -> bool:
         """Return whether all that was handed over has been done, and the store is not broken."""
         return not self.gave_up and self._transactions.broken is None
+
+    @property
+    def statistics(self) -> StoreStatistics:
+        """Return how much there is, as it is durable."""
+        return self._store.tables.tally.statistics
 
     # A Ctrl-C between handing over and waiting would leave a task to be woken that waits for something else.
     @trio.lowlevel.enable_ki_protection
@@ -678,7 +684,6 @@ class Writer:
             self._crashed(error)
             verdicts = [StoreCorruptError("the store's writer failed") for _ in work]
         self._served += 1
-        self.statistics = self._store.tables.tally.statistics()
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
             if verdict is None and not isinstance(job, Noted):

@@ -22,6 +22,7 @@ from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
 from .exchange import (
     Complete,
+    CutShort,
     DirectExchange,
     Malformed,
     RequestExchange,
@@ -31,6 +32,7 @@ from .exchange import (
     Truncated,
     framing_of,
     path_of,
+    read_body,
 )
 from .inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable, WayIn
 from .limits import Limits
@@ -88,15 +90,24 @@ class Endpoint:
         Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
         """
         request = talk.request
-        if not (request.complete and self._wants(request)):
+        length = request.length
+        if length is None or not self._wants(request, length):
             path = path_of(request)[len(self._prefix) :]
             await self.respond(DirectExchange(talk), path, request.method, framing_of(request))
             return
-        # The usual request: nothing of it has to be waited for, and nothing in it is left to be refused.
-        body = b"".join(request.pieces)
-        request.pieces.clear()
-        self._in_hand += len(body)
+        # The usual request, of which nothing but its body may be left to be refused.
+        self._in_hand += length
         try:
+            if request.complete:
+                body = b"".join(request.pieces)
+                request.pieces.clear()
+            else:
+                limits = self._limits
+                reading = await read_body(talk, most=limits.body_bytes, seconds=limits.body_seconds)
+                if not isinstance(reading, Complete):
+                    await self._cut_short(DirectExchange(talk), reading, framing_of(request))
+                    return
+                body = reading.body
             outcome = await self._inbox.accept(request.content_type, body)
             there = not talk.has_left()
             answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
@@ -107,14 +118,13 @@ class Endpoint:
                 else:
                     self._traffic.unanswered += 1
         finally:
-            self._in_hand -= len(body)
+            self._in_hand -= length
 
-    def _wants(self, request: Incoming) -> bool:
-        """Return whether a request that has come whole passes all checks of `respond`, as it is written."""
-        length, own = request.length, self._own_path
+    def _wants(self, request: Incoming, length: int) -> bool:
+        """Return whether a request with a body of this length passes all checks of `respond`."""
+        own = self._own_path
         return (
             request.method == "POST"
-            and length is not None
             and length <= self._limits.body_bytes
             and self._in_hand + length <= self._limits.bodies_bytes
             and request.target[: len(own)] == own
@@ -184,10 +194,15 @@ class Endpoint:
 
     async def _take(self, exchange: RequestExchange, framing: RequestFraming) -> None:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
-        match reading:
-            case Complete(body):
-                outcome = await self._inbox.accept(framing.content_type, body)
-                await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
+        if isinstance(reading, Complete):
+            outcome = await self._inbox.accept(framing.content_type, reading.body)
+            await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
+        else:
+            await self._cut_short(exchange, reading, framing)
+
+    async def _cut_short(self, exchange: RequestExchange, why: CutShort, framing: RequestFraming) -> None:
+        """Answer a request of which there is no whole body, and count it."""
+        match why:
             case TooLong():
                 self._traffic.too_long += 1
                 await self._refuse(exchange, answers.TOO_LONG, framing)

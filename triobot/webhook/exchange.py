@@ -50,7 +50,9 @@ class Malformed:
     """Its chunks or trailers break HTTP's rules; the listener answers it."""
 
 
-Reading: TypeAlias = Complete | TooLong | TooSlow | Truncated | Malformed
+CutShort: TypeAlias = TooLong | TooSlow | Truncated | Malformed
+"""Why there is no whole body."""
+Reading: TypeAlias = Complete | CutShort
 
 
 class RequestExchange(Protocol):
@@ -80,6 +82,27 @@ class RequestExchange(Protocol):
         ...
 
 
+async def read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
+    """Read the whole body of a request from our own listener; see `RequestExchange.read`."""
+    request = talk.request
+    if request.complete:
+        # The usual one came whole, with its head.
+        body = b"".join(request.pieces)
+        request.pieces.clear()
+        return Complete(body) if len(body) <= most else TooLong()
+    chunks = bytearray()
+    with trio.move_on_after(seconds):
+        try:
+            while piece := await talk.read():
+                chunks += piece
+                if len(chunks) > most:
+                    return TooLong()
+        except SenderLeftError:
+            return Truncated() if talk.broken is None else Malformed()
+        return Complete(bytes(chunks))
+    return TooSlow()
+
+
 @final
 class DirectExchange:
     """A request from our own listener; see `RequestExchange`."""
@@ -89,23 +112,7 @@ class DirectExchange:
 
     async def read(self, *, most: int, seconds: float) -> Reading:
         """See `RequestExchange`."""
-        request = self._talk.request
-        if request.complete:
-            # The usual one came whole, with its head.
-            body = b"".join(request.pieces)
-            request.pieces.clear()
-            return Complete(body) if len(body) <= most else TooLong()
-        chunks = bytearray()
-        with trio.move_on_after(seconds):
-            try:
-                while piece := await self._talk.read():
-                    chunks += piece
-                    if len(chunks) > most:
-                        return TooLong()
-            except SenderLeftError:
-                return Truncated() if self._talk.broken is None else Malformed()
-            return Complete(bytes(chunks))
-        return TooSlow()
+        return await read_body(self._talk, most=most, seconds=seconds)
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
         """See `RequestExchange`. No task watches for a sender that leaves: the kernel is asked."""
