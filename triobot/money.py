@@ -413,8 +413,8 @@ class Ticket(Protocol):
 class Payments(Protocol):
     """The ledger, as conversations see it."""
 
-    async def number(self, charge: Charge) -> RefId:
-        """Find a number that no payment has; nothing is stored.
+    def number(self, charge: Charge) -> RefId:
+        """Draw a number for a payment; nothing is stored.
 
         Raises:
             LocalProtocolError: the payment can't be stored.
@@ -424,7 +424,8 @@ class Payments(Protocol):
     def opened(self, id: RefId, charge: Charge) -> tuple[Ticket, MovePayment]:
         """Write a payment down under its number; to be durable before anything of it is sent.
 
-        A number that is another payment's after all refuses the commit with StaleRowError.
+        A number that another payment has refuses the commit with StaleRowError: in ten million payments, one
+        charge in a billion draws such a one.
         """
         ...
 

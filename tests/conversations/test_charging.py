@@ -179,11 +179,6 @@ async def test_a_number_that_was_taken_meanwhile_stops_only_who_drew_it(autojump
         town.store.put(write)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cashier, "new_ref_id", lambda: taken)
-
-            async def free(id_: RefId) -> None:
-                await trio.lowlevel.checkpoint()
-
-            patch.setattr(town.cashier.books, "read", free)
             await town.says("buy")
         await town.says("buy", chat=8, sender=SARA)
         await trio.sleep(20)

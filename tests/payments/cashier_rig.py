@@ -135,7 +135,7 @@ class Till:
             expires_at=self.clock.now() + int(seconds * 1000),
         )
         charge = attrs.evolve(plain, **changes)
-        ticket, write = self.cashier.opened(await self.cashier.number(charge), charge)
+        ticket, write = self.cashier.opened(self.cashier.number(charge), charge)
         await self.store.commit(write)
         if charge.kind == "invoice":
             created = await self.line.perform(CreateInvoice(charge.chat_id, charge.amount, charge.text))

@@ -76,6 +76,31 @@ async def test_a_payment_from_the_button_to_the_goods(autojump_clock: MockClock)
         assert await till.alarms() == set()
 
 
+async def test_a_payment_that_is_due_after_another_wakes_no_sweep(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep reads the store when the first is due; one that is due before that wakes it."""
+    looks: list[float] = []
+    async with open_till() as till:
+        due = till.store.payments.due
+
+        async def counted(now: int, *, limit: int) -> Any:
+            looks.append(trio.current_time())
+            return await due(now, limit=limit)
+
+        monkeypatch.setattr(type(till.store.payments), "due", lambda _, *given, **how: counted(*given, **how))
+        await till.charges()
+        await trio.sleep(1)
+        looks.clear()
+        await till.charges("2")
+        await trio.sleep(1)
+        assert looks == []
+
+        await till.posts(till.pays())
+        await trio.sleep(1)
+        assert looks != []
+
+
 async def test_a_lost_callback_costs_nothing(autojump_clock: MockClock) -> None:
     """The sweep finds it within its hour."""
     async with open_till() as till:

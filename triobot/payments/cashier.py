@@ -32,7 +32,7 @@ from .examiner import next_step, work_on
 from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
-from .schedule import BLIND, MINUTE, SECOND, claimed_since
+from .schedule import BLIND, MINUTE, SECOND, claimed_since, due_at
 from .ticket import OpenTicket, captured_of
 
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
@@ -134,6 +134,8 @@ class Cashier:
         self._removing: dict[RefId, trio.CancelScope] = {}
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
+        # Until then the sweep sleeps, in wall milliseconds; infinite while it looks at what is due.
+        self._sleeps_until = math.inf
         self._cold_from = -math.inf
         self._beaten = 0
         self._alive: Alive = _nobody
@@ -144,8 +146,8 @@ class Cashier:
 
     # --- for conversations
 
-    async def number(self, charge: Charge) -> RefId:
-        """Find a number that no payment has; nothing is stored.
+    def number(self, charge: Charge) -> RefId:
+        """Draw a number for a payment; nothing is stored.
 
         Raises:
             LocalProtocolError: what is bought, or what is said of it, is too large to be stored.
@@ -153,10 +155,7 @@ class Cashier:
         for name, part, most in (("item", charge.item, LARGEST_ITEM), ("text", charge.text, LARGEST_TEXT)):
             if len(encode_value(part)) > most:
                 raise LocalProtocolError(name, f"must be at most {most} characters as it is stored")
-        number = new_ref_id()
-        while await self.books.read(number) is not None:
-            number = new_ref_id()
-        return number
+        return new_ref_id()
 
     def opened(self, id: RefId, charge: Charge) -> tuple[OpenTicket, MovePayment]:
         """Write a payment down under its number; to be durable before anything of it is sent."""
@@ -397,7 +396,7 @@ class Cashier:
         jumped = self._clock.jumped()
         looked_at: int | None = None
         while True:
-            self._poke = trio.Event()
+            self._poke, self._sleeps_until = trio.Event(), math.inf
             now, before, jumped = self._clock.now(), jumped, self._clock.jumped()
             if jumped < before:
                 await self._set_back()
@@ -426,7 +425,9 @@ class Cashier:
             await self._beat()
             later = (due - now) / SECOND if due > now else 1.0
             # Now and then in any case, to note that payments are being watched.
-            await self._clock.wait(self._poke, min(pause, later, _BEAT))
+            seconds = min(pause, later, _BEAT)
+            self._sleeps_until = now + seconds * SECOND
+            await self._clock.wait(self._poke, seconds)
 
     def _affordable(self) -> bool:
         """Tell whether the sweep may ask once more now, and count it."""
@@ -459,7 +460,9 @@ class Cashier:
             self._on_alarm(alarm_of(kind, moved.entry))
         if moved.entry.id in self._removing and next_step(moved.entry, self._clock.now()) != "remove":
             self._removing[moved.entry.id].cancel()
-        self._poke.set()
+        due = due_at(moved.entry)
+        if due is not None and due < self._sleeps_until:
+            self._poke.set()
 
     async def _commit_at_last(self, *writes: Write) -> None:
         while True:

@@ -192,7 +192,8 @@ class Till:
         limit = self._conversation.services.max_amount
         if limit is not None and self._asked.amount > limit:
             raise LocalProtocolError("amount", f"must be at most {limit}, the bot's max_amount")
-        return await payments_of(self._conversation).number(self._asked)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return payments_of(self._conversation).number(self._asked)
 
     async def __aexit__(self, *error: object) -> None:
         self._forget_news()
