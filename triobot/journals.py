@@ -59,6 +59,7 @@ class Opening:
         at_work: what was noted by slot when the run before was killed (`Store.at_work`); empty after
             a clean stop, and where the machine has been started since.
         risk: why the store may lose what it has acknowledged, where its address accepts that.
+        node: what people are told of this process, where another one may have the store after it.
     """
 
     boot: int
@@ -70,6 +71,7 @@ class Opening:
     epoch_at: int = 0
     at_work: tuple[int, ...] = ()
     risk: str | None = None
+    node: str | None = None
 
 
 @final

@@ -47,7 +47,7 @@ from .holding import HeldPlatform, held_steps
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .money import Captured, MovePayment
-from .operator import AboutJobs, OperatorApi, Told, serve_api, socket_path
+from .operator import AboutJobs, OperatorApi, Told, answer_relayed, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.broadcasts import StoredBroadcasts, answer
 from .payments.admin import PaymentsAdmin
@@ -510,7 +510,7 @@ async def _begin_intake(
 
     Args:
         untils: until when the former secrets are accepted.
-        listens: to an operator, at the socket beside the store.
+        listens: to an operator, at the socket beside the store, or through the store.
     """
     store, clock, settings, bell = intake.store, intake.clock, intake.settings, intake.bell
     if store.opening().restored:
@@ -540,6 +540,8 @@ async def _begin_intake(
     place = socket_path(settings.store)
     if listens and place is not None:
         await nursery.start(serve_api, intake.api, place)
+    if listens and (relay := store.relay) is not None:
+        nursery.start_soon(relay, partial(answer_relayed, intake.api))
 
 
 def _alarm_targets(intake: Intake) -> Sequence[Target]:

@@ -580,6 +580,22 @@ class RedeliveredError(StoreError):
     """An event that was to be stored is there already: it has been delivered twice. Nothing was stored."""
 
 
+@final
+@attrs.frozen
+class Relayed:
+    """An operator's request that a store carries to the process that has it: HTTP's, without headers."""
+
+    method: str
+    target: str
+    body: bytes = attrs.field(default=b"", repr=False)
+
+
+Hear: TypeAlias = Callable[[int, bytes], Awaitable[None]]
+"""Takes the next part of an answer: its status, and whole lines of JSON."""
+Relay: TypeAlias = Callable[[Callable[[Relayed, Hear], Awaitable[None]]], Awaitable[None]]
+"""Has each request answered by this function, until cancelled; an answer nobody waits for is cancelled."""
+
+
 class Store(Protocol):
     """What outlives the process. What writes returns when the write is durable; what notes, at once.
 
@@ -671,6 +687,11 @@ class Store(Protocol):
 
         While it has not, nothing may begin that others see. None: it has it for as long as it lives.
         """
+        ...
+
+    @property
+    def relay(self) -> Relay | None:
+        """Return what has operators' requests answered that reach the store itself; None: none do."""
         ...
 
     def lease(self, chat_id: ChatId) -> Lease | None:

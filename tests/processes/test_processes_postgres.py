@@ -1,18 +1,20 @@
-"""A real bot whose store is in PostgreSQL: killed, refused beside another one, and asked by its operator."""
+"""A real bot whose store is in PostgreSQL: killed, and asked by its operator."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from tests.loopback import Users, open_platform
-from tests.postgres import Server
+from tests.loopback import PATIENCE, Users, open_platform
+from tests.postgres import ROLE, Server
 from tests.processes.ordering import order_all
-from tests.processes.process import SECRET, environment, listen, start_bot
+from tests.processes.process import SECRET, BotProcess, environment, get, listen, start_bot, start_node
 
 pytestmark = pytest.mark.processes
 
@@ -55,30 +57,92 @@ async def test_the_server_is_killed_under_a_running_bot(tmp_path: Path, postgres
                 process.popen.wait()
 
 
-async def test_a_second_bot_is_refused_and_the_operator_is_told_what_can_be_asked(
-    tmp_path: Path, store: str
-) -> None:
-    def triobot(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "triobot", *arguments, "--store", store]
-        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+class Operator:
+    """Runs commands on a bot's store, in processes of their own."""
 
+    def __init__(self, platform: str, store: str) -> None:
+        self.environ = environment(TRIOBOT_BASE_URL=platform)
+        self._store = store
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Begin a command."""
+        command = [sys.executable, "-m", "triobot", *arguments, "--store", self._store]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=self.environ, stdout=pipe, stderr=pipe, text=True)
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        process = self.begin(*arguments)
+        out, err = process.communicate()
+        assert "Traceback" not in err
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
+    tmp_path: Path, postgres: Server, store: str
+) -> None:
+    left = "SELECT count(*) FROM bot.operator_requests"
     async with open_platform() as platform:
-        environ = environment(TRIOBOT_BASE_URL=platform.url)
+        triobot = Operator(platform.url, store)
         with listen() as sock:
             process = await start_bot(
                 "orders", platform=platform.url, store=store, sock=sock, log=tmp_path / "log"
             )
             try:
-                told = triobot("journal", "list")
-                assert told.returncode != 0
-                assert "can't be asked yet" in told.stderr
-                assert "Traceback" not in told.stderr
+                assert await Users(sock.getsockname()[1], f"/{SECRET}").calls(7, "1") == 200
+                await platform.wait_until(lambda: len(platform.texts[7]) == 1)
+                at_once = [triobot.begin("journal", "list"), triobot.begin("status")]
+                listed, status = [await trio.to_thread.run_sync(one.communicate) for one in at_once]
+                assert "chat 7" in listed[0]
+                assert f", the active node being number {process.popen.pid} on " in status[0]
+                # A command that is killed before it can read its answer leaves nothing behind.
+                postgres.ask("BEGIN", "LOCK TABLE bot.operator_answers IN SHARE MODE")
+                killed = triobot.begin("journal", "list")
+                while postgres.ask(left, user=ROLE) == [(0,)]:
+                    await trio.sleep(0.01)
+                killed.kill()
+                killed.communicate()
+                postgres.ask("ROLLBACK")
+                while postgres.ask(left) != [(0,)]:
+                    await trio.sleep(0.05)
+                checked = await trio.to_thread.run_sync(triobot, "status", "--check")
+                assert (checked.returncode, checked.stdout) == (0, "the bot works\n")
                 assert await process.stop() == 0
             finally:
                 process.kill_now()
                 process.popen.wait()
-    environ["TRIOBOT_TOKEN"] = "another token, for the same bot"
-    assert "store rebind" in triobot("status").stderr
-    assert "now belongs" in triobot("store", "rebind", "tests.processes.bots:orders").stdout
-    assert "conversations: 0" in triobot("status").stdout
-    assert "pg_dump" in triobot("store", "backup", str(tmp_path / "copy")).stderr
+        assert "no bot runs" in triobot("status").stdout
+        assert triobot("status", "--check").returncode == 3
+        triobot.environ["TRIOBOT_TOKEN"] = "another token, for the same bot"
+        assert "store rebind" in triobot("status").stderr
+        assert "now belongs" in triobot("store", "rebind", "tests.processes.bots:orders").stdout
+        assert "conversations: 1" in triobot("status").stdout
+        assert "pg_dump" in triobot("store", "backup", str(tmp_path / "copy")).stderr
+
+
+async def test_operators_are_told_which_of_two_nodes_is_active(tmp_path: Path, store: str) -> None:
+    ports: list[int] = []
+    for _ in range(2):
+        with listen() as sock:
+            ports.append(sock.getsockname()[1])
+    async with open_platform() as platform:
+        triobot = Operator(platform.url, store)
+        nodes: list[BotProcess] = []
+        try:
+            for port, ready in zip(ports, (b" 200 ", b" 503 "), strict=True):
+                node = partial(start_node, "orders", port=port, platform=platform.url, store=store)
+                nodes.append(await node(log=tmp_path / f"log{port}", ready=ready))
+            active, other = nodes
+            status = await trio.to_thread.run_sync(triobot, "status", "--json")
+            assert json.loads(status.stdout)["node"].startswith(f"number {active.popen.pid} on ")
+            assert await active.stop() == 0
+            with trio.fail_after(PATIENCE):
+                while b" 200 " not in await get(ports[1], "/readyz"):
+                    await trio.sleep(0.05)
+            status = await trio.to_thread.run_sync(triobot, "status", "--json")
+            assert json.loads(status.stdout)["node"].startswith(f"number {other.popen.pid} on ")
+            assert await other.stop() == 0
+        finally:
+            for node in nodes:
+                node.kill_now()
+                node.popen.wait()

@@ -15,7 +15,7 @@ from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\
-It asks a running bot over the socket beside its store; while none runs, it uses the store.
+It asks a running bot; while none runs, it uses the store.
 An alarm about a state of the bot ends when the state is over, and one about a payment may end with it. Each
 alarm ends when you acknowledge it. docs/alarms.md says what each kind means.
 

@@ -1,4 +1,4 @@
-"""How a command asks a bot: the running one over its socket, else the store itself, under its lock."""
+"""How a command asks a bot: the running one over its socket or its store, else the store itself, opened."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, is_on_server, socket_path
 from ..operator.merging import ask_shards
+from ..operator.relayed import ask_relayed
 from ..operator.requests import (
     AboutBroadcasts,
     AboutJobs,
@@ -35,7 +36,7 @@ from ..operator.requests import (
 from ..runtime import api_of
 from ..settings import Settings, read_environment
 from ..shards import STEP, read_shards
-from ..store import Stamp, copy_still, open_store
+from ..store import Stamp, ask_owner, copy_still, open_store
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
@@ -88,8 +89,8 @@ def store_file(settings: Settings) -> Path:
     """
     if is_on_server(settings.store):
         raise ConfigError(
-            "a store in PostgreSQL is no file, and its bot has no operator's socket yet: back it up with"
-            " pg_dump; status, journal, payments, alarms and forget answer while the bot is stopped"
+            "a store in PostgreSQL is no file: back it up and check it with PostgreSQL's own tools, such as"
+            " pg_dump; inspect looks at it while its bot runs"
         )
     address = read_shards(settings.store)
     if address.shards is not None and address.shard is None:
@@ -156,9 +157,20 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     return all(running)
 
 
+async def ask_running(store: str, request: Request, tell: Tell) -> bool:
+    """Ask the bot that runs on the store at this address; False if none does. The store isn't opened.
+
+    Raises:
+        ConfigError, StoreError: what the bot answered, or why it can't be asked.
+    """
+    if is_on_server(store):
+        return await ask_relayed(partial(ask_owner, store), request, tell)
+    place = socket_path(store)
+    return place is not None and await ask(place, request, tell)
+
+
 async def _ask_one(settings: Settings, request: Request, tell: Tell) -> bool:
-    place = socket_path(settings.store)
-    if place is not None and await ask(place, request, tell):
+    if await ask_running(settings.store, request, tell):
         return True
     stamp = None if _only_reads(request) else stamp_of(settings)
     async with _own_api(settings, stamp) as api:
@@ -228,15 +240,14 @@ async def _running(settings: Settings) -> Ask | None:
     async def ignore(_: Told) -> None:
         """Drop the answer: what counts is that there is one."""
 
-    place = socket_path(settings.store)
-    if place is None or not await ask(place, Status(), ignore):
+    if not await ask_running(settings.store, Status(), ignore):
         return None
 
-    async def ask_running(request: Request, tell: Tell) -> None:
-        if not await ask(place, request, tell):
+    async def ask_it(request: Request, tell: Tell) -> None:
+        if not await ask_running(settings.store, request, tell):
             raise ConfigError("the bot has ended meanwhile; ask again")
 
-    return ask_running
+    return ask_it
 
 
 @asynccontextmanager
@@ -250,10 +261,7 @@ async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[Op
             yield api_of(store, clock)
     except StoreLockedError as error:
         if place is None:
-            raise StoreLockedError(
-                f"{error}. A running bot whose store is in PostgreSQL can't be asked yet; this command"
-                " answers while the bot is stopped"
-            ) from error
+            raise StoreLockedError(f"{error}; ask again, and that process is asked") from error
         raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
 
 

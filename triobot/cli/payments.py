@@ -18,7 +18,7 @@ from .consulting import add_bot_options, consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\
-It asks a running bot over the socket beside its store; while none runs, it uses the store.
+It asks a running bot; while none runs, it uses the store.
 REF is a payment's number, as alarms name it, or an invoice's own number.
 
 examples:

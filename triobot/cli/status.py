@@ -14,17 +14,27 @@ import trio
 
 from ..alarm_kinds import STOPPING
 from ..errors import StoreError
-from ..operator.calling import ask, socket_path
+from ..operator.calling import is_on_server
 from ..operator.merging import merged_status
 from ..operator.requests import Status, Told
 from ..settings import Settings
 from ..shards import read_shards
 from .arguments import add_json
-from .consulting import add_bot_options, consult, each_of, gather, instant, settings_of, span, store_file
+from .consulting import (
+    add_bot_options,
+    ask_running,
+    consult,
+    each_of,
+    gather,
+    instant,
+    settings_of,
+    span,
+    store_file,
+)
 from .terminal import harmless
 
 DETAILS: Final = """\
-It asks a running bot over the socket beside its store. While none runs, it reads the store.
+It asks a running bot. While none runs, it reads the store.
 
 With --check it says in one line and by its exit code whether the bot does its work. Then it asks the running
 bot only, for five seconds at most. It needs no token and never opens the store, since a bot that starts just
@@ -76,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _checked_shard(settings: Settings) -> _Checked:
-    code, line, told = _checked(store_file(settings), cast("Path", socket_path(settings.store)))
+    code, line, told = _checked(settings)
     shard = read_shards(settings.store).shard
     return code, line if shard is None or not code else f"shard {shard}: {line}", told
 
@@ -88,37 +98,42 @@ def _worst(checked: Sequence[_Checked]) -> _Checked:
     return code, line, merged_status(states) if 1 < len(states) == len(checked) else told
 
 
-def _checked(store: Path, place: Path) -> tuple[int, str, Told | None]:
+def _checked(settings: Settings) -> tuple[int, str, Told | None]:
     """Ask the running bot; return the exit code, a line that gives the reason, and what it answered.
 
     Raises:
         ConfigError: this user may not ask it.
     """
     try:
-        told = trio.run(_ask_running, place)
+        told = trio.run(_ask_running, settings.store)
     except trio.TooSlowError:
         return UNKNOWN, f"the bot gives no answer within {_PATIENCE:.0f} seconds", None
     except StoreError as error:
         return UNKNOWN, str(error), None
     if told is None:
-        try:
-            with store.open("rb") as file:
-                readable = file.read(len(_SQLITE)) in (_SQLITE, b"")  # a new one is empty for a moment
-        except FileNotFoundError:
-            return GONE, f"no bot runs, and there is no store at {store}", None
-        except OSError as error:
-            return UNKNOWN, f"no bot runs, and the store {store} can't be read: {error.strerror}", None
-        if not readable:
-            return UNKNOWN, f"no bot runs, and {store} is no store", None
-        return GONE, "no bot runs", None
+        return (GONE, "no bot runs", None) if is_on_server(settings.store) else _without(store_file(settings))
     stopping = sorted(STOPPING.intersection(cast("Mapping[str, int]", told["open_alarm_kinds"])))
     alarms = f"; open alarms that stop its work: {', '.join(stopping)}" if stopping else ""
     return (0 if told["working"] and not stopping else STOPPED), f"the bot {_state(told)}{alarms}", told
 
 
-async def _ask_running(place: Path) -> Told | None:
+def _without(store: Path) -> _Checked:
+    """Return what there is to say of a file with which no bot runs."""
+    try:
+        with store.open("rb") as file:
+            readable = file.read(len(_SQLITE)) in (_SQLITE, b"")  # a new one is empty for a moment
+    except FileNotFoundError:
+        return GONE, f"no bot runs, and there is no store at {store}", None
+    except OSError as error:
+        return UNKNOWN, f"no bot runs, and the store {store} can't be read: {error.strerror}", None
+    if not readable:
+        return UNKNOWN, f"no bot runs, and {store} is no store", None
+    return GONE, "no bot runs", None
+
+
+async def _ask_running(store: str) -> Told | None:
     with trio.fail_after(_PATIENCE):
-        found = await gather(partial(ask, place), Status())
+        found = await gather(partial(ask_running, store), Status())
     return found[0] if found else None
 
 
@@ -133,7 +148,8 @@ def _lines(told: Told) -> Iterator[str]:
     if not told["running"]:
         yield f"no bot runs; the last one began {instant(told['opened_at'])}"
     else:
-        yield f"the bot {_state(told)}, since {instant(told['opened_at'])}"
+        node = f", the active node being {told['node']}" if "node" in told else ""
+        yield f"the bot {_state(told)}, since {instant(told['opened_at'])}{node}"
     if told["unclean"]:
         yield f"stops in a row that were not clean: {told['unclean']}"
     if told["epoch"]:

@@ -4,7 +4,8 @@
 `serving` serves that on the socket, and `calling` is the client; `views` shows records to people. A command
 that finds no bot behind the socket opens the store itself, under its lock, and asks an API of its own: the
 answers are the same, without what only a running bot knows. There is no way in from the network. Where the
-system has no Unix sockets, `loopback` is the way, by a key in a file.
+system has no Unix sockets, `loopback` is the way, by a key in a file; where the store is in a database, the
+store is (`relayed`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from .api import OperatorApi as OperatorApi
 from .calling import ask as ask
 from .calling import is_on_server as is_on_server
 from .calling import socket_path as socket_path
+from .relayed import answer_relayed as answer_relayed
+from .relayed import ask_relayed as ask_relayed
 from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import AboutJobs as AboutJobs
 from .requests import AboutPayments as AboutPayments

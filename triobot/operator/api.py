@@ -203,6 +203,8 @@ class OperatorApi:
         if self._payments is not None:
             told["money"] = await self._payments({"ask": "payments.ages"})
         if self._health is not None:
+            if opening.node is not None:
+                told["node"] = opening.node
             told |= self._health()
         if self._lag is not None:
             told["event_lag"] = await self._lag()

@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx
 
-from ..errors import ConfigError, StoreError
+from ..errors import ConfigError, StoreError, TriobotError
 from ..http.transport import TrioTransport
 from ..shards import read_shards
 from .loopback import has_unix_sockets, read_door
@@ -122,16 +122,31 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
 
 
 async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]]) -> None:
+    if response.status_code != HTTPStatus.OK:
+        raise error_in(response.status_code, await response.aread())
+    async for line in response.aiter_lines():
+        await tell(read_line(line))
+
+
+def read_line(line: str | bytes) -> Told:
+    """Read one line of an answer.
+
+    Raises:
+        StoreError: it is none of this version's.
+    """
     try:
-        if response.status_code == HTTPStatus.OK:
-            async for line in response.aiter_lines():
-                await tell(json.loads(line))
-            return
-        await response.aread()
-        raise error_of(response.status_code, str(response.json()["error"]))
+        told: Told = json.loads(line)
+    except ValueError:
+        raise StoreError(_OTHER_VERSION) from None
+    return told
+
+
+def error_in(status: int, body: bytes) -> TriobotError:
+    """Return the error that an answer says."""
+    try:
+        return error_of(status, str(json.loads(body)["error"]))
     except (ValueError, TypeError, KeyError):
-        failed = response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
-        raise StoreError(_FAILED if failed else _OTHER_VERSION) from None
+        return StoreError(_FAILED if status == HTTPStatus.INTERNAL_SERVER_ERROR else _OTHER_VERSION)
 
 
 def _nobody(path: Path, why: BaseException | None) -> bool:

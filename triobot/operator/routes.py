@@ -50,6 +50,8 @@ from .requests import (
 Sort: TypeAlias = Literal["number", "flag", "text", "words"]
 """How a field is written in a path or a query: ``5``, ``true``, as it is, or ``one,two``."""
 
+LONGEST_BODY: Final = 64 * 1024
+
 _PLACE: Final = re.compile(r"\{([a-z_]+)\}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _FLAGS: Final = {"true": True, "false": False}
@@ -175,6 +177,21 @@ def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
             # What is named wins over what is only a field.
             found.setdefault(route.method, (route, there))
     return found
+
+
+def request_at(method: str, target: str, body: bytes) -> Request:
+    """Return the request that is asked for.
+
+    Raises:
+        NotFoundError: nothing can be asked there.
+        ProtocolError: as `decode_request`; or the body is too long.
+    """
+    path, _, query = target.partition("?")
+    if (found := routes_at(path).get(method)) is None:
+        raise NotFoundError("there is no such path")
+    if len(body) > LONGEST_BODY:
+        raise RemoteProtocolError("body", f"must have {LONGEST_BODY} bytes at most")
+    return decode_request(*found, query, body)
 
 
 def decode_request(route: HttpRoute, there: Mapping[str, str], query: str, body: bytes) -> Request:

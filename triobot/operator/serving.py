@@ -31,7 +31,7 @@ from .calling import short_name
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door
 from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .requests import Told
-from .routes import ROUTES, decode_request, routes_at, status_of
+from .routes import LONGEST_BODY, ROUTES, decode_request, routes_at, status_of
 
 log: Final = logging.getLogger("triobot.operator")
 
@@ -39,7 +39,6 @@ AT_ONCE: Final = 8
 _WAITING: Final = 128
 """Connections that the system keeps until one of those at once is free."""
 _LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
-_LONGEST_BODY: Final = 64 * 1024
 _ONE: Final = ((b"content-type", b"application/json"),)
 _LINES: Final = ((b"content-type", b"application/x-ndjson"),)
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
@@ -218,8 +217,8 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
     body = bytearray()
     while piece := await talk.read():
         body += piece
-        if len(body) > _LONGEST_BODY:
-            await _refuse(talk, 413, f"a request's body has {_LONGEST_BODY} bytes at most")
+        if len(body) > LONGEST_BODY:
+            await _refuse(talk, 413, f"a request's body has {LONGEST_BODY} bytes at most")
             return
     route, fields = found
     headers = _LINES if route.is_of_many else _ONE

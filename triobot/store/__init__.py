@@ -17,7 +17,7 @@ import trio
 
 from ..errors import ConfigError
 from ..extras import needing
-from ..seams import Store, WallClock
+from ..seams import Hear, Relayed, Store, WallClock
 from ..shards import Share, read_shards
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
@@ -71,6 +71,26 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
         await wait_free_postgres(place, taken=taken)
     else:
         await trio.lowlevel.checkpoint()
+
+
+async def ask_owner(url: str, relayed: Relayed, hear: Hear) -> bool:
+    """Have the process that has the store at this address asked through it; False if none has it.
+
+    Args:
+        hear: takes the answer, part by part; what it raises is raised.
+
+    Raises:
+        ConfigError: the address names no store on a server, or none that this user may use.
+        StoreError: the process gave no answer, or the server is away.
+
+    Cancellation: *ambiguous*: the request may be carried out.
+    """
+    engine, _, place = url.partition(":")
+    if engine != "postgresql":
+        raise ConfigError("only a store on a server carries requests")
+    with needing("postgres", "a store in PostgreSQL"):
+        from .postgres import ask_owner as ask
+    return await ask(place, relayed, hear)
 
 
 @asynccontextmanager

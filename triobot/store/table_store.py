@@ -29,6 +29,7 @@ from ..seams import (
     Latencies,
     Quota,
     Receiver,
+    Relay,
     StoreStatistics,
     WallClock,
     WorkSlots,
@@ -151,12 +152,14 @@ async def serve(
     back_up: Callable[[Path], Awaitable[None]],
     held: Callable[[], bool] | None = None,
     on_loss: Callable[[Callable[[], None]], None] | None = None,
+    relay: Relay | None = None,
 ) -> AsyncGenerator[TableStore, None]:
     """Serve an open store for as long as the block runs, and close it.
 
     Args:
         held: as `triobot.seams.Store.held`.
         on_loss: is given what a thread is to call when another process has the store.
+        relay: as `triobot.seams.Store.relay`.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
 
@@ -179,7 +182,9 @@ async def serve(
         # caller's errors to come back in a group.
         try:
             with body:
-                yield TableStore(opened.opening, writer, opened.notes, clock, back_up=back_up, held=held)
+                yield TableStore(
+                    opened.opening, writer, opened.notes, clock, back_up=back_up, held=held, relay=relay
+                )
         except BaseException as error:
             raised = error
         finally:
@@ -205,7 +210,7 @@ class TableStore:
         notes: what outlives the process, and isn't in the tables.
         clock: the time of day.
         back_up: copies the store into a file.
-        held: as `triobot.seams.Store.held`.
+        held, relay: as `triobot.seams.Store` has them.
     """
 
     def __init__(
@@ -217,8 +222,10 @@ class TableStore:
         *,
         back_up: Callable[[Path], Awaitable[None]],
         held: Callable[[], bool] | None = None,
+        relay: Relay | None = None,
     ) -> None:
         self.held = held
+        self.relay = relay
         self._opening = opening
         self._lease = Lease(0, opening.boot)
         self._writer = writer

@@ -3,7 +3,7 @@
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
 (`dialect`) and sent (`stream`), how a session is made (`session`) and what a server must be (`server`), how a
 transaction is kept by its fence and settled when a connection is lost (`transactions`), where a store lies
-(`shard`), and until when it is whose (`lease`).
+(`shard`), until when it is whose (`lease`), and how operators reach whoever has it (`relay`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from ..schema import Stamp
 from ..table_store import serve
 from .address import PostgresAddress, read_address
 from .failures import first_line
+from .relay import ask_owner as ask_owner
+from .relay import channel_of
 from .session import Connection, connect, named
-from .shard import channel_of, free_in, open_shard
+from .shard import free_in, open_shard
 
 _log: Final = logging.getLogger("triobot.store")
 _LOOK_EVERY: Final = 0.5
@@ -70,7 +72,9 @@ async def open_postgres(
     shard = await trio.to_thread.run_sync(
         partial(open_shard, address, stamp, now=clock.now(), retention=retention, visit=visit)
     )
-    async with serve(shard, clock, back_up=_back_up, held=shard.held, on_loss=shard.on_loss) as store:
+    async with serve(
+        shard, clock, back_up=_back_up, held=shard.held, on_loss=shard.on_loss, relay=shard.relay
+    ) as store:
         yield store
 
 

@@ -15,7 +15,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, final
 
@@ -27,6 +27,7 @@ from psycopg.rows import TupleRow
 from ...clock import steady_time
 from ...errors import ConfigError, StoreCorruptError, StoreError, StoreLockedError
 from ...journals import Lease, Opening
+from ...seams import Hear, Relayed
 from ..broadcasts import stop_after_restore
 from ..lock import machine_boot
 from ..notes import MemoryNotes
@@ -49,6 +50,7 @@ from .address import PostgresAddress
 from .dialect import translated_schema
 from .failures import for_the_opener
 from .lease import END, END_OVER, SECONDS, TAKE, ShardLease
+from .relay import RELAY_TABLES, answer_requests, channel_of
 from .rows import ShardTables
 from .session import Connection, Session, connect, named, risk_of
 from .transactions import ShardTransactions
@@ -66,15 +68,18 @@ _MADE: Final = (
     )""",
     b"INSERT INTO shard VALUES (0, 0, 0, 0)",
 )
-_MADE_SINCE: Final = (
-    b"ALTER TABLE shard ADD COLUMN owner bigint",
-    # Whoever has something open, and until when; what it is called is for people.
-    b"""CREATE TABLE nodes (
-        id bigint PRIMARY KEY,
-        name text COLLATE "C" NOT NULL,
-        until timestamptz NOT NULL
-    )""",
-)
+_MADE_SINCE: Final = {
+    "nodes": (
+        b"ALTER TABLE shard ADD COLUMN owner bigint",
+        # Whoever has something open, and until when; what it is called is for people.
+        b"""CREATE TABLE nodes (
+            id bigint PRIMARY KEY,
+            name text COLLATE "C" NOT NULL,
+            until timestamptz NOT NULL
+        )""",
+    ),
+    "operator_requests": RELAY_TABLES,
+}
 _IDENTITY: Final = b"SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END_OLD: Final = (
     b"SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
@@ -147,6 +152,10 @@ class Shard:
         if self.transactions.broken is not None:
             tell()
 
+    async def relay(self, answer: Callable[[Relayed, Hear], Awaitable[None]]) -> None:
+        """Have operators' requests to this process answered, until cancelled."""
+        await answer_requests(self._address, self._node, answer)
+
     def _lose(self) -> None:
         self.transactions.lose()
         self._tell_lost()
@@ -176,7 +185,7 @@ class Shard:
             with suppress(psycopg.Error):
                 run(b"ROLLBACK")
             raise
-        self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection))
+        self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=_own_name())
         self._transactions = ShardTransactions(
             self._session,
             self.tables,
@@ -313,11 +322,6 @@ def open_shard(
         raise
 
 
-def channel_of(address: PostgresAddress) -> str:
-    """Return the channel on which whoever lets a shard go says so."""
-    return f"{address.schema} is free"
-
-
 def free_in(connection: Connection) -> float:
     """Return in how many seconds nobody may have the shard any more; 0: nobody has it, or there is none."""
     if connection.execute(_THERE).fetchone() != (True,):
@@ -373,7 +377,7 @@ def _make(session: Session, address: PostgresAddress, stamp: Stamp | None, *, re
         due_migrations(stored_version(session), MIGRATIONS)
         if not rebind and stamp is not None:
             check_stamp(stored_stamp(session, name), stamp)
-    if "nodes" in tables:
+    if _MADE_SINCE.keys() <= tables:
         return
     run(b"BEGIN")
     try:
@@ -389,9 +393,10 @@ def _make(session: Session, address: PostgresAddress, stamp: Stamp | None, *, re
             for migration in MIGRATIONS:
                 _migrate_to(session, migration)
             put_stamp(session, stamp)
-        if "nodes" not in tables:
-            for statement in _MADE_SINCE:
-                run(statement)
+        for table, statements in _MADE_SINCE.items():
+            if table not in tables:
+                for statement in statements:
+                    run(statement)
         run(b"COMMIT")
     except BaseException:
         with suppress(psycopg.Error):
