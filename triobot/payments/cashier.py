@@ -134,7 +134,7 @@ class Cashier:
         self._removing: dict[RefId, trio.CancelScope] = {}
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
-        # Until then the sweep sleeps, in wall milliseconds; infinite while it looks at what is due.
+        # Until then, by Trio's clock, the sweep sleeps; infinite while it looks at what is due.
         self._sleeps_until = math.inf
         self._cold_from = -math.inf
         self._beaten = 0
@@ -426,7 +426,7 @@ class Cashier:
             later = (due - now) / SECOND if due > now else 1.0
             # Now and then in any case, to note that payments are being watched.
             seconds = min(pause, later, _BEAT)
-            self._sleeps_until = now + seconds * SECOND
+            self._sleeps_until = trio.current_time() + seconds
             await self._clock.wait(self._poke, seconds)
 
     def _affordable(self) -> bool:
@@ -461,7 +461,9 @@ class Cashier:
         if moved.entry.id in self._removing and next_step(moved.entry, self._clock.now()) != "remove":
             self._removing[moved.entry.id].cancel()
         due = due_at(moved.entry)
-        if due is not None and due < self._sleeps_until:
+        # By how long it is until then: what time of day it is may change meanwhile.
+        sleeps = (self._sleeps_until - trio.current_time()) * SECOND
+        if due is not None and due - self._clock.now() < sleeps:
             self._poke.set()
 
     async def _commit_at_last(self, *writes: Write) -> None:
