@@ -338,8 +338,8 @@ class Intake:
 
     async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
         """Answer an operator's question about broadcasts."""
-        desk = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
-        return await answer(desk, cast("Mapping[str, JsonValue]", question))
+        broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
+        return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
 
     async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
         """Answer an operator's question about jobs."""
@@ -584,12 +584,12 @@ def _covered(settings: Settings, secrets: Secrets, text: str) -> str:
 
 
 def _restored(store: Store) -> Alarm:
-    there = store.statistics()
+    had = store.statistics()
     return Alarm(
         "store_restored",
         str(store.opening().epoch),
-        f"the store was restored from a backup: {there.conversations} conversations go on from where they"
-        f" stood then, and {there.inbox} events are handled that waited or were in hand; what was said and"
+        f"the store was restored from a backup: {had.conversations} conversations go on from where they"
+        f" stood then, and {had.inbox} events are handled that waited or were in hand; what was said and"
         " done since may be said and done again, which `possible_repeat` counts in `triobot status`; what is"
         ' to be said once at most (on_unknown="raise") they don\'t say again, and their code hears of it;'
         " `triobot journal list` shows the conversations",
@@ -826,8 +826,14 @@ def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
     found = whose(task)
     if found is None or found[0].services is not services:
         return None
-    there, operation = found
-    return Whose(there.seq, there.route.name, operation, there.life.chat_id, there.told_place)
+    conversation, operation = found
+    return Whose(
+        conversation.seq,
+        conversation.route.name,
+        operation,
+        conversation.life.chat_id,
+        conversation.told_place,
+    )
 
 
 async def _has_parked(store: Store, key: str) -> bool:

@@ -168,40 +168,40 @@ class Tracing:
 
     # --- a conversation
 
-    def brought(self, there: Conversation, event: int) -> None:
+    def brought(self, conversation: Conversation, event: int) -> None:
         """Note which event a conversation's next turn takes."""
-        self._brought[there.seq] = event
+        self._brought[conversation.seq] = event
         noted = cast("list[Any] | None", contexts.get_value(_CAME))
         if noted is not None and len(noted) == 1:
             # Within its request: it is stored together with what the conversation makes of it.
-            request, accepted = self._arrived(noted, event, there.life.chat_id, time.time_ns())
+            request, accepted = self._arrived(noted, event, conversation.life.chat_id, time.time_ns())
             noted += [accepted, request]
 
-    def drive(self, there: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Await what a conversation does; each turn, from an event up to where it rests, is a span."""
-        return cast("Coroutine[Any, Any, T]", _drive(self, there, inner))
+        return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
 
-    def begin_turn(self, there: Conversation) -> Span:
+    def begin_turn(self, conversation: Conversation) -> Span:
         """Begin the span of a turn."""
-        event = self._brought.pop(there.seq, there.seq)
+        event = self._brought.pop(conversation.seq, conversation.seq)
         accepted = self._accepted.get(event) or self.place_of(event)
         links = [Link(accepted)]
         named = self._named(
-            conversation=there.seq,
-            run=there.run_number,
-            route=there.route.name,
+            conversation=conversation.seq,
+            run=conversation.run_number,
+            route=conversation.route.name,
             event=event,
-            chat=self._speaker.digest(there.life.chat_id),
+            chat=self._speaker.digest(conversation.life.chat_id),
         )
-        name = "replay" if there.begun and there.replaying else "turn"
-        place = self._within(self.place_of(there.seq, there.run_number))
+        name = "replay" if conversation.begun and conversation.replaying else "turn"
+        place = self._within(self.place_of(conversation.seq, conversation.run_number))
         return self._tracer.start_span(
-            f"{name} {there.route.name}", place, SpanKind.CONSUMER, attributes=named, links=links
+            f"{name} {conversation.route.name}", place, SpanKind.CONSUMER, attributes=named, links=links
         )
 
-    def forget(self, there: Conversation) -> None:
+    def forget(self, conversation: Conversation) -> None:
         """Note that a conversation is over."""
-        self._brought.pop(there.seq, None)
+        self._brought.pop(conversation.seq, None)
 
     def stepping(self, name: str, body: Callable[[], Awaitable[T]]) -> Callable[[], Coroutine[Any, Any, T]]:
         """Have the body of a step be a span."""
@@ -274,7 +274,9 @@ _CAME: Final = contexts.create_key("triobot came")
 
 @steps_inner
 @coroutine
-def _drive(tracing: Tracing, there: Conversation, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def _drive(
+    tracing: Tracing, conversation: Conversation, inner: Coroutine[Any, Any, T]
+) -> Generator[Any, Any, T]:
     sent: Any = None
     error: BaseException | None = None
     span: Span | None = None
@@ -293,7 +295,7 @@ def _drive(tracing: Tracing, there: Conversation, inner: Coroutine[Any, Any, T])
     try:
         while True:
             if span is None:
-                span = tracing.begin_turn(there)
+                span = tracing.begin_turn(conversation)
                 token = contexts.attach(trace.set_span_in_context(span))
             try:
                 trap = inner.send(sent) if error is None else inner.throw(error)
@@ -301,7 +303,7 @@ def _drive(tracing: Tracing, there: Conversation, inner: Coroutine[Any, Any, T])
                 if isinstance(stopped.value, Crashed):
                     end(stopped.value.error)
                 return cast("T", stopped.value)
-            if there.quiescent:
+            if conversation.quiescent:
                 end()
             sent = error = None
             try:
@@ -313,7 +315,7 @@ def _drive(tracing: Tracing, there: Conversation, inner: Coroutine[Any, Any, T])
         raise
     finally:
         end()
-        tracing.forget(there)
+        tracing.forget(conversation)
 
 
 @final

@@ -117,8 +117,8 @@ def recorded(
     def decorate(cls: C) -> C:
         register(cls, name=name, aliases=names)
         if lost:
-            there = set(_names_of_fields(cls)) if has_fields(cls) else lost
-            if still := sorted(lost & there):
+            fields = set(_names_of_fields(cls)) if has_fields(cls) else lost
+            if still := sorted(lost & fields):
                 raise ConfigError(f"{cls.__name__}.{still[0]} is said to be gone, and is there, or no field")
             _gone[cls] = lost
         return cls

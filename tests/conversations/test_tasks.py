@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from contextvars import ContextVar
 
 import trio
@@ -51,6 +53,33 @@ async def test_a_task_runs_the_next_conversation_and_keeps_no_context(autojump_c
     assert tasks[0] is tasks[1]
     assert found[0] == "nothing"
     assert found[1].endswith("second")
+
+
+async def test_a_task_at_rest_keeps_nothing_of_the_last_conversation(autojump_clock: object) -> None:
+    """What that has set in its context goes with it, and not with the next one."""
+
+    class Large:
+        pass
+
+    held: ContextVar[Large] = ContextVar("held")
+    bot, left = Bot(), list[weakref.ref[Large]]()
+
+    @bot.conversation(text())
+    async def talk(chat: Chat) -> None:
+        large = Large()
+        held.set(large)
+        left.append(weakref.ref(large))
+        await chat.send("done")
+
+    async with drive(bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        await ali.says("hi")
+        await ali.sees("done")
+        await trio.sleep(1)
+        gc.collect()
+        assert left
+        assert [one() for one in left] == [None for _ in left]
 
 
 async def test_what_was_cancelled_runs_nothing_more(autojump_clock: object) -> None:

@@ -12,11 +12,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from tests.loopback import text_event
+from triobot.errors import StoreCorruptError
 from triobot.nodes.doors import Doors
 from triobot.nodes.inbox import HOLD_SECONDS, MOST_HELD, NodeInbox
 from triobot.nodes.owners import NoOwnerError
 from triobot.shards import shard_of
-from triobot.webhook.inbox import EventStored, Inbox, Outcome, Unreached
+from triobot.webhook.inbox import EventStored, Inbox, Outcome, Unreached, Unwritable
 from triobot.wire.ids import ChatId
 
 FORM = "application/x-www-form-urlencoded"
@@ -34,6 +35,7 @@ class Away:
         taken: what it has stored, in order.
         acknowledged: the keys of deliveries whose 200 was written.
         forgets: so many of the next answers are lost behind the commit, as when it dies then.
+        broken: it can't store anything.
     """
 
     up: bool = True
@@ -41,6 +43,7 @@ class Away:
     taken: list[bytes] = attrs.Factory(list[bytes])
     acknowledged: list[tuple[int, str]] = attrs.Factory(list[tuple[int, str]])
     forgets: int = 0
+    broken: bool = False
     seconds: float = 0.0
 
     def node_of(self, shard: int) -> int:
@@ -51,6 +54,8 @@ class Away:
 
     async def hand_on(self, shard: int, content_type: str, body: bytes) -> Outcome:
         await trio.sleep(self.seconds)
+        if self.broken:
+            raise StoreCorruptError("the owner's disk is gone")
         if not self.up:
             raise NoOwnerError
         repeated = body in self.taken
@@ -146,6 +151,11 @@ async def test_events_are_held_for_an_owner_that_is_away_and_keep_their_order(
     assert [body for body in away.taken if body != text_event(other, "x")] == bodies
     assert len(outcomes) == 6
     assert all(isinstance(outcome, EventStored) for outcome in outcomes)
+
+
+async def test_an_owner_that_can_t_store_an_event_is_answered_for_with_503(autojump_clock: MockClock) -> None:
+    inbox, _ = an_inbox(Away(broken=True))
+    assert await inbox.accept(FORM, text_event(THERE[0], "a")) == Unwritable()
 
 
 async def test_no_event_is_held_for_longer_than_two_seconds(autojump_clock: MockClock) -> None:

@@ -578,6 +578,49 @@ async def test_what_was_granted_after_the_backup_is_the_operators(
 # --- the clock, and a program that stands still
 
 
+@pytest.mark.parametrize("ahead", [0, 60, 700, 7200, -700])
+async def test_a_callback_is_looked_at_at_once_though_the_time_of_day_was_set(
+    ahead: int, autojump_clock: MockClock
+) -> None:
+    """The sweep sleeps meanwhile, by a clock that nobody sets."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await trio.sleep(5)
+        till.clock.ahead += ahead * 1000
+        await trio.sleep(1)
+        await till.posts(till.pays())
+        await trio.sleep(1)
+        assert ticket.captured is not None
+
+
+async def test_money_is_captured_in_the_last_minute_behind_a_standstill(autojump_clock: MockClock) -> None:
+    """The sweep has slept as long as the machine did, and its own clock has not."""
+    async with open_till() as till:
+        ticket = await till.charges()
+        await trio.sleep(3)
+        event = till.pays()
+        till.stands_still(3580)
+        await till.posts(event)
+        await trio.sleep(10)
+        assert ticket.captured is not None
+
+
+async def test_a_standstill_names_what_was_asked_for_since_the_last_look(autojump_clock: MockClock) -> None:
+    """A payment that is due later than another wakes no sweep, and may be the newest by a minute."""
+    async with open_till() as till:
+        await till.charges()
+        await trio.sleep(30)
+        second = await till.charges("2")
+        await trio.sleep(3)
+        till.pays()
+        till.stands_still(2 * HOUR)
+        await trio.sleep(30 * MINUTE)
+        (alarm,) = await till.store.alarms.open(limit=9)
+        assert alarm.kind == "unwatched"
+        assert f"{second.id} (chat" in alarm.text
+        assert "of 500,000 IRR in all" in alarm.text
+
+
 async def test_a_standstill_names_all_that_was_open(autojump_clock: MockClock) -> None:
     """The gap, the payments and their money; nothing else, once the platform answers again."""
     async with open_till() as till:

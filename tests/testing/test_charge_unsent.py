@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from triobot import Bot, Chat, Paid
-from triobot.conversations.charges.charging import Till
+from triobot.conversations.charges.charging import RunningCharge
 from triobot.errors import LocalProtocolError
 from triobot.filters import command, paid, text
 from triobot.seams import Store
@@ -65,11 +65,11 @@ async def test_what_was_cancelled_before_it_was_sent_is_not_watched(
     """Else it would be asked about for ever, and its chat could not be forgotten."""
     there = trio.Event()
 
-    async def hangs(till: Till, operation: object, own: object) -> None:
+    async def hangs(opened: RunningCharge, operation: object, own: object) -> None:
         there.set()
         await trio.sleep_forever()
 
-    monkeypatch.setattr(Till, "_send", hangs)
+    monkeypatch.setattr(RunningCharge, "_send", hangs)
     async with drive(shop("Pizza"), replay_check=False) as world:
         ali = world.user("Ali")
         await ali.joins()

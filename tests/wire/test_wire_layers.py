@@ -73,7 +73,7 @@ def test_module_neither_waits_nor_opens(module: Path) -> None:
 def test_gaps_have_unique_numbers_and_words() -> None:
     """A number stands for one point."""
     points = re.findall(
-        r"^## (\d+)\. \S.*\n\n\*\*The interface:\*\* \S[^#]*\n\n\*\*triobot:\*\* \S", GAPS, flags=re.MULTILINE
+        r"^## (\d+)\. \S.*\n\n\*\*The interface:\*\* \S[^#]*\n\n\*\*Here:\*\* \S", GAPS, flags=re.MULTILINE
     )
     numbers = [int(number) for number in points]
 

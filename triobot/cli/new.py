@@ -160,8 +160,8 @@ def run(arguments: argparse.Namespace) -> None:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise ConfigError(f"the folder {name} can't be made: {error.strerror}") from error
-    if there := sorted(path.name for path in folder.iterdir()):
-        raise ConfigError(f"the folder {name} is there, and not empty ({there[0]}); choose another name")
+    if found := sorted(path.name for path in folder.iterdir()):
+        raise ConfigError(f"the folder {name} is there, and not empty ({found[0]}); choose another name")
     for file, text in _FILES.items():
         path = folder / file.replace("NAME", name)
         path.write_text(text.replace("NAME", name), encoding="utf-8")

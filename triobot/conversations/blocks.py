@@ -104,12 +104,12 @@ class Scope(Generic[E_co]):
         self._scope.cancel()
 
     def __enter__(self) -> Self:
-        there, scope = self._conversation, self._scope
-        there.enter(OperationKind.SCOPE)
+        conversation, scope = self._conversation, self._scope
+        conversation.enter(OperationKind.SCOPE)
         scope.__enter__()
         if self._watch is not None:
             self._watch.scope = scope.id
-            there.life.open_watch(there, self._watch)
+            conversation.life.open_watch(conversation, self._watch)
         return self
 
     def __exit__(
@@ -125,21 +125,21 @@ class Scope(Generic[E_co]):
 
     def _close_watch(self) -> None:
         """Give back an event that was to end the block and came too late for that."""
-        there, watch = self._conversation, self._watch
+        conversation, watch = self._conversation, self._watch
         if watch is None:
             return
-        there.watches = [other for other in there.watches if other is not watch]
-        if there.dead:
+        conversation.watches = [other for other in conversation.watches if other is not watch]
+        if conversation.dead:
             return  # the conversation isn't over: whatever the block was to have is in the inbox
         if self._scope.event is None:
             taken, watch.taken = watch.taken, None
-            if taken is not None and there.run.withdraw(taken.delivery.seq):
-                there.life.give_up(there, taken.delivery)
+            if taken is not None and conversation.run.withdraw(taken.delivery.seq):
+                conversation.life.give_up(conversation, taken.delivery)
             return
         event, _, _, (value,) = cast("tuple[Event, int, int, tuple[object]]", self._scope.event)
         self._event = cast("E_co", value)
         if isinstance(event, Press):
-            there.take_press(event)
+            conversation.take_press(event)
 
 
 @final
@@ -164,7 +164,7 @@ class FailScope:
 
 
 async def run_step(
-    there: Conversation,
+    conversation: Conversation,
     fn: Callable[..., Awaitable[T]],
     args: tuple[object, ...],
     raises: type[Exception] | tuple[type[Exception], ...],
@@ -181,8 +181,8 @@ async def run_step(
             " it returned, as in chat.step(bake(3))"
         )
     own = check_raises(raises)
-    there.enter(OperationKind.STEP)
-    print, instead = fingerprint_of_call(fn, args), there.services.instead
+    conversation.enter(OperationKind.STEP)
+    print, instead = fingerprint_of_call(fn, args), conversation.services.instead
 
     async def body() -> T:
         task = trio.lowlevel.current_task()
@@ -190,7 +190,9 @@ async def run_step(
             await first()
         step_tasks.add(task)
         try:
-            begun = fn(*args) if instead is None else instead(StepCall(fn, args, print, own, there.seq))
+            begun = (
+                fn(*args) if instead is None else instead(StepCall(fn, args, print, own, conversation.seq))
+            )
             if inspect.isawaitable(begun):
                 return await begun
         except own as error:
@@ -210,11 +212,11 @@ async def run_step(
         )
 
     live: list[Exception] = []
-    tracing, work = there.services.tracing, body
+    tracing, work = conversation.services.tracing, body
     if tracing is not None:
         work = tracing.stepping(getattr(fn, "__qualname__", type(fn).__name__), body)
     try:
-        done: T = await there.run.effect("step", work, print=print, raises=own)
+        done: T = await conversation.run.effect("step", work, print=print, raises=own)
     except Exception as failed:
         # What is raised has been read from its record, live as on replay; only a report looks at the rest.
         if live:

@@ -187,10 +187,12 @@ class Room(Generic[E_co]):
             LocalProtocolError: this is no chat's id, phone number or group name.
             ConfigError: the function is no room's, or that is no key.
         """
-        there = self._conversation
+        conversation = self._conversation
         if isinstance(place, int | str):
-            return ChatRef(RecordedDoor(there), as_recipient(place))
-        return room_ref(RecordedDoor(there), there.shared.table, place, key, f"{calling_line()}: to()")
+            return ChatRef(RecordedDoor(conversation), as_recipient(place))
+        return room_ref(
+            RecordedDoor(conversation), conversation.shared.table, place, key, f"{calling_line()}: to()"
+        )
 
     def person(self, sender_id: SenderId) -> RoomRef:
         """Return what is kept of a person, over all chats. Each call is an operation of this conversation.

@@ -547,9 +547,9 @@ class Keeping:
         """Put what this makes of the old value in its place, and return it; it is durable then."""
         if (far := self.far_of(place)) is not None:
             once = uuid4().hex
-            there = await update_far(far, place, key, change, once)
+            updated = await update_far(far, place, key, change, once)
             await far.settle(place, once)
-            return there
+            return updated
         text = change((await self.read(place)).get(key))
         await self.put(place, key, text)
         return text
@@ -576,5 +576,5 @@ async def update_far(
     """
     while True:
         old = (await far.data(place)).get(key)
-        if (there := await far.replace(place, key, old, change(old), once)) is not None:
-            return there
+        if (updated := await far.replace(place, key, old, change(old), once)) is not None:
+            return updated

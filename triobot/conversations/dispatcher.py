@@ -340,9 +340,9 @@ class Dispatcher:
         """Drop a chat from memory; its conversations go on in the store."""
         del self._lives[life.chat_id]
         self.keeping.drop(life.chat_id)
-        for there in life.places.all():
-            there.evict()
-            self._timers.wake_at(there, None)
+        for conversation in life.places.all():
+            conversation.evict()
+            self._timers.wake_at(conversation, None)
         # Rows that are read before all is written know too little.
         self._evictions += 1
         self._evicted_at, self._outdated = self.commits.added, self._read
@@ -377,10 +377,10 @@ class Dispatcher:
 
     def take_back(self, life: ChatLife, units: int) -> None:
         """Bring a chat back from the store: what it took when there were so many units isn't there."""
-        for there in life.places.all():
-            if there.writer is not None:
-                there.writer.take_back(units)
-            there.evict()
+        for conversation in life.places.all():
+            if conversation.writer is not None:
+                conversation.writer.take_back(units)
+            conversation.evict()
         if not self.work.stopping:
             self._bring_back(life.chat_id)
 
@@ -395,8 +395,8 @@ class Dispatcher:
         self._load(again)
 
     def _jumped(self, by: int) -> None:
-        for there in self._running:
-            there.shift(by)
+        for conversation in self._running:
+            conversation.shift(by)
         self._jumps.took(by)
 
     def known(self, event: Event | None) -> Event | None:
@@ -513,8 +513,8 @@ class Dispatcher:
         given = self._decide(event, arrival.at, life)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
-        there = life.who_has(given.wait)
-        if there is None or (writer := there.writer) is None or not writer.may_take:
+        conversation = life.who_has(given.wait)
+        if conversation is None or (writer := conversation.writer) is None or not writer.may_take:
             return None
         if key is not None:
             self._lately[key] = None
@@ -523,8 +523,10 @@ class Dispatcher:
         self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
         self.work.count("answered_at_once")
         taken, writer.handed_on = writer.take(arrival), arrival.at
-        there.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
-        writer.handed_on = None
+        try:
+            conversation.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
+        finally:
+            writer.handed_on = None
         return is_stored(taken)
 
     def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:

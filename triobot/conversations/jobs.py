@@ -293,8 +293,8 @@ def told_of(known: Mapping[str, KnownJob]) -> Sequence[Mapping[str, object]]:
 def _named(known: Mapping[str, KnownJob], name: str) -> tuple[str, KnownJob]:
     found = next((key for key, one in known.items() if name in (key, one.route)), None)
     if found is None:
-        there = ", ".join(sorted(one.route or key for key, one in known.items())) or "none at all"
-        raise NotFoundError(f"there is no job {name}; known are {there}")
+        names = ", ".join(sorted(one.route or key for key, one in known.items())) or "none at all"
+        raise NotFoundError(f"there is no job {name}; known are {names}")
     return found, known[found]
 
 

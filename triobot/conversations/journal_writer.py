@@ -87,6 +87,7 @@ class JournalWriter(Host):
         "_begun",
         "_beside",
         "_commits",
+        "_conversation",
         "_effects",
         "_first",
         "_id",
@@ -100,7 +101,6 @@ class JournalWriter(Host):
         "_stood",
         "_taken",
         "_taken_at",
-        "_there",
         "_wake",
         "_watched",
         "_writes",
@@ -116,7 +116,7 @@ class JournalWriter(Host):
 
     def __init__(
         self,
-        there: Conversation,
+        conversation: Conversation,
         row: ConversationRow | None,
         *,
         durable: bool,
@@ -124,16 +124,16 @@ class JournalWriter(Host):
         in_row: bool = False,
         carried: Carried | None = None,
     ) -> None:
-        lease = there.services.store.lease(there.life.chat_id)
+        lease = conversation.services.store.lease(conversation.life.chat_id)
         if lease is None:
             raise LocalProtocolError("chat_id", "is another process's")
         self.durable = durable
         self.over = self.lost = False
         self.repeated_ids: frozenset[Id] = _NO_IDS
-        self._there = there
-        self._commits = there.work.commits
+        self._conversation = conversation
+        self._commits = conversation.work.commits
         self._lease = lease if row is None else row.lease
-        self._id = ConversationId(there.seq)
+        self._id = ConversationId(conversation.seq)
         self.run_number = 1 if row is None else row.run
         self._begun = row is not None
         self._first = first
@@ -158,14 +158,18 @@ class JournalWriter(Host):
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
         # Those of which the store has a row beside the journal.
         self._effects: frozenset[str] = _NO_EFFECTS
-        if there.stored is not None:
-            self._effects = frozenset([str(one[2]) for one in there.stored.records if one[0] in EFFECTS])
+        if conversation.stored is not None:
+            self._effects = frozenset(
+                [str(one[2]) for one in conversation.stored.records if one[0] in EFFECTS]
+            )
         self._watched: HearRecords | None = None
-        if there.services.replays and durable:
+        if conversation.services.replays and durable:
             self._tell()
-            stored = there.stored
+            stored = conversation.stored
             known = [first if carried is None else carried.first] if stored is None else stored.records
-            self._watched = there.services.replays(there, self._lease, cast("Sequence[Record]", known))
+            self._watched = conversation.services.replays(
+                conversation, self._lease, cast("Sequence[Record]", known)
+            )
         if carried is not None:
             self._begun, self.run_number, self._position = True, carried.run, carried.position
 
@@ -174,13 +178,13 @@ class JournalWriter(Host):
     def now(self) -> int:
         if (known := self.handed_on) is not None:
             return known
-        return self._there.services.clock.now()
+        return self._conversation.services.clock.now()
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         if self.over:
             return
-        if not self._there.lives:
-            self._there.lives_on()
+        if not self._conversation.lives:
+            self._conversation.lives_on()
         tag, self._rests = record[0], False
         if tag in EFFECTS:
             self._keep_beside(tag, record)
@@ -204,34 +208,34 @@ class JournalWriter(Host):
     def _also(self, write: object) -> None:
         """Have what goes with a record written."""
         if isinstance(write, Put):
-            kept = self._there.life.kept
+            kept = self._conversation.life.kept
             text = None if isinstance(write.node, Absent) else cast("str", write.node)
             kept.put(write.key, text, self)
-            self._writes = _with(self._writes, PutData(self._there.life.chat_id, write.key, text))
+            self._writes = _with(self._writes, PutData(self._conversation.life.chat_id, write.key, text))
         else:
             for one in cast("Sequence[Write]", write):
                 self._owes = self._owes or isinstance(one, PutData)
                 self._writes = _with(self._writes, one)
 
     def commit(self) -> Awaitable[None]:
-        if not self._there.lives:
-            self._there.lives_on()
+        if not self._conversation.lives:
+            self._conversation.lives_on()
         self.flush(begin=not self.in_row)
         # Not for what others have written since: they would wait for one another's company.
         return self._commits.wait_for(self._written)
 
     def rests(self, wake: int | None) -> None:
-        there = self._there
-        if not there.lives:
-            there.lives_on()
+        conversation = self._conversation
+        if not conversation.lives:
+            conversation.lives_on()
         # Who waits for what is paid is looked up at the next start: the end of that may have been told since.
-        quiescent = there.run.quiescent
-        self._rests = quiescent and not there.awaited
+        quiescent = conversation.run.quiescent
+        self._rests = quiescent and not conversation.awaited
         if wake is not None or self._wake is not None:
             self._wake = wake
-            there.shared.timers.wake_at(there, wake)
+            conversation.shared.timers.wake_at(conversation, wake)
         if quiescent:
-            there.stirred(busy=False)
+            conversation.stirred(busy=False)
         if self._watched is not None:
             self._watched(None)
         if (not self._rests, self._wake) != self._stood and not self._scheduled:
@@ -239,47 +243,47 @@ class JournalWriter(Host):
             self._commits.before_writing(self.flush)
 
     def read(self, key: str) -> Node | Absent:
-        text = (self._there.life.kept.values or {}).get(key)
+        text = (self._conversation.life.kept.values or {}).get(key)
         return ABSENT if text is None else text
 
     def jumped(self) -> int:
-        return self._there.services.clock.jumped()
+        return self._conversation.services.clock.jumped()
 
     def repeated(self, id: Id, kind: str) -> None:
         self.repeated_ids |= {id}
-        self._there.work.count("possible_repeat")
+        self._conversation.work.count("possible_repeat")
 
     def reworded(self, id: Id, kind: str) -> None:
-        self._there.work.count("reworded")
+        self._conversation.work.count("reworded")
         log.warning(
             "%s: conversation %s of %s: %s %s has other arguments than when it was recorded; "
             "what was recorded counts. Either its words were changed since, or they depend on something that "
             "differs between two runs, such as the order of a set",
             line_in(None),
-            self._there.route.name,
-            self._there.told_place,
+            self._conversation.route.name,
+            self._conversation.told_place,
             kind,
             id,
         )
 
     def concluded(self, error: BaseException | None) -> None:
-        if error is not None or self._there.giving is not None:
-            self._there.concluded(error)
+        if error is not None or self._conversation.giving is not None:
+            self._conversation.concluded(error)
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
-        self._there.stuck_at = parting_line(error.id, task)
+        self._conversation.stuck_at = parting_line(error.id, task)
 
     def swallowed(self, id: Id) -> None:
-        self._there.work.count("swallowed_cancellation")
+        self._conversation.work.count("swallowed_cancellation")
         log.error(
             "conversation %s of %s catches every cancellation (BaseException) near operation %s, "
             "and can't be put to rest: it is given up at %s",
-            self._there.route.name,
-            self._there.told_place,
+            self._conversation.route.name,
+            self._conversation.told_place,
             id,
             calling_line(),
         )
-        self._there.life.calls.let_go(self._there)
+        self._conversation.life.calls.let_go(self._conversation)
 
     # --- an event that is taken before it is stored
 
@@ -312,7 +316,7 @@ class JournalWriter(Host):
         taken, self._taken = self._taken, None
         if error is not None:
             self.over = True
-            self._there.life.calls.take_back(self._there.life, self._taken_at)
+            self._conversation.life.calls.take_back(self._conversation.life, self._taken_at)
         if taken is not None:
             taken.error = error
             taken.known.set()
@@ -354,7 +358,7 @@ class JournalWriter(Host):
         beside, self._beside = self._beside or (), None
         if self._owes:
             # Not before: what is owed by then may be less, and others write that as well.
-            self._owes, writes = False, list(self._there.shared.tidying.going(writes))
+            self._owes, writes = False, list(self._conversation.shared.tidying.going(writes))
         if not self.durable:
             return writes
         return [self._records_at(records), *beside, *writes] if records else [*beside, *writes]
@@ -383,32 +387,32 @@ class JournalWriter(Host):
         if self._begun:
             return []
         self._begun = True
-        there, first = self._there, self._first
+        conversation, first = self._conversation, self._first
         assert first is not None
         self._tell()
         self._first = None  # it is on its way into the store
         begin = BeginConversation(
             self._lease,
             self._id,
-            there.life.chat_id,
-            there.route.name,
-            str(there.route.version),
+            conversation.life.chat_id,
+            conversation.route.name,
+            str(conversation.route.version),
             time_of(first),
-            there.kind,
-            there.owner,
-            there.key,
+            conversation.kind,
+            conversation.owner,
+            conversation.key,
         )
-        return [begin, self._records_at([first]), Consume((there.seq,))]
+        return [begin, self._records_at([first]), Consume((conversation.seq,))]
 
     def _tell(self) -> None:
         """Put into the first record what its event's row says until then."""
         if self.in_row and self._first is not None:
-            tell(self._first, self._there.event, self._there.at)
+            tell(self._first, self._conversation.event, self._conversation.at)
 
     def _end(self, record: Record) -> None:
         """Write that it ended; one that ends well leaves nothing."""
         failed = record[0] == ENDED and record[2] is not None
-        goes_on = record[0] == CONTINUED and self._there.goes_on
+        goes_on = record[0] == CONTINUED and self._conversation.goes_on
         writes: list[Write] = []
         kept = self._keeps
         if not (failed or goes_on or kept):
@@ -421,15 +425,15 @@ class JournalWriter(Host):
                 error = "failed" if failed else None
                 writes.append(EndConversation(self._lease, self._id, self.now(), error, kept))
         else:
-            writes += [*self._appended(), Consume((self._there.seq,))]
+            writes += [*self._appended(), Consume((self._conversation.seq,))]
             self._begun = True
         self.over = True
-        self._written = self._there.life.write_end(self._there, writes, self)
+        self._written = self._conversation.life.write_end(self._conversation, writes, self)
 
     @property
     def _keeps(self) -> bool:
         """Whether its journal is kept for a while if it ends well."""
-        return self.durable and self._there.services.keep_ended
+        return self.durable and self._conversation.services.keep_ended
 
     @property
     def carries(self) -> tuple[int, int, int]:
@@ -438,10 +442,10 @@ class JournalWriter(Host):
 
     def _continued(self) -> Write:
         """Return what replaces the journal by the beginning of what goes on in its place."""
-        there, first = self._there, self._there.next_first
+        conversation, first = self._conversation, self._conversation.next_first
         assert first is not None
-        assert there.successor is not None
-        route = there.successor[0].route
+        assert conversation.successor is not None
+        route = conversation.successor[0].route
         self._position += 1
         return ContinueConversation(
             self._lease,
@@ -451,7 +455,7 @@ class JournalWriter(Host):
             route.name,
             str(route.version),
             self.now(),
-            "aside" if there.beside and route.job is None else route.kind.value,
+            "aside" if conversation.beside and route.job is None else route.kind.value,
         )
 
     # --- what others write for it
@@ -492,16 +496,16 @@ class JournalWriter(Host):
         if self._keeps:
             ended = EndConversation(self._lease, self._id, self.now(), kept=True)
             return [*self._begin(), *self._appended(), ended]
-        writes = self._there.shared.tidying.going(self._writes or ())
+        writes = self._conversation.shared.tidying.going(self._writes or ())
         if not self._begun:
-            return [*writes, Consume((self._there.seq,))]
+            return [*writes, Consume((self._conversation.seq,))]
         return [*writes, EndConversation(self._lease, self._id, self.now())]
 
     def refused(self, error: Exception) -> None:
         """Stop it: something that it did can't be stored, and the next start goes on before that."""
         if not self.over:
             self.over = True
-            self._there.run.get_stuck(0, f"what it did here can't be stored: {type(error).__name__}")
+            self._conversation.run.get_stuck(0, f"what it did here can't be stored: {type(error).__name__}")
 
     def park(self, because: str, error: str | None) -> bool:
         """Write down that it can't go on, and that it began; False if nothing more is written for it."""

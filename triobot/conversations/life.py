@@ -172,8 +172,8 @@ class ChatLife:
     @property
     def idle(self) -> bool:
         """Nothing goes on here."""
-        there = self.places.live or self.places.asides or self.mailbox
-        return not (there or self.behind or self.loading)
+        anything = self.places.live or self.places.asides or self.mailbox
+        return not (anything or self.behind or self.loading)
 
     @property
     def quiescent(self) -> bool:
@@ -194,8 +194,8 @@ class ChatLife:
         if not (self.group or sender is None or sender == self._sender):
             return False
         waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
-        there = self.places.all()
-        return not waiting and bool(there) and all(map(_AT_REST, there))
+        conversations = self.places.all()
+        return not waiting and bool(conversations) and all(map(_AT_REST, conversations))
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
@@ -205,8 +205,8 @@ class ChatLife:
     def may_come_back(self) -> bool:
         """Whether all that goes on and waits here would be there again if it came from the store."""
         works = self.loading or self.places.next or self.places.asides_due
-        there = self.places.all()
-        return not works and all(one.quiescent and one.route.durable for one in there)
+        conversations = self.places.all()
+        return not works and all(one.quiescent and one.route.durable for one in conversations)
 
     @cached_property
     def _refusals(self) -> Refusals:
@@ -381,14 +381,14 @@ class ChatLife:
 
     def give(self, wait: Wait, answer: Answer) -> None:
         """Close a wait with this."""
-        if (there := self.who_has(wait)) is not None:
-            there.give(wait, answer)
+        if (conversation := self.who_has(wait)) is not None:
+            conversation.give(wait, answer)
         if isinstance(answer, Taken) and not isinstance(answer.delivery.event, Message):
             self._answered(answer.delivery)
 
     def _end(self, watch: Watch, taken: Taken) -> None:
-        if (there := self.who_has(watch)) is not None:
-            there.end_block(watch, taken)
+        if (conversation := self.who_has(watch)) is not None:
+            conversation.end_block(watch, taken)
         self._answered(taken.delivery)
 
     def _answered(self, delivery: Delivery) -> None:
@@ -450,9 +450,9 @@ class ChatLife:
         self.work.commits.consumed([delivery.seq])
         if self.behind:
             self._remember_late().halted(delivery.seq, halt)
-        for there in self.places.all():
-            if there.stuck and halt.ends(there.route.name, there.key):
-                self._drop_typed(there, delivery.seq)
+        for conversation in self.places.all():
+            if conversation.stuck and halt.ends(conversation.route.name, conversation.key):
+                self._drop_typed(conversation, delivery.seq)
         stopped = [queued for queued in self.mailbox if ends(halt, queued)]
         self.mailbox = [queued for queued in self.mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
@@ -466,24 +466,24 @@ class ChatLife:
         Nobody is left without a word; and a command that starts a conversation shows the way out.
         """
         event = delivery.event
-        there = self.places.live.get(self.places.owner_of(event))
-        if there is None or not there.stuck or not isinstance(event, Message):
+        conversation = self.places.live.get(self.places.owner_of(event))
+        if conversation is None or not conversation.stuck or not isinstance(event, Message):
             return False
         start = afresh(event, self.setting(delivery), self._table, self._filter_failed)
-        offered = None if start is None else self._refusals.offered(there.seq, start.route.name)
+        offered = None if start is None else self._refusals.offered(conversation.seq, start.route.name)
         # What came before the offer, or before this run without one, was for the conversation itself.
         since = self.services.store.opening().at if offered is None else offered
         if start is None or delivery.at < since:
-            self._refusals.regret(delivery, there.seq)
+            self._refusals.regret(delivery, conversation.seq)
             return False
         if offered is None:
-            self._refusals.offer_afresh(delivery, there.seq, start.route.name)
+            self._refusals.offer_afresh(delivery, conversation.seq, start.route.name)
         elif delivery.at < offered + READ_IN:
             self._drop(delivery, "offered_afresh")
         else:
-            self._drop_earlier(delivery, there.owner)
-            self.places.next[there.owner] = (start, delivery)
-            there.end(Ending.INTERRUPTED, delivery.at)
+            self._drop_earlier(delivery, conversation.owner)
+            self.places.next[conversation.owner] = (start, delivery)
+            conversation.end(Ending.INTERRUPTED, delivery.at)
         return True
 
     def _typed_for_parked_aside(self, delivery: Delivery) -> bool:
@@ -501,7 +501,7 @@ class ChatLife:
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it goes on, or has ended."""
         self.shared.care.parked_no_more(conversation.seq)
-        others = any(there.stuck for there in self.places.all() if there is not conversation)
+        others = any(other.stuck for other in self.places.all() if other is not conversation)
         self._refusals.over(conversation.seq, last=not others)
 
     def _let_go_typed(self, kept: Sequence[Delivery]) -> None:
@@ -527,7 +527,7 @@ class ChatLife:
         event = delivery.event
         if not self._typed_until or not isinstance(event, Message | Press | Submission):
             return False
-        if any(there in self.places.asides for there in self.places.kept_for(delivery)):
+        if any(conversation in self.places.asides for conversation in self.places.kept_for(delivery)):
             return False
         sender = None if event.sender is None else event.sender.id
         until = self._typed_until
@@ -572,17 +572,17 @@ class ChatLife:
 
     def _obey(self, order: Order, delivery: Delivery) -> None:
         """Do what an operator wants of a parked conversation."""
-        there = next((there for there in self.places.all() if there.seq == order.conversation), None)
+        conversation = next((one for one in self.places.all() if one.seq == order.conversation), None)
         if order.end:
-            if there is not None:
-                self._drop_typed(there, delivery.seq)
-                there.end(Ending.STOPPED)
+            if conversation is not None:
+                self._drop_typed(conversation, delivery.seq)
+                conversation.end(Ending.STOPPED)
             # The row stays until it has been said.
             said = order.say if is_chat(self.chat_id) else ""
             self.shared.tidying.say(self.chat_id, said, delivery.seq)
             return
         self.work.commits.consumed([delivery.seq])
-        if there is not None and there.stuck and delivery.at > self.born:
+        if conversation is not None and conversation.stuck and delivery.at > self.born:
             self.calls.retry(self.chat_id)
 
     def _leave(self, delivery: Delivery) -> None:
@@ -611,7 +611,7 @@ class ChatLife:
             if earlier.seq < delivery.seq
             and self.places.owner_of(earlier.event) == owner
             and not is_signal(earlier.event)
-            and all(there is live for there in self.places.kept_for(earlier))
+            and all(conversation is live for conversation in self.places.kept_for(earlier))
         ]
         self.mailbox = [queued for queued in self.mailbox if queued not in mine]
         if owner in self.places.next:

@@ -99,13 +99,13 @@ class Places:
 
     def flush_others(self, writer: object) -> None:
         """Have the writers of all conversations but this one hand over what they have put."""
-        for there in self.all():
-            if there.writer is not None and there.writer is not writer:
-                there.writer.flush()
+        for conversation in self.all():
+            if conversation.writer is not None and conversation.writer is not writer:
+                conversation.writer.flush()
 
     def early(self) -> EarlyEvent | None:
         """Return an event that one of them took before it was stored, and that may yet be taken back."""
-        writers = (there.writer for there in self.all())
+        writers = (conversation.writer for conversation in self.all())
         return next((writer.ahead for writer in writers if writer is not None and writer.ahead), None)
 
     # --- whose it is
@@ -144,12 +144,12 @@ class Places:
         """
         if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
             return own.waits, own.waits  # there is nothing to choose
-        there, owner = self.all(), self.owner_of(event)
+        conversations, owner = self.all(), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The member's own conversation is on its way out.
-            there, owner = [other for other in there if other.owner != owner], None
+            conversations, owner = [other for other in conversations if other.owner != owner], None
         own = self.live.get(owner)
-        seen = [wait for one in there for wait in one.waits if one is own or _saw(wait, event, at)]
+        seen = [wait for one in conversations for wait in one.waits if one is own or _saw(wait, event, at)]
         waits = self._in_order(seen, event)
         if own is not None and seq is not None and own.seq > seq:
             waits.sort(key=lambda wait: wait in own.waits and not _saw(wait, event, at))
@@ -182,10 +182,14 @@ class Places:
         if isinstance(event, Message):
             if self.was_live(delivery):
                 return []
-            return [there for there in reversed(self.asides) if there.stuck]
+            return [conversation for conversation in reversed(self.asides) if conversation.stuck]
         if not isinstance(event, Press | Submission):
             return []
-        return [there for there in self.all() if concerns(event, there.owner) and there.may_want(event)]
+        return [
+            conversation
+            for conversation in self.all()
+            if concerns(event, conversation.owner) and conversation.may_want(event)
+        ]
 
     def watches(self, event: Event, at: int | None = None) -> Sequence[Watch]:
         """Return all blocks that an event may end; `at` as for `waits`."""
@@ -209,9 +213,11 @@ class Places:
     def runs(self, halt: Halt) -> bool:
         """Return whether this stops something here."""
         waiting = [*self.asides_due, *self.next.values()]
-        waiting += [there.successor for there in self.all() if there.successor is not None]
-        running = [there for there in self.all() if there.ending is None]
-        return any(halt.ends(there.route.name, there.key) for there in running) or any(
+        waiting += [
+            conversation.successor for conversation in self.all() if conversation.successor is not None
+        ]
+        running = [conversation for conversation in self.all() if conversation.ending is None]
+        return any(halt.ends(conversation.route.name, conversation.key) for conversation in running) or any(
             ends(halt, delivery) for _, delivery in waiting
         )
 
@@ -224,12 +230,12 @@ class Places:
             if ends(halt, delivery):
                 dropped.append(delivery)
                 del self.next[owner]
-        for there in self.all():
-            if there.successor is not None and ends(halt, there.successor[1]):
-                dropped.append(there.successor[1])
-                there.successor = None
-            if halt.ends(there.route.name, there.key):
-                there.end(Ending.STOPPED)
+        for conversation in self.all():
+            if conversation.successor is not None and ends(halt, conversation.successor[1]):
+                dropped.append(conversation.successor[1])
+                conversation.successor = None
+            if halt.ends(conversation.route.name, conversation.key):
+                conversation.end(Ending.STOPPED)
         return dropped
 
     def clear(self) -> Sequence[Delivery]:

@@ -89,11 +89,11 @@ Instead: TypeAlias = Callable[[StepCall], Awaitable[Any]]
 class Tracer(Protocol):
     """What makes spans of what conversations do; see `triobot.tracing`."""
 
-    def brought(self, there: Any, event: int, /) -> None:
+    def brought(self, conversation: Any, event: int, /) -> None:
         """Note which event a conversation's next turn takes."""
         ...
 
-    def drive(self, there: Any, inner: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
+    def drive(self, conversation: Any, inner: Coroutine[Any, Any, T], /) -> Coroutine[Any, Any, T]:
         """Await what a conversation does."""
         ...
 

@@ -154,11 +154,11 @@ class Texts:
 
 
 def _translated(name: str, text: str, translate: Callable[[str], str]) -> str:
-    there = cast("object", translate(text))
-    if not isinstance(there, str) or not there:
+    translated = cast("object", translate(text))
+    if not isinstance(translated, str) or not translated:
         raise ConfigError(f"Texts.translated(): the translation of {name} is no text, or empty")
     try:
-        strange = _placeholders(there) - _placeholders(text)
+        strange = _placeholders(translated) - _placeholders(text)
     except ValueError:
         raise ConfigError(
             f"Texts.translated(): the translation of {name} has a brace without its other"
@@ -167,7 +167,7 @@ def _translated(name: str, text: str, translate: Callable[[str], str]) -> str:
         raise ConfigError(
             f"Texts.translated(): the translation of {name} has {{{min(strange)}}}, which nothing fills in"
         )
-    return there
+    return translated
 
 
 def _placeholders(text: str) -> set[str]:

@@ -11,7 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
@@ -439,6 +439,7 @@ class Workload:
                     if used_up or len(self._resting) >= _RESTING:
                         return
                     self._resting.append(task)
+                    task.context = Context()  # what the last conversation has in its own would be kept
                     live = await trio.lowlevel.wait_task_rescheduled(self._rest_no_more)
         except RuntimeError:
             if not left_open:  # else it is Trio's, and the author has been told

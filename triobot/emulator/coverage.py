@@ -40,19 +40,19 @@ class CoverageControl:
     def looks(self) -> Mapping[str, Callable[[Asked], Given]]:
         return {"lines": self._files, "lines/file": self._file, "crowd": self._crowd}
 
-    def _there(self) -> Coverage:
+    def _coverage(self) -> Coverage:
         if self._exchange.coverage is None:
             raise ImpossibleActError(_NOT_OURS)
         return self._exchange.coverage
 
     async def _look(self, asked: Asked) -> JsonValue:
         asked.only(())
-        there = self._there()
+        coverage = self._coverage()
         try:
-            await there.look()
+            await coverage.look()
         except (TravelError, OSError) as error:
             raise ImpossibleActError(str(error)) from error
-        return there.files()
+        return coverage.files()
 
     def _files(self, asked: Asked) -> JsonValue:
         asked.only(())
@@ -62,7 +62,7 @@ class CoverageControl:
         asked.only(("file",))
         number = as_number("file", asked.values().get("file"))
         try:
-            return self._there().file(number)
+            return self._coverage().file(number)
         except TravelError as error:
             raise ImpossibleActError(str(error)) from error
 
@@ -75,24 +75,24 @@ class CoverageControl:
         plan: dict[str, JsonValue] = {"seed": asked.integer("seed", 0)}
         for name, (default, least, most) in _RANGES.items():
             plan[name] = asked.number(name, default, least, most)
-        there = self._there()
+        coverage = self._coverage()
         try:
-            there.let_in(plan)
+            coverage.let_in(plan)
         except TravelError as error:
             raise ImpossibleActError(str(error)) from error
-        return there.crowd()
+        return coverage.crowd()
 
     def _stop(self, asked: Asked) -> JsonValue:
         asked.only(())
-        self._there().send_home()
+        self._coverage().send_home()
         return {}
 
     def _open(self, asked: Asked) -> JsonValue:
         asked.only(())
-        there, travels = self._there(), self._exchange.travels
+        coverage, travels = self._coverage(), self._exchange.travels
         if travels is None:
             raise ImpossibleActError(_NOT_OURS)
         try:
-            return travels.open_told(*there.failing())
+            return travels.open_told(*coverage.failing())
         except TravelError as error:
             raise ImpossibleActError(str(error)) from error

@@ -120,8 +120,8 @@ class Follower:
             news["users"] = [view_user(user) for user in people]
         if len(chats) > self._chats:
             # One that has changed, too, is told twice.
-            there = cast("list[JsonValue]", news.get("chats", []))
-            news["chats"] = [*there, *(_head(chat) for chat in chats[self._chats :])]
+            known = cast("list[JsonValue]", news.get("chats", []))
+            news["chats"] = [*known, *(_head(chat) for chat in chats[self._chats :])]
         self._people, self._chats = len(people), len(chats)
 
     def _concerned(self, news: JsonObject, changes: Iterable[Change], now: int) -> None:

@@ -75,7 +75,7 @@ async def _asked(*names: str) -> Asked:
     return given
 
 
-def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collection[str] = ()) -> None:
+def add_looking(blueprint: Blueprint, looks: Callable[[], Looks], can: Collection[str] = ()) -> None:
     """Add the routes that only look.
 
     Args:
@@ -85,7 +85,7 @@ def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collectio
 
     async def conversations(chat: str) -> Response:
         async def listed() -> JsonValue:
-            told = cast("Mapping[str, JsonValue]", await there().conversations(as_number("chat", chat)))
+            told = cast("Mapping[str, JsonValue]", await looks().conversations(as_number("chat", chat)))
             return {**told, "can": list(can)}
 
         return await told(listed)
@@ -93,14 +93,14 @@ def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collectio
     async def begin(chat: str, conversation: str) -> Response:
         async def opened() -> JsonValue:
             await _asked()
-            return await there().open(as_number("chat", chat), _conversation(conversation))
+            return await looks().open(as_number("chat", chat), _conversation(conversation))
 
         return await told(opened, 202)
 
     async def passed(id: str) -> Response:
         async def head() -> JsonValue:
             await trio.lowlevel.checkpoint()
-            return there().passed(id)
+            return looks().passed(id)
 
         return await told(head)
 
@@ -112,31 +112,31 @@ def add_looking(blueprint: Blueprint, there: Callable[[], Looks], can: Collectio
     async def notches(id: str) -> Response:
         async def read() -> bytes:
             wanted = window()
-            return await there().notches(id, *wanted)
+            return await looks().notches(id, *wanted)
 
         return await told(read)
 
     async def path(id: str) -> Response:
         async def read() -> bytes:
             wanted = window()
-            return await there().path(id, *wanted)
+            return await looks().path(id, *wanted)
 
         return await told(read)
 
     async def source(id: str, number: int) -> Response:
-        return await told(lambda: there().source(id, number), kind="text/plain; charset=utf-8")
+        return await told(lambda: looks().source(id, number), kind="text/plain; charset=utf-8")
 
     async def value(id: str) -> Response:
         async def one() -> JsonValue:
             given = request.args
             Asked({**given}).only(("notch", "branch", "frame", "name"))
             notch, frame = (as_number(name, given.get(name, "0")) for name in ("notch", "frame"))
-            return await there().value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
+            return await looks().value(id, notch, given.get("branch", ""), frame, given.get("name", ""))
 
         return await told(one)
 
     async def close(id: str) -> Response:
-        return await told(lambda: there().close(id))
+        return await told(lambda: looks().close(id))
 
     for rule, method, view in (
         ("/<chat>", "GET", conversations),
@@ -155,26 +155,26 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
     """Return the routes."""
     blueprint = Blueprint("travel", __name__, url_prefix="/control/travel")
 
-    def there() -> Travels:
+    def looks() -> Travels:
         if exchange.travels is None:
             raise TravelError("nothing is known of conversations here: only `triobot dev` runs the bot")
         return exchange.travels
 
-    add_looking(blueprint, there, _CAN)
+    add_looking(blueprint, looks, _CAN)
 
     def group_of(chat_id: int) -> bool | None:
         world = exchange.world
         return world.chat(ChatId(chat_id)).name is not None if world.has_chat(ChatId(chat_id)) else None
 
     def group_of_pass(id: str) -> bool | None:
-        head = cast("Mapping[str, JsonValue]", there().passed(id))
+        head = cast("Mapping[str, JsonValue]", looks().passed(id))
         chat_id = head.get("chat_id")
         return group_of(chat_id) if isinstance(chat_id, int) else None
 
     async def branch(id: str) -> Response:
         async def opened() -> bytes:
             notch = (await _asked("notch")).integer("notch", 0)
-            return await there().branch(id, notch, group=group_of_pass(id))
+            return await looks().branch(id, notch, group=group_of_pass(id))
 
         return await told(opened, 201)
 
@@ -185,7 +185,7 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
             numbers = exchange.world.last_message
             # What it sends may be this chat's: no other message has these numbers.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
-            return await there().same_answers(chat_id, number, group=group_of(chat_id), numbers=numbers)
+            return await looks().same_answers(chat_id, number, group=group_of(chat_id), numbers=numbers)
 
         return await told(opened, 201)
 
@@ -219,29 +219,29 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
         return await told(taken)
 
     async def look(id: str) -> Response:
-        return await told(lambda: there().in_branch(id, "look", {}))
+        return await told(lambda: looks().in_branch(id, "look", {}))
 
     async def do(id: str, what: str) -> Response:
         async def done() -> bytes:
             given = cast("Mapping[str, JsonValue]", (await _asked(*_TAKES[what])).values())
-            return await there().in_branch(id, what, given)
+            return await looks().in_branch(id, what, given)
 
         return await told(done)
 
     async def throw_away(id: str) -> Response:
-        return await told(lambda: there().close_branch(id))
+        return await told(lambda: looks().close_branch(id))
 
     async def keep(id: str) -> Response:
         async def kept() -> JsonValue:
             notch = (await _asked("notch")).integer("notch", 0)
-            return await there().keep(id, notch, group=group_of_pass(id))
+            return await looks().keep(id, notch, group=group_of_pass(id))
 
         return await told(kept)
 
     async def keep_branch(id: str) -> Response:
         async def kept() -> JsonValue:
             await _asked()
-            return await there().keep(id, None, group=None)
+            return await looks().keep(id, None, group=None)
 
         return await told(kept)
 

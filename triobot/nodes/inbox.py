@@ -128,6 +128,8 @@ class NodeInbox:
                             outcome = await away.hand_on(shard, content_type, body)
                         except NoOwnerError:
                             await trio.sleep(_AGAIN_SECONDS)
+                        except StoreError:
+                            return Unwritable()
                         else:
                             self.handed_on += 1
                             return outcome

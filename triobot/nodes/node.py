@@ -197,8 +197,8 @@ async def open_node(
             own = settings if around is None else around.settings
             if around is None:
                 own = attrs.evolve(settings, store=address.each[shard])
-            there = None if around is None else attrs.evolve(around, store=around.shards[shard])
-            opening = open_intake(own, clock, on_alarm, around=there, tells_jumps=not intakes)
+            beside = None if around is None else attrs.evolve(around, store=around.shards[shard])
+            opening = open_intake(own, clock, on_alarm, around=beside, tells_jumps=not intakes)
             intakes[shard] = await opened.enter_async_context(opening)
             # What metrics call it: they are of one shard each.
             intakes[shard].api.name = f"{own.label}-{shard}"

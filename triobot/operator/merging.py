@@ -256,9 +256,9 @@ def _totals(answers: Sequence[Told]) -> Iterator[Told]:
     found: dict[tuple[int, str], dict[str, object]] = {}
     for answer in answers:
         for total in cast("Sequence[Mapping[str, Any]]", answer["totals"]):
-            there = found.setdefault((total["day"], total["group"]), {**total, "count": 0, "amount": 0})
+            merged = found.setdefault((total["day"], total["group"]), {**total, "count": 0, "amount": 0})
             for what in ("count", "amount"):
-                there[what] = cast("int", there[what]) + total[what]
+                merged[what] = cast("int", merged[what]) + total[what]
     yield from (found[key] for key in sorted(found))
 
 

@@ -173,9 +173,9 @@ def routes_at(path: str) -> Mapping[str, tuple[HttpRoute, Mapping[str, str]]]:
     segments = path.split("/")
     found: dict[str, tuple[HttpRoute, Mapping[str, str]]] = {}
     for route in ROUTES:
-        if (there := route.found_in(segments)) is not None:
+        if (fields := route.found_in(segments)) is not None:
             # What is named wins over what is only a field.
-            found.setdefault(route.method, (route, there))
+            found.setdefault(route.method, (route, fields))
     return found
 
 
@@ -194,7 +194,7 @@ def request_at(method: str, target: str, body: bytes) -> Request:
     return decode_request(*found, query, body)
 
 
-def decode_request(route: HttpRoute, there: Mapping[str, str], query: str, body: bytes) -> Request:
+def decode_request(route: HttpRoute, fields: Mapping[str, str], query: str, body: bytes) -> Request:
     """Return the request that is asked for at a route.
 
     Args:
@@ -204,7 +204,7 @@ def decode_request(route: HttpRoute, there: Mapping[str, str], query: str, body:
         ProtocolError: a field is none of this route's, or its value is none.
     """
     given: dict[str, Any] = {}
-    for name, text in (*there.items(), *_pairs(query)):
+    for name, text in (*fields.items(), *_pairs(query)):
         sort = _sort_of(route, name)
         _check_once(name, given)
         given[name] = _read(name, text, sort)

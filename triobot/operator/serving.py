@@ -205,13 +205,13 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
         ]
         await talk.answer(200, _LINES, b"".join(map(_line, listed)))
         return
-    there = routes_at(path)
-    found = there.get("GET" if asked.method == "HEAD" else asked.method)
-    if not there:
+    routes = routes_at(path)
+    found = routes.get("GET" if asked.method == "HEAD" else asked.method)
+    if not routes:
         await _refuse(talk, 404, "there is no such path; GET / tells which there are")
         return
     if found is None:
-        allowed = ", ".join(sorted(there))
+        allowed = ", ".join(sorted(routes))
         await _refuse(talk, 405, f"this path takes {allowed}", (b"allow", allowed.encode()))
         return
     body = bytearray()

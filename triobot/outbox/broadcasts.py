@@ -237,7 +237,7 @@ class Broadcasts:
         self._resting = trio.Event()
         # Shielded, because somebody on their way may be told although the program is being cancelled, and
         # what became of them must be written down: the deadline comes with `rest`.
-        self._house = trio.CancelScope(shield=True)
+        self._shield = trio.CancelScope(shield=True)
         self._idle = trio.lowlevel.ParkingLot()
 
     # --- what others call
@@ -325,7 +325,7 @@ class Broadcasts:
     def rest(self) -> None:
         """Tell nobody more until the next start. Captures go on."""
         if not self._resting.is_set():
-            self._house.deadline = trio.current_time() + self._grace + _FLUSH_DEADLINE
+            self._shield.deadline = trio.current_time() + self._grace + _FLUSH_DEADLINE
         self._resting.set()
         self._wake.set()
         for run in self._running.values():
@@ -340,7 +340,7 @@ class Broadcasts:
 
     async def live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks until `rest`, and through the grace after it. `open_broadcasts` does both."""
-        with self._house:
+        with self._shield:
             for job in await self._store.broadcasts():
                 if not job.status.over:
                     self._due[job.key] = None
@@ -538,7 +538,7 @@ class Gone:
         return self._page.popleft().chat_id
 
 
-class BroadcastDesk(Protocol):
+class AnsweringBroadcasts(Protocol):
     """What operators' questions are answered from: `Broadcasts` in a running bot, else `StoredBroadcasts`."""
 
     async def jobs(self) -> Sequence[BroadcastJob]:
@@ -571,7 +571,7 @@ class StoredBroadcasts:
         return True
 
 
-async def answer(desk: BroadcastDesk, question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+async def answer(broadcasts: AnsweringBroadcasts, question: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Answer an operator's question about broadcasts.
 
     Raises:
@@ -579,14 +579,14 @@ async def answer(desk: BroadcastDesk, question: Mapping[str, JsonValue]) -> dict
     """
     asked, key = question.get("ask"), question.get("key")
     if asked == "broadcast.list":
-        return {"broadcasts": [view_of(job) for job in await desk.jobs()]}
+        return {"broadcasts": [view_of(job) for job in await broadcasts.jobs()]}
     if not isinstance(key, str):
         raise LocalProtocolError("key", "must name a broadcast")
     if asked == "broadcast.status":
-        found = [view_of(job) for job in await desk.jobs() if job.key == key]
+        found = [view_of(job) for job in await broadcasts.jobs() if job.key == key]
         return {"broadcast": found[0] if found else {"key": key, "state": "none"}}
     if asked == "broadcast.stop":
-        return {"stopped": await desk.stop(key)}
+        return {"stopped": await broadcasts.stop(key)}
     raise LocalProtocolError("ask", "must be a question about broadcasts")
 
 

@@ -275,10 +275,10 @@ class Cashier:
             after = page[-1].id
             moves: list[tuple[Entry, list[Plain]]] = []
             for entry in map(entry_of, page):
-                there = entry.taker == "conversation" and await self._alive(entry.chat_id, entry.owner)
-                facts = _at_start(entry, alive=there, restored=restored)
+                alive = entry.taker == "conversation" and await self._alive(entry.chat_id, entry.owner)
+                facts = _at_start(entry, alive=alive, restored=restored)
                 moves.append((entry, facts))
-                if there and entry.said is not None:
+                if alive and entry.said is not None:
                     self._recall(entry.chat_id)
             stale = {entry.id for entry in await self._patient.move_all(moves)}
             for entry, facts in moves:
@@ -368,7 +368,8 @@ class Cashier:
 
     async def _stood_still(self, since: int) -> None:
         """Raise an alarm about the time in which nothing was verified, and have all that is open verified."""
-        await self._alarm_unwatched("standstill", since, since)
+        # Also what was made after the sweep looked last, up to a minute before the standstill.
+        await self._alarm_unwatched("standstill", since, self._clock.now())
         await self._happens_to_all(_WATCHED_STATES, Plain("stood_still"))
 
     async def _happens_to_all(self, states: Sequence[State], fact: Fact) -> None:

@@ -142,8 +142,8 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         again = name == "callback" and not _doubled(entry, now)
         return attrs.evolve(entry, claims=entry.claims + 1) if again else entry
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
-    there = hint.message_id if hint.chat_id == entry.chat_id else None
-    if entry.lost and entry.gone_at is not None and there not in (None, entry.message_id):
+    shown_as = hint.message_id if hint.chat_id == entry.chat_id else None
+    if entry.lost and entry.gone_at is not None and shown_as not in (None, entry.message_id):
         # It was on the screen twice, and the other one is pressed.
         entry = attrs.evolve(entry, message_id=None, gone_at=None, remove_failures=0)
     hinted = attrs.evolve(
@@ -154,7 +154,7 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         # It was on the screen after all.
         gone_at=None if entry.state in ("refused", "void") else entry.gone_at,
         # Where the button is, if the answer to our send was lost.
-        message_id=entry.message_id or there,
+        message_id=entry.message_id or shown_as,
         payer=hint.payer or entry.payer,
     )
     if name == "declined_retry":

@@ -238,16 +238,16 @@ def _set_aside(path: Path) -> Path | None:
     of whatever store has the name next.
     """
     suffixes = (*COMPANIONS, "")
-    there = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
-    if not there:
+    found = [suffix for suffix in suffixes if path.with_name(path.name + suffix).exists()]
+    if not found:
         return None
     for n in range(1, 10_000):
         kept = path.with_name(f"{path.name}.replaced-{n}")
-        if not any(kept.with_name(kept.name + suffix).exists() for suffix in there):
+        if not any(kept.with_name(kept.name + suffix).exists() for suffix in found):
             break
     else:
         raise ConfigError(f"there are too many replaced stores beside {path}; delete the old ones")
-    for suffix in there:
+    for suffix in found:
         path.with_name(path.name + suffix).rename(kept.with_name(kept.name + suffix))
     return kept
 

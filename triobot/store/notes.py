@@ -202,6 +202,6 @@ def _allot(fd: int) -> None:
         os.posix_fallocate(fd, 0, _SIZE)
         return
     # macOS and Windows have no such call. What is written has its room, too.
-    there = os.fstat(fd).st_size
-    if there < _SIZE:
-        write_at(fd, bytes(_SIZE - there), there)
+    size = os.fstat(fd).st_size
+    if size < _SIZE:
+        write_at(fd, bytes(_SIZE - size), size)

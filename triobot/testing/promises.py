@@ -204,6 +204,6 @@ def _conversation_of(broken: BrokenPromise, rows: Sequence[ConversationRow]) -> 
         ill = (row for row in rows if (row.error or row.parked_because) and row.route in words)
         # Whichever came first rang it.
         return min(ill, key=lambda row: row.updated_at, default=None)
-    there = [row for row in rows if row.chat_id == broken.chat_id]
-    before = [row for row in there if broken.at is None or row.started_at <= broken.at]
+    of_chat = [row for row in rows if row.chat_id == broken.chat_id]
+    before = [row for row in of_chat if broken.at is None or row.started_at <= broken.at]
     return before[-1] if before else None

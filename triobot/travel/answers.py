@@ -32,7 +32,6 @@ from .past import event_of, notices_in
 
 ALIKE: Final = 0.6
 """From here on two questions are the same one in other words; see `difflib.SequenceMatcher.ratio`."""
-_PRESS_KEYS: Final = 20
 
 
 @final

@@ -506,8 +506,8 @@ def _by(stored: Stored, at: int) -> Stored | None:
 
 def _behind(stored: Stored, past: Past) -> Sequence[Record]:
     """Return what was recorded behind the notch."""
-    there = past.stored if stored is past.whole else _by(stored, past.at)
-    many = 0 if there is None else len(notch_starts(there.records))
+    then = past.stored if stored is past.whole else _by(stored, past.at)
+    many = 0 if then is None else len(notch_starts(then.records))
     return [stored.records[place] for place in notch_starts(stored.records)[many:]]
 
 

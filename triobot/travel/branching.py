@@ -60,13 +60,13 @@ class _Thread:
             self._ready.put(error)
 
     async def _live(self) -> None:
-        async with self._opens() as there:
+        async with self._opens() as opened:
             self._ready.put(None)
             # Time stands still while a thread is waited for: see `testing.virtual`.
             while (asked := await trio.to_thread.run_sync(self._asked.get)) is not None:
                 work, answer = asked
                 try:
-                    answer.put(await work(*there))
+                    answer.put(await work(*opened))
                 except Exception as error:
                     answer.put(error)
 

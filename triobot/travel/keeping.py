@@ -199,8 +199,8 @@ class _Written:
             given += ["joined=True"] if user.id in joined and not self._stage.group else []
             yield f"{self._names[user.id]} = world.user({', '.join(given)})"
         if self._stage.group:
-            there = [self._names[id] for id in self._names if id in joined]
-            yield f"group = await world.group({', '.join([*there, f'id={chat}'])})"
+            members = [self._names[id] for id in self._names if id in joined]
+            yield f"group = await world.group({', '.join([*members, f'id={chat}'])})"
             for name in self._names.values():
                 yield f"{name} = {name}.at(group)"
 

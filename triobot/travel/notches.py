@@ -157,9 +157,9 @@ class Notches:
     def charges(self, number: RefId, stands: ChargeStands | None) -> None:
         """Do nothing: what a charge says and hears is in its operations."""
 
-    def looks(self, there: Conversation) -> None:
+    def looks(self, conversation: Conversation) -> None:
         """Take the notch of the turn that has come to rest."""
-        run = there.run
+        run = conversation.run
         given = run.cursor
         if self._over or given < len(self.notches):
             return
@@ -169,7 +169,7 @@ class Notches:
         while len(self.notches) < given:
             self.notches.append(self._turn(len(self.notches)))
         notch = self._turn(given)
-        self._add_standing(notch, there)
+        self._add_standing(notch, conversation)
         self.notches.append(notch)
         if given % WINDOW == 0:
             self.wholes[given] = self._whole(notch)
@@ -318,8 +318,8 @@ class Notches:
             if message_id == came["message_id"] and f'"{value}"' in data:
                 came["label"] = came["text"] = label
 
-    def _add_standing(self, notch: JsonObject, there: Conversation) -> None:
-        run, whole = there.run, not self.notches
+    def _add_standing(self, notch: JsonObject, conversation: Conversation) -> None:
+        run, whole = conversation.run, not self.notches
         snapshot = run.describe()
         parked: list[JsonValue] = [
             {
@@ -400,8 +400,8 @@ class Notches:
                 held.append({})
             known, same = before[depth], held[depth]
             new: JsonObject = {}
-            there = frame.f_locals
-            for name, value in islice(there.items(), NAMES):
+            variables = frame.f_locals
+            for name, value in islice(variables.items(), NAMES):
                 if name in same and same[name] is value:
                     continue
                 text = self._text(name, value, texts)
@@ -413,7 +413,7 @@ class Notches:
                     same.pop(name, None)
                 if known.get(name) != text:
                     known[name] = new[name] = text
-            for name in [name for name in known if name not in there]:
+            for name in [name for name in known if name not in variables]:
                 del known[name]
                 same.pop(name, None)
                 new[name] = None
@@ -422,8 +422,8 @@ class Notches:
         return told, different
 
     def _texts(self, frame: FrameType) -> dict[str, str]:
-        there = islice(frame.f_locals.items(), NAMES)
-        found = [(name, self._text(name, value, {})) for name, value in there]
+        variables = islice(frame.f_locals.items(), NAMES)
+        found = [(name, self._text(name, value, {})) for name, value in variables]
         return {name: text for name, text in found if text is not None}
 
     def _text(self, name: str, value: object, texts: dict[int, str]) -> str | None:

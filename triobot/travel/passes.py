@@ -120,9 +120,9 @@ async def value_in_full(
     found: list[str] = []
 
     def look(frames: Mapping[str, Frames]) -> None:
-        there = frames.get(branch, [])
-        if frame < len(there) and name in there[frame][0].f_locals:
-            found.append(shown(there[frame][0].f_locals[name], IN_FULL))
+        stack = frames.get(branch, [])
+        if frame < len(stack) and name in stack[frame][0].f_locals:
+            found.append(shown(stack[frame][0].f_locals[name], IN_FULL))
 
     capture = Notches(stored, seconds=0, at=(notch, look))
     leash = Leash(LIMIT)

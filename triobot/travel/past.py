@@ -171,22 +171,22 @@ async def look_back(
         ConfigError: there is no such notch.
         NondeterminismError: the code parts from the journal before it.
     """
-    there, heard = up_to(stored, notch), _Heard()
+    by_then, heard = up_to(stored, notch), _Heard()
     services = dry_services_of(bot, settings or Settings())
-    async with open_rerun(services, table_of(bot), there, group=group, watcher=heard) as rerun:
+    async with open_rerun(services, table_of(bot), by_then, group=group, watcher=heard) as rerun:
         parts, standing = rerun.divergence, rerun.standing()
         looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
         # Before its code is told to go, which ends them.
         charges = [
-            _charge_at(heard, there, stored, looks, number, *tell())
+            _charge_at(heard, by_then, stored, looks, number, *tell())
             for number, tell in heard.charging.items()
         ]
     if parts is not None:
         raise NondeterminismError(
             parts.operation, parts.what + ("" if parts.line == "?" else f" ({parts.line})")
         )
-    data = _data_of(there, stored, heard)
-    return Past(there, stored, time_at(there), heard.sent, data, charges, is_over(there))
+    data = _data_of(by_then, stored, heard)
+    return Past(by_then, stored, time_at(by_then), heard.sent, data, charges, is_over(by_then))
 
 
 @final
@@ -204,9 +204,9 @@ class _Heard:
         self.data: dict[str, str | None] = {}
         self.charging: dict[RefId, ChargeStands] = {}
 
-    def looks(self, there: Conversation) -> None:
+    def looks(self, conversation: Conversation) -> None:
         """Note what the turn that is over has read and written."""
-        for key, node in there.run.view.items():
+        for key, node in conversation.run.view.items():
             # What begins with these is no key of the chat's.
             if key[:1] not in _BESIDE_DATA:
                 self.data[key] = None if node is ABSENT else node
@@ -227,10 +227,10 @@ class _Heard:
             self.charging[number] = stands
 
 
-def _data_of(there: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
+def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
     """Return what the chat kept, as far as the conversation has looked at it, or looks at it later first."""
     later: dict[str, str | None] = {}
-    known = {id(record) for record in there.records}
+    known = {id(record) for record in by_then.records}
     for record in whole.records:
         if record[0] == READ and id(record) not in known:
             later.setdefault(record[3], record[4] if len(record) > 4 else None)
@@ -239,15 +239,17 @@ def _data_of(there: Stored, whole: Stored, heard: _Heard) -> dict[str, str | Non
 
 def _charge_at(
     heard: _Heard,
-    there: Stored,
+    by_then: Stored,
     whole: Stored,
     looks: Collection[str],
     number: RefId,
     asked: Charge,
     paid: bool,
 ) -> OpenCharge:
-    done = {str(record[2]): record for record in there.records if record[0] == DONE}
-    made_at = next((time_of(r) for r in done.values() if r[3] == _CHARGE and r[5] == number), time_at(there))
+    done = {str(record[2]): record for record in by_then.records if record[0] == DONE}
+    made_at = next(
+        (time_of(r) for r in done.values() if r[3] == _CHARGE and r[5] == number), time_at(by_then)
+    )
     charge = OpenCharge(number, asked, made_at)
     for id, operation in heard.sent.items():
         if id in done and done[id][3] == _CHARGE and _asks_for(operation, charge):
@@ -255,7 +257,7 @@ def _charge_at(
             message = outcome.id if isinstance(outcome, Sent) else getattr(operation, "message_id", None)
             charge = attrs.evolve(charge, sent=True, message=message)
     if paid:
-        found = (money for record in there.records for money in captured_in(record))
+        found = (money for record in by_then.records for money in captured_in(record))
         return attrs.evolve(charge, captured=next((one for one in found if one.id == number), None))
     later = (notice for r in whole.records if str(r[2]) in looks for notice in notices_in(r))
     return attrs.evolve(charge, claimed=bool(looks), notice=next(later, None))

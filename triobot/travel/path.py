@@ -112,11 +112,11 @@ class _LineTracer:
 
     # --- looking on
 
-    def looks(self, there: Conversation) -> None:
+    def looks(self, conversation: Conversation) -> None:
         """Put down what ran to the turn that has come to rest."""
-        if there.run.cursor <= self._turn:
+        if conversation.run.cursor <= self._turn:
             return
-        self._rests(there.run.cursor)
+        self._rests(conversation.run.cursor)
         # What is given its next result without a pause goes on in the line in which it is.
         for frame, line in reversed([*traceback.walk_stack(None)]):
             source = self._sources.get(frame.f_code)

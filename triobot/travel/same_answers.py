@@ -104,8 +104,8 @@ def replacement_of(told: Mapping[str, Any]) -> Replacement:
     journal = None
     if row is not None:
         fields: dict[str, Any] = {**row, "lease": Lease(**row["lease"])}
-        there = ConversationRow(**fields)
-        journal = Journal(there, there.position - len(told["records"]), tuple(told["records"]), {})
+        stored = ConversationRow(**fields)
+        journal = Journal(stored, stored.position - len(told["records"]), tuple(told["records"]), {})
     return Replacement(
         told["conversation"],
         journal,

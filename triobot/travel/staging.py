@@ -86,10 +86,10 @@ class ChatStage:
                 irr=PLENTY,
                 coin=PLENTY,
             )
-        there = world.chat(self._chat_id) if chat is None else chat
+        shown = world.chat(self._chat_id) if chat is None else chat
         # Until they are seen to come or go.
-        there.members.update(user.id for user in self.people.values())
-        return there
+        shown.members.update(user.id for user in self.people.values())
+        return shown
 
     def play(self) -> None:
         """Do what was done by the notch."""

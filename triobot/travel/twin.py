@@ -47,9 +47,6 @@ MEMORY: Final = 64 * 1024 * 1024
 _LOADS: Final = 20
 """Seconds that the author's modules may take."""
 _LEVEL: Final = 5
-_OF_BRANCHES: Final = frozenset(
-    ("branch", "same answers", "in branch", "branch test", "test", "replacement", "close branch")
-)
 
 Loaded: TypeAlias = tuple[Services, Table]
 Load: TypeAlias = Callable[[str], Loaded]

@@ -137,7 +137,7 @@ class _Passage:
         self._wanted = True
         self._whole = trio.Event()
         self._left = self._cut = self._written = False
-        self._there = True
+        self._stayed = True
         self._over = trio.Event()
         self._answer: answers.Response | None = None
         self._closes = self._body_first = False
@@ -173,7 +173,7 @@ class _Passage:
             # the answer and left by then, and its next equal event would be taken for a repetition.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
-            self._there = not self._left
+            self._stayed = not self._left
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._closes and not self._body_first:
             await self._wait_for_whole()
@@ -192,7 +192,7 @@ class _Passage:
         """Tell whether the answer was written while its sender was there."""
         self._over.set()
         if self._told is not None:
-            self._told(self._written and self._there)
+            self._told(self._written and self._stayed)
 
     # --- for the endpoint
 

@@ -109,11 +109,11 @@ class Endpoint:
                     return
                 body = reading.body
             outcome = await self._inbox.accept(request.content_type, body)
-            there = not talk.has_left()
+            stayed = not talk.has_left()
             answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
             await talk.answer(answer.status, answer.headers, answer.body)
             if type(outcome) is EventStored:
-                if there:
+                if stayed:
                     self._inbox.answered(outcome)
                 else:
                     self._traffic.unanswered += 1

@@ -116,9 +116,9 @@ class DirectExchange:
 
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
         """See `RequestExchange`. No task watches for a sender that leaves: the kernel is asked."""
-        there = not self._talk.has_left()
+        stayed = not self._talk.has_left()
         await self._talk.answer(answer.status, answer.headers, answer.body)
-        told(there)
+        told(stayed)
 
     async def refuse(
         self, answer: Response, *, unread: bool, linger: float, body_first: bool = False

@@ -63,8 +63,8 @@ def _jalali() -> Any:
 
 
 def _jalali_numbers(day: date) -> tuple[int, int, int]:
-    there = _jalali()(day)
-    return there.year, there.month, there.day
+    found = _jalali()(day)
+    return found.year, found.month, found.day
 
 
 def _jalali_starts(year: int, month: int) -> date:

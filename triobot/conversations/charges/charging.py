@@ -138,7 +138,7 @@ Seen: TypeAlias = tuple[list[PaymentNotice], Captured | None]
 
 
 @final
-class Till:
+class RunningCharge:
     """Gives the payment up, however the charge ends, unless it is paid.
 
     Attributes:
@@ -510,34 +510,34 @@ async def charge(
 
     said = policy(otherwise, conversation.texts.want_payment)
     with open_wait(conversation, look, said, question=True, token=token) as wait:
-        till = Till(conversation, wait, asked)
-        async with till:
-            await till.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(till.id)))
+        opened = RunningCharge(conversation, wait, asked)
+        async with opened:
+            await opened.send(SendMessage(asked.chat_id, text, inline_keyboard=keyboard(opened.id)))
             # The ledger reckons from the same moment: a send that took long must not outlive its button.
             answer: Captured | tuple[object] | None = None
             with Scope(conversation, inf, at=asked.expires_at):
                 while True:
                     try:
-                        answer = await till.wait()
+                        answer = await opened.wait()
                         break
                     except PaymentDeclinedError as error:
                         # Our number was taken, for all that we know: one more try with another.
                         if (
                             error.code != _DUPLICATE
-                            or till.message is None
-                            or till.message.id is None
-                            or till.replaced
+                            or opened.message is None
+                            or opened.message.id is None
+                            or opened.replaced
                         ):
                             raise
-                    await till.replace(
-                        till.message,
+                    await opened.replace(
+                        opened.message,
                         lambda message, number: EditMessage(
                             message.chat_id, message.message_id, text, keyboard(number)
                         ),
                     )
             if answer is None:
                 raise PaymentExpiredError
-            return await till.goods(answer) if isinstance(answer, Captured) else answer[0]
+            return await opened.goods(answer) if isinstance(answer, Captured) else answer[0]
 
 
 async def invoice(
@@ -555,15 +555,15 @@ async def invoice(
     operation = CreateInvoice(asked.chat_id, amount, text, expire_time=expires)
     said = policy(otherwise, conversation.texts.want_payment)
     with open_wait(conversation, lambda event, setting: None, said, question=True) as wait:
-        till = Till(conversation, wait, asked)
-        async with till:
-            await till.send(operation)
+        opened = RunningCharge(conversation, wait, asked)
+        async with opened:
+            await opened.send(operation)
             answer: Captured | tuple[object] | None = None
             with Scope(conversation, inf, at=asked.expires_at):
-                answer = await till.wait()
+                answer = await opened.wait()
             if answer is None:
                 raise PaymentExpiredError
-            return await till.goods(cast("Captured", answer))  # an invoice has no other buttons
+            return await opened.goods(cast("Captured", answer))  # an invoice has no other buttons
 
 
 def _asked(
@@ -576,7 +576,7 @@ def _asked(
     late: Late,
     life: float,
 ) -> Charge:
-    """Return the charge to open, checked before anything is written or sent; the till adds its owner.
+    """Return the charge to open, checked before anything is written or sent; `RunningCharge` adds its owner.
 
     Raises:
         LocalProtocolError: the amount is no whole number from 1 up.

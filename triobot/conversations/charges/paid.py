@@ -192,11 +192,11 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
     return False
 
 
-def moves(there: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Sequence[Write]:
+def moves(conversation: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Sequence[Write]:
     """What is to become durable with what a conversation does now; nothing on replay, and once it is over."""
-    if there.dry is not None or there.replaying or there.dead:
+    if conversation.dry is not None or conversation.replaying or conversation.dead:
         return ()
-    return of(payments_of(there))
+    return of(payments_of(conversation))
 
 
 def abandon(

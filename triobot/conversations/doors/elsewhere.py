@@ -191,10 +191,10 @@ class Elsewhere:
         """
         chat_id, key, store = captured.chat_id, captured.key, self._services.store
         call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
-        there = await self._has_aside(chat_id, key)
+        has_aside = await self._has_aside(chat_id, key)
         while True:
             try:
-                if there:
+                if has_aside:
                     return await store.commit(claim)
                 arrival = call_arrival(call, None, self._services.clock.now())
                 await self._accept(arrival, self._offer, also=[claim])

@@ -107,9 +107,9 @@ class RecordedDoor:
         self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
     ) -> bool:
         """Start a route."""
-        there, elsewhere = self._conversation, self._conversation.shared.elsewhere
+        conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
         route = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()")
-        value, sender = recordable(there.value), there.event.sender
+        value, sender = recordable(conversation.value), conversation.event.sender
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
@@ -117,7 +117,7 @@ class RecordedDoor:
                 chat_id, route.name, args, key=key, once=once, value=value, sender=sender
             )
 
-        started = await there.effect(OperationKind.START, body)
+        started = await conversation.effect(OperationKind.START, body)
         # Without a key of the author's, what was dropped is what this very operation had started.
         return started or key is None
 
@@ -159,11 +159,11 @@ class RecordedDoor:
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Put what this makes of the old value in its place, once: the result is stored with it."""
-        there, keeping = self._conversation, self._conversation.shared.keeping
+        conversation, keeping = self._conversation, self._conversation.shared.keeping
         far = keeping.far_of(place)
 
         def changed(old: str | None) -> str:
-            with there.reading():
+            with conversation.reading():
                 return change(old)
 
         async def body(own: Id) -> str:
@@ -173,42 +173,42 @@ class RecordedDoor:
                 self._settle(own, OperationKind.UPDATE, text, far, place, once)
                 return text
             old = (await keeping.read(place)).get(key)
-            if there.dead:
+            if conversation.dead:
                 return ""  # nobody hears of it: the next incarnation begins anew
             text = changed(old)
             self._write(own, OperationKind.UPDATE, place, key, text, text)
             return text
 
-        return await there.effect(OperationKind.UPDATE, body)
+        return await conversation.effect(OperationKind.UPDATE, body)
 
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None
     ) -> None:
         """Hand over a value and what the operation brought, as one: others may build on it from here on."""
-        there = self._conversation
-        if there.dead or there.writer is None:
+        conversation = self._conversation
+        if conversation.dead or conversation.writer is None:
             return
-        put = there.shared.keeping.put_now(place, key, value, there.writer)
-        known = there.writer.result_of(own, kind.value)(*outcome_of(result))
-        there.writer.write([put, *known])
+        put = conversation.shared.keeping.put_now(place, key, value, conversation.writer)
+        known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))
+        conversation.writer.write([put, *known])
 
     def _settle(
         self, own: Id, kind: OperationKind, result: str | None, far: Far, place: ChatId, once: str
     ) -> None:
         """Hand over what an operation in another shard brought, and have its owner forget it once durable."""
-        there = self._conversation
-        if there.dead or there.writer is None:
+        conversation = self._conversation
+        if conversation.dead or conversation.writer is None:
             return
-        commits = there.shared.work.commits
-        known = there.writer.result_of(own, kind.value)(*outcome_of(result))
-        added = there.writer.write(known) if known else commits.added
+        commits = conversation.shared.work.commits
+        known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))
+        added = conversation.writer.write(known) if known else commits.added
 
         async def settle() -> None:
             with suppress(trio.ClosedResourceError, StoreError):
                 await commits.wait_for(added)
                 await far.settle(place, once)
 
-        there.shared.work.beside(settle)
+        conversation.shared.work.beside(settle)
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()

@@ -64,14 +64,14 @@ class ReplayCheck:
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell = tell
 
-    def watch(self, there: Conversation, lease: Lease, records: Sequence[Record]) -> HearRecords:
+    def watch(self, conversation: Conversation, lease: Lease, records: Sequence[Record]) -> HearRecords:
         """Check this conversation from now on; these are its records so far."""
-        return Watched(self, there, lease, records).hear
+        return Watched(self, conversation, lease, records).hear
 
-    def diverged(self, there: Conversation, divergence: Divergence) -> None:
+    def diverged(self, conversation: Conversation, divergence: Divergence) -> None:
         """Tell of a conversation that a restart would not bring back."""
-        there.work.count("diverged")
-        name = there.route.name
+        conversation.work.count("diverged")
+        name = conversation.route.name
         if self._tell is not None:
             self._tell(name, divergence)
             return
@@ -79,7 +79,7 @@ class ReplayCheck:
             "%s: conversation %s doesn't repeat itself: %s; %s", divergence.line, name, divergence, RULE
         )
         text = f"conversation {name} doesn't repeat itself: {divergence}; {RULE}"
-        there.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
+        conversation.services.raise_alarm(Alarm("replay_diverged", f"{name} {divergence.line}", text))
 
 
 @final
@@ -87,10 +87,10 @@ class Watched:
     """One conversation that is checked."""
 
     def __init__(
-        self, check: ReplayCheck, there: Conversation, lease: Lease, records: Sequence[Record]
+        self, check: ReplayCheck, conversation: Conversation, lease: Lease, records: Sequence[Record]
     ) -> None:
         self._check = check
-        self._there = there
+        self._conversation = conversation
         self._lease = lease
         self._records = list(records)
         self._next = len(self._records)
@@ -114,46 +114,46 @@ class Watched:
         if not self._looking and not self._diverged and len(self._records) >= self._next:
             self._looking = True
             # Not at once: its task hasn't gone to sleep yet.
-            self._there.work.beside(self._look)
+            self._conversation.work.beside(self._look)
 
     async def _look(self) -> None:
         try:
             while (checked := self._snapshot()) is not None:
                 count = len(self._records)
                 self._next = count + max(1, count // 8 if count > SHORT else 0)
-                if (found := await compare(self._there, checked)) is not None:
+                if (found := await compare(self._conversation, checked)) is not None:
                     self._diverged = True
-                    self._check.diverged(self._there, found)
+                    self._check.diverged(self._conversation, found)
                     return
         finally:
             self._looking = False
 
     def _snapshot(self) -> Checked | None:
         """Return where the original stands now; None if it works again, or was looked at there before."""
-        there = self._there
+        conversation = self._conversation
         if not self._records or len(self._records) < self._next:
             return None
         if (last := self._records[-1])[0] in ENDS:
             standing, set_by = Standing(ending=recorded_ending(last)), None
-        elif there.rests:
-            standing, set_by = standing_of(there.run), there.run.set_by()
+        elif conversation.rests:
+            standing, set_by = standing_of(conversation.run), conversation.run.set_by()
         else:
             return None  # it will rest again
         stored = Stored(self._row(), tuple(self._records))
-        return Checked(stored, standing, there.life.group, set_by)
+        return Checked(stored, standing, conversation.life.group, set_by)
 
     def _row(self) -> ConversationRow:
-        there, begun = self._there, time_of(self._records[0])
+        conversation, begun = self._conversation, time_of(self._records[0])
         return ConversationRow(
-            id=ConversationId(there.seq),
+            id=ConversationId(conversation.seq),
             lease=self._lease,
-            chat_id=there.life.chat_id,
-            route=there.route.name,
-            kind=there.kind,
-            version=str(there.route.version),
-            sender_id=there.owner,
-            key=there.key,
-            run=there.run_number,
+            chat_id=conversation.life.chat_id,
+            route=conversation.route.name,
+            kind=conversation.kind,
+            version=str(conversation.route.version),
+            sender_id=conversation.owner,
+            key=conversation.key,
+            run=conversation.run_number,
             unfinished=False,
             wake_at=None,
             parked_because=None,
@@ -165,12 +165,12 @@ class Watched:
         )
 
 
-async def compare(there: Conversation, checked: Checked) -> Divergence | None:
+async def compare(conversation: Conversation, checked: Checked) -> Divergence | None:
     """Run a live conversation's journal again in this process; how it parts, if it does."""
-    live = there.services
+    live = conversation.services
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     try:
-        table, stored = there.shared.table, checked.stored
+        table, stored = conversation.shared.table, checked.stored
         async with open_rerun(dry, table, stored, group=checked.group, set_by=checked.set_by) as rerun:
             return parting(rerun, checked.standing)
     except TriobotError as error:

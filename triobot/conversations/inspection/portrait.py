@@ -79,7 +79,9 @@ def portray(life: ChatLife, when: Callable[[Conversation], int | None]) -> Portr
 
 def _room(life: ChatLife) -> str:
     """Return a room's name and key, as the signals that are there say them."""
-    events = [there.event for there in life.places.all()] + [queued.event for queued in life.mailbox]
+    events = [conversation.event for conversation in life.places.all()] + [
+        queued.event for queued in life.mailbox
+    ]
     names = (room_of(event) for event in events)
     return next((" ".join(filter(None, name)) for name in names if name), told(life.chat_id))
 

@@ -186,7 +186,7 @@ class Divergence:
 class Watcher(Protocol):
     """Looks on while a journal is run again."""
 
-    def looks(self, there: Conversation) -> None:
+    def looks(self, conversation: Conversation) -> None:
         """Look: a turn is about to begin, or the journal ends here, and everything rests."""
         ...
 
@@ -227,7 +227,7 @@ class Rerun(Onlooker):
         self._jumped = jumped
         self._leash = leash
         self._stuck_at = "?"
-        self._there: Conversation | None = None
+        self._conversation: Conversation | None = None
         self._end: End | None = None
         self._over = trio.Event()
         self._gone = False
@@ -235,18 +235,22 @@ class Rerun(Onlooker):
     @property
     def task(self) -> trio.lowlevel.Task | None:
         """The coroutine's own task, while it stands where the journal ends; None once it is over."""
-        return None if self._there is None or self._over.is_set() else self._there.run.tasks.get("")
+        return (
+            None
+            if self._conversation is None or self._over.is_set()
+            else self._conversation.run.tasks.get("")
+        )
 
     @property
     def tasks(self) -> Mapping[str, trio.lowlevel.Task]:
         """What stands there, by branch."""
-        return {} if self.task is None or self._there is None else self._there.run.tasks
+        return {} if self.task is None or self._conversation is None else self._conversation.run.tasks
 
     def standing(self) -> Standing:
         """Return where it stands: where the journal ends, or where it could go no further."""
-        if self._over.is_set() or self._there is None:
+        if self._over.is_set() or self._conversation is None:
             return Standing(ending="it is over" if self._end is None else _words(self._end))
-        return standing_of(self._there.run)
+        return standing_of(self._conversation.run)
 
     @property
     def failures(self) -> Sequence[Exception]:
@@ -260,28 +264,28 @@ class Rerun(Onlooker):
 
     def beyond(self) -> str | None:
         """Say what the code notes and the journal doesn't have, or the reverse."""
-        if self._there is None:
+        if self._conversation is None:
             return None
-        left = [record for record in self._there.run.beyond if record[0] not in ENDS]
+        left = [record for record in self._conversation.run.beyond if record[0] not in ENDS]
         return f"now there is a record {left[0][0]}, which wasn't there before" if left else None
 
     # --- the run itself
 
-    async def run(self, there: Conversation) -> None:
+    async def run(self, conversation: Conversation) -> None:
         """Run it, until it is told to go."""
         if self._gone:
             return  # before it began
-        self._there = there
+        self._conversation = conversation
         if self._watcher is not None:
-            self.look = partial(self._watcher.looks, there)
+            self.look = partial(self._watcher.looks, conversation)
         task = trio.lowlevel.current_task()
-        code_tasks[task] = there.seq
+        code_tasks[task] = conversation.seq
         try:
             try:
-                self._end = await self._leash.run(there.go_over(handle_of(there)))
+                self._end = await self._leash.run(conversation.go_over(handle_of(conversation)))
             finally:
                 del code_tasks[task]
-                there.went_over()
+                conversation.went_over()
         except BaseException as error:
             if not self._leash.cut or not _is_left(error):
                 raise
@@ -312,9 +316,9 @@ class Rerun(Onlooker):
     async def go(self) -> None:
         """Let it go, whether it wants to or not."""
         self._gone = True
-        if self._there is None:
+        if self._conversation is None:
             return
-        self._there.evict()
+        self._conversation.evict()
         with trio.CancelScope(shield=True):
             for _ in range(_PATIENCE):
                 if self._over.is_set():
@@ -345,8 +349,8 @@ class Rerun(Onlooker):
         self._at_end.set()
 
     def concluded(self, error: BaseException | None) -> None:
-        if self._there is not None:
-            self._there.concluded(error)
+        if self._conversation is not None:
+            self._conversation.concluded(error)
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._stuck_at = parting_line(error.id, task)
@@ -440,7 +444,7 @@ async def open_rerun(
         leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
         rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, watcher)
-        there = Conversation(
+        conversation = Conversation(
             services,
             life,
             start,
@@ -452,7 +456,7 @@ async def open_rerun(
             leash=leash,
         )
         try:
-            nursery.start_soon(rerun.run, there, name=f"replay of {route.name}")
+            nursery.start_soon(rerun.run, conversation, name=f"replay of {route.name}")
             await rerun.wait(leash.seconds)
             yield rerun
         finally:

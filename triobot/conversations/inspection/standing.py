@@ -155,8 +155,8 @@ def difference(recorded: Standing, now: Standing) -> str | None:
     for path, before in recorded.spots.items():
         spot = now.spots.get(path)
         if spot is None or spot.lines != before.lines:
-            there = "nowhere" if spot is None else " in ".join(reversed(spot.lines))
-            return f"before, it waited at {' in '.join(reversed(before.lines))}; now at {there}"
+            place = "nowhere" if spot is None else " in ".join(reversed(spot.lines))
+            return f"before, it waited at {' in '.join(reversed(before.lines))}; now at {place}"
         if spot.variables != before.variables:
             names = _different(before.variables, spot.variables)
             return f"variables hold something else than before: {names}"

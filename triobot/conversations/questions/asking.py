@@ -70,7 +70,7 @@ _private: Final = lru_cache(256)(PrivateHint)
 
 
 def begin_wait(
-    there: Conversation,
+    conversation: Conversation,
     look: Callable[[Event, Setting], object | None],
     otherwise: OtherwisePolicy | PrivateHint,
     *,
@@ -79,34 +79,34 @@ def begin_wait(
     also: Callable[[Event, Setting], object | None] | None = None,
 ) -> Wait:
     """Begin to take events, before anything is sent; `end_wait` it however it ends."""
-    there.check_task()
-    wait = Wait(look, otherwise, question, token, also, owner=there.owner)
-    there.waits.append(wait)
-    there.life.offer_queued(there, wait)
+    conversation.check_task()
+    wait = Wait(look, otherwise, question, token, also, owner=conversation.owner)
+    conversation.waits.append(wait)
+    conversation.life.offer_queued(conversation, wait)
     return wait
 
 
-def reopen_wait(there: Conversation, wait: Wait) -> None:
+def reopen_wait(conversation: Conversation, wait: Wait) -> None:
     """Take events again: another one than the last is wanted."""
     if wait.open:
-        there.life.offer_queued(there, wait)
+        conversation.life.offer_queued(conversation, wait)
 
 
-def end_wait(there: Conversation, wait: Wait) -> None:
+def end_wait(conversation: Conversation, wait: Wait) -> None:
     """Stop taking events; what was given and not looked at goes back to the chat."""
-    there.waits.remove(wait)
+    conversation.waits.remove(wait)
     if wait.ready:
-        look_again(there, wait)
+        look_again(conversation, wait)
 
 
-def look_again(there: Conversation, wait: Wait) -> None:
+def look_again(conversation: Conversation, wait: Wait) -> None:
     """Route again what the wait was given and has not looked at: what it takes has changed."""
     given = wait.let_all_go()
-    if there.dead:
+    if conversation.dead:
         return  # the events wait in the inbox
     for answer in given:
-        if there.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
-            there.life.give_back(there, answer.delivery)
+        if conversation.run.withdraw(answer.delivery.seq) and answer.delivery.seq:
+            conversation.life.give_back(conversation, answer.delivery)
 
 
 def _tell_resting(wait: Wait) -> None:
@@ -132,7 +132,7 @@ def open_wait(
         end_wait(conversation, wait)
 
 
-async def answered(there: Conversation, wait: Wait) -> object:
+async def answered(conversation: Conversation, wait: Wait) -> object:
     """Wait for the next event that the wait takes, and say the hint to what doesn't fit.
 
     Raises: what the author's filter raised on an event.
@@ -140,15 +140,17 @@ async def answered(there: Conversation, wait: Wait) -> object:
     Cancellation: *atomic*: an event is taken, or it is next for another wait.
     """
     while True:
-        there.enter(OperationKind.RECEIVE)
-        run = there.run
+        conversation.enter(OperationKind.RECEIVE)
+        run = conversation.run
         if not (run.over or run.dying):
             # On replay, too: others may have gone on while this branch stays beyond the end of the journal.
-            wait.rests, wait.around = True, there.around
+            wait.rests, wait.around = True, conversation.around
             if wait.when_resting is not None:
-                there.when_live(partial(_tell_resting, wait)) if there.replaying else wait.when_resting()
+                conversation.when_live(
+                    partial(_tell_resting, wait)
+                ) if conversation.replaying else wait.when_resting()
             if not wait.ready:
-                there.life.offer_queued(there, wait, resting=True)
+                conversation.life.offer_queued(conversation, wait, resting=True)
         try:
             taken: tuple[Any, ...] = await run.wait(KIND, wait)
         finally:
@@ -159,9 +161,9 @@ async def answered(there: Conversation, wait: Wait) -> object:
             raise CODEC.error_of(failed[0])
         if value is not None:
             if type(event) is Press:
-                there.take_press(event)
+                conversation.take_press(event)
             return value[0]
-        await say_again(there, wait, wait.hint)
+        await say_again(conversation, wait, wait.hint)
 
 
 async def say_again(conversation: Conversation, wait: Wait, text: str) -> None:
@@ -219,16 +221,16 @@ async def ask(
         end_wait(conversation, wait)
 
 
-def _replayed(there: Conversation, question: str) -> str | None:
+def _replayed(conversation: Conversation, question: str) -> str | None:
     """Return the text that answered a question, if a replay has it next: then nothing is begun for it."""
-    if not there.replaying:
+    if not conversation.replaying:
         return None
-    asked = _SENDS, fingerprint_of_text(there.life.chat_id, question)
-    records = there.run.foreseen(asked, _ANSWERED)
+    asked = _SENDS, fingerprint_of_text(conversation.life.chat_id, question)
+    records = conversation.run.foreseen(asked, _ANSWERED)
     text = said_text(records[1][5]) if records else None
     if text is not None:
-        there.leave_press()
-        there.run.go_by(records)
+        conversation.leave_press()
+        conversation.run.go_by(records)
     return text
 
 

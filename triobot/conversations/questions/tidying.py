@@ -243,12 +243,12 @@ class Tidying:
         )
 
     def _settle(self, chat_id: ChatId, debt: _Debt, owed: _Owed) -> None:
-        there = self._owed.get(chat_id, {})
-        if there.get(debt) is owed:
-            del there[debt]
+        debts = self._owed.get(chat_id, {})
+        if debts.get(debt) is owed:
+            del debts[debt]
             if owed.kept:
                 self._work.commits.add([self._all(chat_id)])
-            if not there:
+            if not debts:
                 del self._owed[chat_id]
 
     def _going(self, write: PutData) -> Write:

@@ -88,21 +88,21 @@ async def revive(
         if opening is None or not route.durable:
             _end_politely(services, life, row)
             continue
-        there = Conversation(services, life, *opening, row.sender_id, stored)
-        await _follow(there, stored)
-        _place(life, there)
+        conversation = Conversation(services, life, *opening, row.sender_id, stored)
+        await _follow(conversation, stored)
+        _place(life, conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
-            life.shows(there, waiting)
+            life.shows(conversation, waiting)
         life.work.count("revived")
-        life.calls.start(there)
-        await _stand(there)
-        if row.parked_because is not None and not there.stuck:
-            await _heal(store, life, there)
-            if there.beside:
-                healed.append(there)
+        life.calls.start(conversation)
+        await _stand(conversation)
+        if row.parked_because is not None and not conversation.stuck:
+            await _heal(store, life, conversation)
+            if conversation.beside:
+                healed.append(conversation)
     # Whether a message was typed for an aside is known once all live conversations are there.
-    for there in healed:
-        life.heals(there, await _waiting(store, life.chat_id))
+    for conversation in healed:
+        life.heals(conversation, await _waiting(store, life.chat_id))
 
 
 async def _is_to_end(store: Store, row: ConversationRow) -> bool:
@@ -114,16 +114,16 @@ async def _is_to_end(store: Store, row: ConversationRow) -> bool:
     )
 
 
-async def _heal(store: Store, life: ChatLife, there: Conversation) -> None:
+async def _heal(store: Store, life: ChatLife, conversation: Conversation) -> None:
     """Unpark it; let go what was typed meanwhile, and answers no question that its user has seen."""
-    assert there.stored is not None
-    life.parked_no_more(there)
-    if not there.beside:
-        life.heals(there, await _waiting(store, life.chat_id))
-    row = there.stored.row
-    there.stored = attrs.evolve(there.stored, row=attrs.evolve(row, parked_because=None))
-    if there.writer is not None:
-        life.work.commits.add(there.writer.freed(row.in_hand))
+    assert conversation.stored is not None
+    life.parked_no_more(conversation)
+    if not conversation.beside:
+        life.heals(conversation, await _waiting(store, life.chat_id))
+    row = conversation.stored.row
+    conversation.stored = attrs.evolve(conversation.stored, row=attrs.evolve(row, parked_because=None))
+    if conversation.writer is not None:
+        life.work.commits.add(conversation.writer.freed(row.in_hand))
 
 
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
@@ -137,48 +137,48 @@ async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
     return waiting
 
 
-async def _follow(there: Conversation, stored: Stored) -> None:
+async def _follow(conversation: Conversation, stored: Stored) -> None:
     """Let an interrupt that was ending it begin with its end, as it would have without the restart."""
-    life, seq = there.life, stored.interrupted_by
+    life, seq = conversation.life, stored.interrupted_by
     if seq is None:
         return
     rows = await life.services.store.pending(life.chat_id, after=seq - 1, limit=1)
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
     if event is not None:
-        life.follow(there, Delivery(seq, event, rows[0].at), group=rows[0].group)
+        life.follow(conversation, Delivery(seq, event, rows[0].at), group=rows[0].group)
 
 
-async def _stand(there: Conversation) -> None:
+async def _stand(conversation: Conversation) -> None:
     """Wait until it stands where it stood, as long as it may: nobody gets an event of its chat meanwhile.
 
     Its code awaits what isn't the chat's once more, which may last, or come no more.
     """
-    settled = there.settled
+    settled = conversation.settled
     assert settled is not None
     seconds, given = PROMPT, -1
     while True:
         with trio.move_on_after(seconds):
             await settled.wait()
-        if not there.begun:
+        if not conversation.begun:
             await settled.wait()  # it hasn't begun: the store is slow
         if settled.is_set():
             return
-        if not there.replaying:
+        if not conversation.replaying:
             return
-        if given == there.run.cursor:
+        if given == conversation.run.cursor:
             break  # in a whole minute; a machine that is slow would have come further
-        seconds, given = HANGS, there.run.cursor
+        seconds, given = HANGS, conversation.run.cursor
     # A replay that doesn't come to its end: whoever has the turn waits, and not for the chat.
-    there.give_up("it went on here, and now waits for something that isn't the chat's")
+    conversation.give_up("it went on here, and now waits for something that isn't the chat's")
     with trio.move_on_after(PROMPT):
         await settled.wait()
 
 
-def _place(life: ChatLife, there: Conversation) -> None:
-    if there.beside:
-        life.places.asides = [*life.places.asides, there]
+def _place(life: ChatLife, conversation: Conversation) -> None:
+    if conversation.beside:
+        life.places.asides = [*life.places.asides, conversation]
     else:
-        life.places.live[there.owner] = there
+        life.places.live[conversation.owner] = conversation
 
 
 def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
@@ -203,12 +203,12 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
     # Stands for what it began with, which nothing looks at any more; a room is no chat that anybody joins.
     begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
     delivery = Delivery(row.id, begun, row.started_at)
-    there = Conversation(
+    conversation = Conversation(
         life.services, life, start_of(route, None), delivery, None, row.sender_id, _readable(journal)
     )
-    there.stuck = True
-    _place(life, there)
-    return there
+    conversation.stuck = True
+    _place(life, conversation)
+    return conversation
 
 
 def _readable(journal: Journal) -> Stored:
@@ -219,40 +219,42 @@ def _readable(journal: Journal) -> Stored:
         return Stored(journal.row, ())
 
 
-def park(there: Conversation, because: str, *, error: str | None = None) -> None:
+def park(conversation: Conversation, because: str, *, error: str | None = None) -> None:
     """Write down that a conversation can't go on, and tell whom it concerns, once."""
-    life, stored = there.life, there.stored
+    life, stored = conversation.life, conversation.stored
     life.work.count("parked")
-    log.error("conversation %s of %s is parked: %s", there.route.name, there.told_place, because)
+    log.error(
+        "conversation %s of %s is parked: %s", conversation.route.name, conversation.told_place, because
+    )
     todo = "deploy code that can go on with it, or end it"
-    if there.writer is not None and there.writer.lost:
+    if conversation.writer is not None and conversation.writer.lost:
         todo = "start the bot again, and it goes on with what is stored"
-    name = there.route.name if stored is None else stored.row.route
-    life.shared.care.tell_parked(name, there.seq, because, todo)
-    key = there.key if stored is None else stored.row.key
+    name = conversation.route.name if stored is None else stored.row.route
+    life.shared.care.tell_parked(name, conversation.seq, because, todo)
+    key = conversation.key if stored is None else stored.row.key
     tell_parked(life.work, life.services, life.chat_id, key)
     writes: list[Write] = []
     if stored is not None:
-        row, now = stored.row, there.services.clock.now()
+        row, now = stored.row, conversation.services.clock.now()
         if (row.parked_because, row.error) == (because, error):
             return  # it was before, and since then
         writes.append(ParkConversation(row.lease, row.id, now, because, error))
-    elif there.writer is None or not there.writer.park(because, error):
+    elif conversation.writer is None or not conversation.writer.park(because, error):
         return
     new = stored is None or stored.row.parked_because is None
-    if (said := life.kept.texts.parked) and new and not there.beside and is_chat(life.chat_id):
-        writes += [*life.shared.tidying.tell(life.chat_id, there.seq, said), life.regretted()]
+    if (said := life.kept.texts.parked) and new and not conversation.beside and is_chat(life.chat_id):
+        writes += [*life.shared.tidying.tell(life.chat_id, conversation.seq, said), life.regretted()]
     life.work.commits.add(writes)
 
 
-def let_go(there: Conversation) -> None:
+def let_go(conversation: Conversation) -> None:
     """Park a conversation whose code catches every cancellation, or end it as was asked: its chat goes on."""
-    there.stuck = True
-    if there.ending is None:
-        park(there, "its code catches every cancellation (BaseException), and does not end")
+    conversation.stuck = True
+    if conversation.ending is None:
+        park(conversation, "its code catches every cancellation (BaseException), and does not end")
     else:
-        ending, there.ending = there.ending, None
-        there.end(ending)
+        ending, conversation.ending = conversation.ending, None
+        conversation.end(ending)
 
 
 def _unknown(row: ConversationRow) -> Route:
@@ -321,7 +323,7 @@ class CatchingUp:
 
     async def _come_back_beside(self, life: ChatLife, nursery: trio.Nursery) -> None:
         """Bring a chat back, and wait for that; if it takes long, it goes on beside the next ones."""
-        there = trio.Event()
+        back = trio.Event()
         self._coming.add(life)
 
         async def come_back() -> None:
@@ -329,11 +331,11 @@ class CatchingUp:
                 await self._come_back(life)
             finally:
                 self._coming.discard(life)
-                there.set()
+                back.set()
 
         nursery.start_soon(come_back)
         with trio.move_on_after(HOLDS_UP):
-            await there.wait()
+            await back.wait()
 
     async def _catch_up(self, life: ChatLife) -> None:
         latest = life.latest
@@ -354,8 +356,8 @@ class CatchingUp:
         life.loading = False
         if not self._work.stopping:
             self.room(life)
-            for there in life.places.all():
-                there.tick()
+            for conversation in life.places.all():
+                conversation.tick()
 
     async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
         """Read what waits to be routed; each with whether its chat was a group."""

@@ -67,8 +67,8 @@ def running_frames() -> list[tuple[FrameType, int]]:
 
 def awaiting_frames(suspended: object) -> list[tuple[FrameType, int]]:
     """Return the frames in which a suspended coroutine is, outermost first."""
-    there = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))
-    return list(trio.lowlevel.Task.iter_await_frames(there))
+    task = cast("trio.lowlevel.Task", SimpleNamespace(coro=suspended))
+    return list(trio.lowlevel.Task.iter_await_frames(task))
 
 
 def calling_line() -> str:

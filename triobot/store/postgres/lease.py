@@ -82,14 +82,14 @@ class ShardLease:
             asked, pause = steady_time(), RENEWED_EVERY
             try:
                 connection = connection or make_connection(self._address, patience=2)
-                there = self._renew(connection)
+                lives = self._renew(connection)
             except (TriobotError, psycopg.Error):
                 pause = _REPEATED_AFTER
                 if connection is not None:
                     connection.close()
                 connection = None
             else:
-                if not there:
+                if not lives:
                     self._until = 0
                     self._over.set()
                     self._lost()

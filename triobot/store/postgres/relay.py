@@ -326,7 +326,7 @@ class _Round:
 
 
 @final
-class _Desk:
+class _Answerer:
     """Takes requests, and writes answers; one task has the session, and all else is handed to it."""
 
     def __init__(self, address: PostgresAddress, node: int) -> None:
@@ -464,7 +464,7 @@ async def answer_requests(
     Args:
         answer: answers one; cancelled when nobody waits for it any more.
     """
-    await _Desk(address, node).run(answer)
+    await _Answerer(address, node).run(answer)
 
 
 def _row(found: psycopg.Cursor[tuple[object, ...]]) -> tuple[bool, ...]:
