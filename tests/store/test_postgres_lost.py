@@ -287,6 +287,45 @@ async def test_who_lost_its_store_hears_of_it_without_asking(postgres: Server) -
                 await trio.sleep_forever()
 
 
+async def started(server: Server, *, visit: bool = False, dies: bool = False) -> int:
+    """Open the store and close it, or die with it open; return how many runs in a row had died before."""
+    async with open_store(server.url(), stamp=STAMP, clock=SettableClock(), visit=visit) as store:
+        unclean = store.opening().unclean
+    if dies:
+        server.ask("DELETE FROM triobot.meta WHERE name = 'clean'")
+    return unclean
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "then"),
+    [
+        # How each run ended that had the store meanwhile, and what the next one counts.
+        (["died"], 1),
+        (["died", "died"], 2),
+        (["stopped"], 0),
+        (["died", "stopped", "died"], 1),
+        (["visit"], 0),
+        (["visit", "died"], 1),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+async def test_who_lost_the_store_and_lives_is_no_crash(
+    postgres: Server, meanwhile: list[str], then: int
+) -> None:
+    """Whoever took the store counted it as one, unless only a tool did; once it hears of it, it says so."""
+    counted: list[int] = []
+    with proxying(postgres.port) as proxy, pytest.raises(LeaseLostError):
+        async with opened(postgres, proxy):
+            proxy.refuses = True
+            proxy.cut()
+            for end in meanwhile:
+                counted.append(await started(postgres, visit=end == "visit", dies=end == "died"))
+            proxy.refuses = False
+            await trio.sleep_forever()
+    assert counted[0] == 1
+    assert await started(postgres) == then
+
+
 async def test_who_waits_is_told_when_the_store_is_free(postgres: Server) -> None:
     taken: list[str] = []
     async with opened(postgres):

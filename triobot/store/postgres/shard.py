@@ -25,9 +25,9 @@ from psycopg import errors
 from psycopg.rows import TupleRow
 
 from ...clock import steady_time
-from ...errors import ConfigError, StoreCorruptError, StoreError, StoreLockedError
+from ...errors import ConfigError, StoreCorruptError, StoreLockedError, TriobotError
 from ...journals import Lease, Opening
-from ...seams import Hear, Relayed
+from ...seams import Hear, LeaseLostError, Relayed
 from ..broadcasts import stop_after_restore
 from ..lock import machine_boot
 from ..notes import MemoryNotes
@@ -48,11 +48,11 @@ from ..schema import (
 )
 from .address import PostgresAddress
 from .dialect import translated_schema
-from .failures import for_the_opener
+from .failures import first_line, for_the_opener
 from .lease import END, END_OVER, SECONDS, TAKE, ShardLease
 from .relay import RELAY_TABLES, answer_requests, channel_of
 from .rows import ShardTables
-from .session import Connection, Session, connect, named, risk_of
+from .session import Connection, Session, connect, make_connection, named, risk_of
 from .transactions import ShardTransactions
 
 _log: Final = logging.getLogger("triobot.store")
@@ -96,6 +96,7 @@ _FREE_IN: Final = (
 )
 _THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL"
 _TAKEN: Final = b"UPDATE shard SET fence = fence + 1, commits = commits + 1, owner = $1"
+_ANOTHERS: Final = b"SELECT 1 FROM shard WHERE owner IS DISTINCT FROM $1 FOR UPDATE"
 _LET_GO: Final = b"UPDATE shard SET owner = NULL"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
@@ -132,6 +133,7 @@ class Shard:
         self._fence = 0
         self._node = secrets.randbits(62)
         self._asked = 0
+        self._run: str | None = None
         self._lease: ShardLease | None = None
         self._transactions: ShardTransactions | None = None
         self._tell_lost: Callable[[], None] = lambda: None
@@ -174,9 +176,7 @@ class Shard:
             commits = self._take()
             _migrate(self._session, stamp, rebind=rebind)
             self._note_history(now)
-            opening = count_run(
-                self._session, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit
-            )
+            opening = self._count(now, visit=visit)
             self._asked = steady_time()
             run(TAKE, (self._node, _own_name()))
             run(_TAKEN, (self._node,))
@@ -228,6 +228,45 @@ class Shard:
             f"the store {self.name} is open in another process{who}; one process at a time can use it"
         )
 
+    def _count(self, now: int, *, visit: bool) -> Opening:
+        """Count this run, and how many before it have died; see `_acquit`."""
+        sql = self._session
+        lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
+        opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
+        if visit:
+            return opening
+        if lived and opening.unclean:
+            opening = attrs.evolve(opening, unclean=opening.unclean - 1)
+            put_meta(sql, "unclean", str(opening.unclean))
+        if not opening.unclean:
+            put_meta(sql, "unclean_since", str(opening.boot))
+        self._run = get_meta(sql, "run")
+        return opening
+
+    def _acquit(self) -> None:
+        """Note that this run, whose shard another process has, has not died.
+
+        Whoever took the shard has counted it among those that have, since it could not know better; or
+        the next one that runs the bot will. It is the one thing that is written without the fence. Only
+        starts read it, and they hold the lock under which it is done.
+
+        Raises:
+            TriobotError, psycopg.Error: it can't be noted now.
+        """
+        session = Session(make_connection(self._address, patience=2))
+        try:
+            with session.connection.transaction():
+                if session.run(_ANOTHERS, (self._node,)).fetchone() is None:
+                    return
+                if get_meta(session, "run") == self._run:
+                    put_meta(session, "lived", self._run or "")
+                elif self.opening.boot >= int(get_meta(session, "unclean_since") or 0):
+                    # Nobody has stopped cleanly since, so it is among those that are counted.
+                    unclean = int(get_meta(session, "unclean") or 0)
+                    put_meta(session, "unclean", str(max(0, unclean - 1)))
+        finally:
+            session.close()
+
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history isn't the one in which the store was open before.
 
@@ -258,10 +297,12 @@ class Shard:
 
         with self.turn:
             try:
-                if self.transactions.broken is None:
+                if (broken := self.transactions.broken) is None:
                     self.transactions.put(let_go)
-            except StoreError as error:
-                _log.warning("the store %s could not be closed cleanly: %s", self.name, error)
+                elif isinstance(broken, LeaseLostError) and not self._visited:
+                    self._acquit()
+            except (TriobotError, psycopg.Error) as error:
+                _log.warning("the store %s could not be closed cleanly: %s", self.name, first_line(error))
             finally:
                 if self._lease is not None:
                     self._lease.end()
