@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from .endings import ending_signals
-from .errors import ConfigError, StoreLockedError, TriobotError
+from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
 from .extras import needing
 from .http.binding import (
     Bind,
@@ -56,6 +56,9 @@ log: Final = logging.getLogger("triobot")
 # millisecond, and an echo costs a tenth less.
 _THRESHOLDS: Final = (10_000, 20, 20)
 _SCRAPERS: Final = 16
+# What ends the work on a store that others share, and not the process.
+_PASSING: Final = (LeaseLostError, StoreAwayError)
+_PAUSE: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
@@ -230,18 +233,30 @@ async def serve_together(
             told = True
             task_status.started(bound)
 
+    begun = away = False
     while not stop.is_set():
-        await stand_by(shared, binds, limits=limits, tls=tls, stop=stop, listening=tell)
-        if stop.is_set():
-            return
         try:
+            await stand_by(shared, binds, limits=limits, tls=tls, stop=stop, listening=tell)
+            if stop.is_set():
+                return
+            begun, away = True, False
             await serve_now(tell)
         except StoreLockedError as error:
             log.info("%s", error)  # another one that waited was quicker
-        except (LeaseLostError, BaseExceptionGroup) as error:
-            if isinstance(error, BaseExceptionGroup) and error.split(LeaseLostError)[1] is not None:
+        except (*_PASSING, BaseExceptionGroup) as error:
+            why = BaseExceptionGroup("", [error])
+            if not begun or stop.is_set() or why.split(_PASSING)[1] is not None:
                 raise
-            log.warning("another process has taken the store over; the work here was cut, and goes on there")
+            if why.subgroup(LeaseLostError) is not None:
+                log.warning(
+                    "another process has taken the store over; the work here was cut, and goes on there"
+                )
+                continue
+            if not away:
+                log.warning("the store is away, and work that needs it was cut; it begins anew")
+            away = True
+            with trio.move_on_after(_PAUSE):
+                await stop.wait()
         else:
             return
 

@@ -13,8 +13,10 @@ import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import ROLE, Server
+from tests.processes.nodes import READY, Node
 from tests.processes.ordering import order_all
-from tests.processes.process import SECRET, BotProcess, environment, get, listen, start_bot, start_node
+from tests.processes.process import SECRET, BotProcess, environment, listen, start_bot, start_node
+from tests.wire_proxy import proxying
 
 pytestmark = pytest.mark.processes
 
@@ -55,6 +57,42 @@ async def test_the_server_is_killed_under_a_running_bot(tmp_path: Path, postgres
             finally:
                 process.kill_now()
                 process.popen.wait()
+
+
+async def test_a_server_that_goes_away_while_the_bot_begins_is_waited_for(
+    tmp_path: Path, postgres: Server, store: str
+) -> None:
+    """It has the store, and is about to read what it needs to begin; then it stands by until that can be."""
+    log = tmp_path / "log"
+    with proxying(postgres.port) as proxy, listen() as sock:
+        port = sock.getsockname()[1]
+
+        def watch(who: str, said: bytes) -> bool:
+            proxy.refuses = proxy.refuses or (who == "client" and b"FROM settings" in said)
+            return not proxy.refuses
+
+        proxy.watch = watch
+        sock.close()
+        store = postgres.url(port=proxy.port, query="schema=bot")
+        async with open_platform() as platform, trio.open_nursery() as nursery:
+
+            async def mend() -> None:
+                while not log.exists() or "it begins anew" not in log.read_text():
+                    await trio.sleep(0.02)
+                proxy.watch = lambda who, said: True
+                proxy.refuses = False
+
+            nursery.start_soon(mend)
+            node = await start_node(
+                "orders", port=port, platform=platform.url, store=store, log=log, ready=b" 200 "
+            )
+            try:
+                assert await Users(port, f"/{SECRET}").calls(7, "hi") == 200
+                await platform.wait_until(lambda: len(platform.texts[7]) == 1)
+                assert await node.stop() == 0
+            finally:
+                node.kill_now()
+                node.popen.wait()
 
 
 class Operator:
@@ -120,7 +158,16 @@ async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
         assert "pg_dump" in triobot("store", "backup", str(tmp_path / "copy")).stderr
 
 
-async def test_operators_are_told_which_of_two_nodes_is_active(tmp_path: Path, store: str) -> None:
+def node_of(process: BotProcess, port: int) -> Node:
+    """A node that refuses connections for a moment, while it takes over."""
+    assert process.log is not None
+    return Node(port, process.log, process)
+
+
+async def test_operators_are_told_which_of_two_nodes_is_active(
+    tmp_path: Path, postgres: Server, store: str
+) -> None:
+    unclean = "SELECT value FROM bot.meta WHERE name = 'unclean'"
     ports: list[int] = []
     for _ in range(2):
         with listen() as sock:
@@ -135,12 +182,20 @@ async def test_operators_are_told_which_of_two_nodes_is_active(tmp_path: Path, s
             active, other = nodes
             status = await trio.to_thread.run_sync(triobot, "status", "--json")
             assert json.loads(status.stdout)["node"].startswith(f"number {active.popen.pid} on ")
-            assert await active.stop() == 0
+            await active.freeze()
             with trio.fail_after(PATIENCE):
-                while b" 200 " not in await get(ports[1], "/readyz"):
+                while not await node_of(other, ports[1]).says(READY):
                     await trio.sleep(0.05)
             status = await trio.to_thread.run_sync(triobot, "status", "--json")
-            assert json.loads(status.stdout)["node"].startswith(f"number {other.popen.pid} on ")
+            told = json.loads(status.stdout)
+            assert told["node"].startswith(f"number {other.popen.pid} on ")
+            # One that stands still looks dead, until it goes on and says so.
+            assert (told["unclean"], postgres.ask(unclean)) == (1, [("1",)])
+            active.thaw()
+            with trio.fail_after(PATIENCE):
+                while postgres.ask(unclean) != [("0",)]:
+                    await trio.sleep(0.05)
+            assert await active.stop() == 0
             assert await other.stop() == 0
         finally:
             for node in nodes:
