@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 
 import pytest
@@ -272,6 +272,33 @@ async def test_a_lease_that_nobody_took_is_had_again(postgres: Server) -> None:
                 await trio.sleep(0.05)
             await store.commit(PutSetting("whose", "still mine"))
     assert postgres.ask("SELECT value FROM triobot.settings") == [("still mine",)]
+
+
+async def test_who_stands_still_while_it_commits_does_not_keep_the_store(postgres: Server) -> None:
+    """The server takes it for busy as long as statements may follow that it is to run at once."""
+    import psycopg
+
+    async with opened(postgres):
+        pass
+    postgres.ask(
+        "INSERT INTO triobot.nodes VALUES (7, 'frozen', now() - interval '1 s')",
+        "UPDATE triobot.shard SET owner = 7",
+    )
+    frozen = psycopg.connect(postgres.url(), autocommit=True)
+    frozen.execute("SET idle_in_transaction_session_timeout = 200")
+    with suppress(psycopg.OperationalError), frozen.pipeline():
+        for statement in ("BEGIN", "UPDATE triobot.shard SET commits = commits + 1"):
+            frozen.execute(statement)
+        frozen.pgconn.send_flush_request()
+        frozen.pgconn.flush()
+        locked = "SELECT count(*) FROM pg_stat_activity JOIN triobot.shard ON backend_xid = shard.xmax"
+        while postgres.ask(locked) == [(0,)]:
+            await trio.sleep(0.01)
+        async with opened(postgres) as store:
+            await store.commit(PutSetting("whose", "mine"))
+        assert postgres.ask(locked) == [(0,)]
+    frozen.close()
+    assert postgres.ask("SELECT value FROM triobot.settings") == [("mine",)]
 
 
 async def test_who_lost_its_store_hears_of_it_without_asking(postgres: Server) -> None:

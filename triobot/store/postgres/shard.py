@@ -102,6 +102,12 @@ _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
 """How long one who opens a shard waits for a process that has died a moment ago."""
 _LOOK_AGAIN: Final = 0.1
+_LOCKED_OUT: Final = 1.0
+# The version of the row that is seen names the transaction that has it locked.
+_END_HOLDER: Final = (
+    b"SELECT pg_terminate_backend(pid, 1000) FROM shard JOIN nodes ON nodes.id = shard.owner"
+    b" JOIN pg_stat_activity ON backend_xid = shard.xmax WHERE nodes.until <= clock_timestamp()"
+)
 # Names the server's files, the timeline (a standby that becomes the primary begins another one, and so does a
 # recovery to a point in time), and the table, which is another one when a dump is loaded.
 _HISTORY: Final = (
@@ -343,15 +349,20 @@ def open_shard(
     """
     session = Session(connect(address))
     role = session.connection.info.user
-    until = time.monotonic() + PATIENCE
+    began = time.monotonic()
     try:
         while True:
             shard = Shard(address, session)
             try:
                 shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind)
             except StoreLockedError:
-                if time.monotonic() >= until:
+                locked_out = time.monotonic() - began
+                if locked_out >= PATIENCE:
                     raise
+                if locked_out >= _LOCKED_OUT:
+                    # An owner that stands still between statements which it sends without waiting for their
+                    # answers is not idle to the server, which would let it keep the lock for ever.
+                    session.run(_END_HOLDER)
                 time.sleep(_LOOK_AGAIN)
             else:
                 return shard
