@@ -115,17 +115,19 @@ class Pair:
     async def suffer(self, trouble: Trouble) -> None:
         """Do this to the node that works, and wait until there are two again, one of which works."""
         node = await self.find(READY)
+        (other,) = [one for one in self.nodes if one is not node]
         assert node.process is not None
         match trouble:
-            case "kill":
-                await node.process.kill()
-                await self.start(node, STANDBY)
-            case "stop":
-                assert await node.process.stop() == 0
+            case "kill" | "stop":
+                if trouble == "kill":
+                    await node.process.kill()
+                else:
+                    assert await node.process.stop() == 0
+                # On a busy machine a new process may be quicker than the standby, and take over itself.
+                await _until(partial(other.says, READY))
                 await self.start(node, STANDBY)
             case "freeze":
                 await node.process.freeze()
-                (other,) = [one for one in self.nodes if one is not node]
                 await _until(partial(other.says, READY))
                 node.process.thaw()
                 await _until(partial(node.says, STANDBY))
