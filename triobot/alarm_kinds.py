@@ -100,12 +100,12 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "conversation_crashed": About(
         "A conversation ended with an error of its own code.",
         "That user's order; nobody else's.",
-        "Read the line in the log that names the place, and mend it.",
+        "The log names the line of the bot's code: mend the code there.",
         once=True,
     ),
     "conversation_parked": About(
         "A conversation can't go on with this code; it keeps its place.",
-        "That user waits. What is paid meanwhile is given all the same, unless this is what gives it.",
+        "That user waits. Goods that are paid for meanwhile are given, unless this conversation gives them.",
         "Deploy code that can go on with it, or restart if the text says so; `triobot journal retry` tries "
         "it again at once. Or end it: `triobot journal end NUMBER --say TEXT`, or all with `--route NAME`.",
         ends="When no conversation of its route is parked any more.",
@@ -113,7 +113,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "filter_failed": About(
         "A filter of the bot's own code raised an error on an event.",
         "The filter took nothing: another route may have got the event, or none.",
-        "Read the line in the log that names the place, and mend it.",
+        "The log names the line of the bot's code: mend the code there.",
         once=True,
     ),
     "job_failed": About(
@@ -123,28 +123,28 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         once=True,
     ),
     "jobs_missed": About(
-        'A job with missed="all" had more due times to make up for than it does.',
+        'A job with missed="all" missed more due times than it makes up for.',
         "The oldest of them are left out.",
         "See why no bot ran for so long, or why the former run took so long; the text says how many.",
         once=True,
     ),
     "signal_unreadable": About(
         "A signal, or what code asks for, can't be read by this code; it waits in the inbox.",
-        "Whoever waits for it goes on waiting; after it has been read, nothing of it is lost.",
+        "The conversation that waits for it waits on. Nothing is lost: code that can read it gets it.",
         "Deploy code that has the class, the field or the route that the log names.",
         ends="When a start has found none any more, five minutes later.",
     ),
     "crash_loop": About(
         "The program died again soon after its start; the text says whose code was at work.",
-        "Everybody waits while it starts. A conversation that was at work three times is parked; an event "
-        "whose filters were is put away.",
+        "Everybody waits while it starts. A conversation that was at work at three deaths is parked; an "
+        "event is put away if its filters were at work.",
         "Look at the end of the log before each start; `triobot journal list` shows who was parked.",
         once=True,
     ),
     "replay_diverged": About(
         "While developing: a conversation's code does something else when its journal is run again.",
         "After a restart it would be parked, or go on with other variables.",
-        "Let what may differ go through the chat; the text names the line, docs/the-one-rule.md the ways.",
+        "Let what may differ go through the chat; the text names the line, docs/the-one-rule.md tells how.",
         once=True,
     ),
     "token_refused": About(
@@ -166,8 +166,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "off; the text says which.",
         "A message counts as taken and is not sent again, but can't be edited or deleted. A payment is asked "
         "about again; an invoice's number is lost; an uploaded file can't be sent.",
-        "Compare the shape with the platform's interface, and report it: this version can't read it. Of what "
-        "breaks off, look at the network and what stands between.",
+        "Compare the shape with the platform's interface, and report it: this version can't read it. If "
+        "answers break off, look at the network and at the proxies in it.",
         ends="An hour after the last such answer to the same operation.",
     ),
     "store_unwritable": About(
@@ -202,8 +202,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="An hour after the last such request.",
     ),
     "alarm_untold": About(
-        "A place where alarms are told takes none: the address, the mail server or the chat that is set.",
-        "People don't hear there what goes wrong; what is open is told once it takes alarms again.",
+        "Alarms don't reach a place that is set for them: the address, the mail server or the chat.",
+        "People don't hear there what goes wrong. Open alarms are told once the place takes them again.",
         "Look at TRIOBOT_ALARM_URL, TRIOBOT_ALARM_SMTP or TRIOBOT_ALARM_CHAT, and at what is behind it.",
         ends="When it takes an alarm again.",
     ),
@@ -267,13 +267,13 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "`triobot payments acknowledge --key REF`.",
     ),
     "lapsed_after_hint": About(
-        "A payment that was once said to be paid was never verified, and can't be any more.",
+        "The platform said that a payment was paid; it was never verified, and can't be any more.",
         "The sale: if it was paid, the platform has given the money back.",
         "`triobot payments show REF`; talk to the user if they ask.",
     ),
     "verify_refused": About(
         "The platform doesn't know a payment that a callback says was paid.",
-        "Probably nothing: a forged callback. If it was paid, an hour.",
+        "Probably nothing: a forged callback. If it was paid, the money goes back an hour after that.",
         "`triobot payments verify REF`.",
     ),
     "token_or_chat_refused": About(
@@ -300,18 +300,18 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "Mend the code, then `triobot payments redeliver REF`.",
     ),
     "captured_not_fulfilled": About(
-        "The aside that gives what was paid for has been at it for a day.",
+        "The aside that gives what was paid for has run for a day, and not ended.",
         "The user's money: perhaps they never got the goods.",
-        "Look after the order, then `triobot payments settle REF`.",
+        "Find out whether the user has the goods, then `triobot payments settle REF`.",
     ),
     "maybe_paid_again": About(
-        "A payment that is captured was said to be paid again.",
+        "The platform said once more that a captured payment was paid.",
         "Mostly nothing: a second payment is not verified, and goes back within the hour. If a verify's "
         "answer was lost before, both may have been taken.",
         "`triobot payments show REF`; tell the user if they ask.",
     ),
     "paid_will_lapse": About(
-        "Something was paid that nobody wants any more; it is left to go back to the user.",
+        "A user paid for something that no code takes any more; the money goes back to the user.",
         "The sale, an hour after it was paid.",
         "To take it after all: `triobot payments verify REF`.",
     ),
@@ -322,7 +322,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     ),
     "granted_before_maybe": About(
         "A payment was captured before a backup was restored, and nobody knows any more whether its goods "
-        "were given. No aside gets it by itself; one that had it already gives nothing for it by a step.",
+        "were given. No aside gets the payment by itself; one that had it gives nothing in its next steps.",
         "That user's goods: given already, as most are, or not yet.",
         "Compare with what was delivered, then `triobot payments settle REF`, or "
         "`triobot payments redeliver REF` to have them given.",

@@ -35,6 +35,13 @@ picture; each is a row of [the table](#moves).
 """
 
 
+_DUTIES: Final = """\
+What is *to do* is done once the move is durable. *Send* shows the button or sends the invoice. *Verify* asks
+the platform to capture. *Inquire* asks it what it knows, and takes nothing. *Examine* verifies, and inquires
+after every answer but "verified". *Remove* takes the button off the user's screen. *Deliver* gives the
+payment to its aside. *Offer top up* shows the user how to put money into the wallet.
+"""
+
 _TOGETHER_HEAD = """## What is durable with what
 
 A conversation's move of its payment is stored in the transaction that records what the conversation did. So a
@@ -52,7 +59,7 @@ _TOGETHER: Final = (
     ),
     (
         "`send_ok`, `send_refused`, `send_never_left`, `send_unknown`",
-        "the answer that is kept for the conversation; if that is over by then, with nothing",
+        "the answer that is kept for the conversation; with nothing, if the conversation is over by then",
     ),
     (
         "`delivered`",
@@ -69,20 +76,21 @@ _TOGETHER: Final = (
     ),
     (
         "`callback`, `declined_retry`, `declined_final`",
-        "the end of the callback's row in the inbox",
+        "the deletion of the callback's row in the inbox",
     ),
 )
 
 _APART_HEAD = """
 A conversation's move is decided in that very transaction, from the row as it is then, so a callback that
-comes in between doesn't make it stale. All other moves are compared and set: if the row has moved since it
-was read, it is read again. A move that can't be any more does nothing: a charge that is left gives up nothing
-if the payment is paid by then and is the aside's. A step of an aside asks the ledger before it gives
-anything: if an operator has the money by now, it gets `PaymentHandedOverError`.
+comes in between doesn't make it stale. All other moves go by compare-and-set: if the row has moved since the
+ledger read it, the ledger reads it again. A move that is no longer possible does nothing: if the aside has a
+paid payment by then, the end of the charge gives up nothing. A step of an aside asks the ledger before it
+gives anything: if an operator has the money by now, the step raises `PaymentHandedOverError`.
 
-Two things refuse the transaction: a number that is taken already, and an aside for a payment that has moved.
-The first stops the conversation that drew the number; after the next start it goes on before that. The second
-stops the delivery, which is looked at again. No other part of the same commit is refused with them.
+The store refuses such a transaction in two cases: the number is taken already, or the payment of an aside has
+moved. The first case stops the conversation that drew the number; after the next start the conversation goes
+on from before the draw. The second case stops the delivery, and the ledger looks at the payment again. The
+store refuses no other part of the same commit.
 
 Everything else is stored by itself, and repeating it after a crash changes nothing:
 """
@@ -98,8 +106,8 @@ _APART: Final = (
     ),
     (
         "the answers of verify and inquiry, `removed`, `remove_failed`",
-        "they are the platform's; the row says that it is asked again, and after a verify the inquiry goes"
-        " first. The conversation is told once they are durable",
+        "they are the platform's; by its row the payment is asked about again, and after a verify the inquiry"
+        " goes first. The conversation is told once they are durable",
     ),
     (
         "what clocks bring",
@@ -107,24 +115,25 @@ _APART: Final = (
     ),
     (
         "`restart`, `restored`, `clock_set_back`",
-        "at the start, before any conversation is there; what the last process had only to ask about is taken"
-        " up beside them",
+        "they come at the start, before any conversation is there; only payments that the last process still"
+        " had to ask about are taken up beside conversations",
     ),
     (
         "`stood_still`, `clock_set_forward`",
-        "the clock's, while the program runs",
+        "the clock brings them while the program runs",
     ),
     (
         "`parked`",
-        "it changes nothing but what an operator knows; it is said again at each start",
+        "it changes nothing but what an operator knows; each start says it again",
     ),
     (
         "`taker_gone` and `handler_failed` of what is ended without its code: parked, or not durable",
-        "only its code knows what it had; so it is looked for by its owner, and again at each start",
+        "only the code knew which payments it had; so the ledger looks for them by their owner, and again at"
+        " each start",
     ),
     (
         "what operators do, `forgotten`",
-        "they get the answer once it is durable",
+        "the operator gets the answer once the move is durable",
     ),
 )
 
@@ -203,6 +212,7 @@ def _rows(table: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _moves() -> Iterator[str]:
     yield "## Moves\n"
+    yield _DUTIES
     yield "| in | when | then | to do | a waiting conversation gets | alarm |\n|---|---|---|---|---|---|"
     for row in TABLE:
         cells = (
@@ -219,7 +229,7 @@ def _moves() -> Iterator[str]:
 def _taken(row: Transition) -> Iterator[str]:
     match row.taker:
         case "late":
-            yield "whoever was named for late money takes it"
+            yield "the aside takes it if `late=` says so"
         case "handler":
             yield "the aside takes it"
         case "somebody":
