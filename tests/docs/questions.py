@@ -108,8 +108,8 @@ QUESTIONS: Final = (
         "simulate a user in a test without a server",
         "python-telegram-bot/python-telegram-bot#2327",
         "testing",
-        "Put a fake in place of a service",
-        "`provide` puts fakes in place of your",
+        "Test a bot",
+        "You simulate each user in a line, without a server, a socket or a token",
     ),
     Question(
         "the webhook behind nginx",

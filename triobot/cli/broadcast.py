@@ -24,8 +24,9 @@ Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, Jso
 
 DETAILS: Final = """\
 The bot's own code starts a broadcast: await bot.broadcast(KEY).start(content, to). The command asks a running
-bot; in a terminal, `status` follows it to the end. While none runs, it reads the store. People who are
-`unknown` were on the way when the bot died, and are not told again. People who are `gone` have left.
+bot; in a terminal, `status` follows it to the end. While none runs, it reads the store. For people
+who are `unknown`, the message was on its way when the bot died; they are not told again. People who are
+`gone` have left.
 
 examples:
   triobot broadcast list

@@ -26,8 +26,8 @@ running bot takes away a button that somebody could still press, and watches it 
 
 --person deletes what the bot keeps of a person over all chats; what was said in chats stays. Forgetting a
 chat leaves what is kept of its people. --room deletes what a room keeps and what runs in it. NAME is the
-oldest name of its function: module and name, such as shop.lobby, if you gave it no other. If nothing is kept
-of such a room, that is an error; of a chat or a person it only says so.
+oldest name of its function: module and name, such as shop.lobby, if you gave it no other. It is an error
+if nothing is kept of such a room; for a chat or a person the command only says so.
 
 examples:
   triobot forget 1234
@@ -40,9 +40,9 @@ examples:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument("chat", metavar="CHAT", type=chat, nargs="?", help="the chat's number")
-    parser.add_argument("--person", metavar="ID", type=person, help="what is kept of this person, not a chat")
+    parser.add_argument("--person", metavar="ID", type=person, help="forget this person, not a chat")
     parser.add_argument(
-        "--room", metavar=("NAME", "KEY"), nargs="+", help="the room of this name; without KEY the only one"
+        "--room", metavar=("NAME", "KEY"), nargs="+", help="forget this room; KEY names one of several"
     )
     parser.add_argument("--yes", action="store_true", help="don't ask")
     add_json(parser, what="one JSON object, for programs")

@@ -41,11 +41,12 @@ log: Final = logging.getLogger("triobot.inspect")
 
 DETAILS: Final = """\
 Shows a conversation at each of its turns, as `triobot dev` does: its chat, the line in which the code stood,
-what it waited for. It asks a running bot; of a stopped one it reads a copy of the store. It sends nothing,
-runs no step, opens no resource and writes nothing. It imports MODULE, with all that this does.
+what it waited for. It asks a running bot; if the bot is stopped, it reads a copy of the store. It sends
+nothing, runs no step, opens no resource and writes nothing. It imports MODULE, which runs the code at the
+top level of that module.
 
-It hides what people wrote: a text is its length, a variable its kind. --show-values shows it after one
-question, and the log says who looked at which chat.
+It hides what people wrote: of a text it shows the length, of a variable the kind. --show-values shows all of
+it after one question, and the log says who looked at which chat.
 
 WHICH is a chat's number, or a file that `triobot journal export` wrote; without it, all conversations are
 listed. An export with --redact shows only the time line, and needs no bot.

@@ -35,9 +35,10 @@ with 1 if there are any. With --sample it runs N journals only, the same number 
 meanwhile.
 
 retry tries parked conversations once more, such as after a deploy that mends them. end ends them, and --say
-tells their users, even if the bot stops before that has left. For the aside of a payment another one begins,
-which gives the goods. Both take a number, or all conversations of a chat, of a route, or with a reason: then
-they only count, by route and reason, until you add --yes. Without a running bot, the next start does it.
+tells their users, even if the bot stops before these words have left. If end ends the aside of a payment,
+another run of this aside begins and gives the goods. Both take one number, or all conversations of a chat, of
+a route, or with a reason. Then they only count, by route and reason, until you add --yes. Without a running
+bot, the next start does it.
 
 examples:
   triobot journal list

@@ -28,7 +28,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="refuse requests that the platform may take, and its interface doesn't promise",
+        help="refuse requests that the interface doesn't promise to take, even if the platform may",
     )
     add_opening(parser)
 

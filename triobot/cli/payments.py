@@ -35,7 +35,7 @@ examples:
 """
 
 _ON_ALL: Final = {
-    "list": "list payments, by the order of their numbers",
+    "list": "list payments in the order of their numbers",
     "export": "write all payments as a table (CSV)",
     "totals": "say what was captured, day by day",
     "counts": "count payments by their state",

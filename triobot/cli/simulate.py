@@ -46,14 +46,24 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs", type=some, default=1, metavar="N", help="run so many seeds, one after another"
     )
-    parser.add_argument("--chats", type=some, default=100, metavar="N", help="people (100)")
+    parser.add_argument("--chats", type=some, default=100, metavar="N", help="how many people (100)")
     parser.add_argument(
-        "--groups", type=count, default=0, metavar="N", help="groups; everybody is in two of them (0)"
+        "--groups",
+        type=count,
+        default=0,
+        metavar="N",
+        help="how many groups; everybody is in two of them (0)",
     )
-    parser.add_argument("--hours", type=hours, default=24.0, metavar="H", help="of virtual time (24)")
-    parser.add_argument("--crashes", type=count, default=10, metavar="N", help="kills of the process (10)")
+    parser.add_argument("--hours", type=hours, default=24.0, metavar="H", help="hours of virtual time (24)")
     parser.add_argument(
-        "--faults", type=faults, default=3.0, metavar="N", help="faults at the same time, at most (3)"
+        "--crashes", type=count, default=10, metavar="N", help="how often the process is killed (10)"
+    )
+    parser.add_argument(
+        "--faults",
+        type=faults,
+        default=3.0,
+        metavar="N",
+        help="how many faults there are at one time, at most (3)",
     )
     add_json(parser, what="an object for each run, for programs")
 
