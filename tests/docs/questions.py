@@ -136,14 +136,14 @@ QUESTIONS: Final = (
         "jobs that survive a restart",
         "python-telegram-bot/python-telegram-bot#974",
         "jobs",
-        "Jobs by the clock",
+        "Run jobs by the clock",
         "a due time begins one run at most, whatever dies",
     ),
     Question(
         "jobs that were missed while the bot was down",
         "python-telegram-bot/python-telegram-bot#4080",
         "jobs",
-        "Jobs by the clock",
+        "Run jobs by the clock",
         "one run for all of them",
     ),
     Question(
