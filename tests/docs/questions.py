@@ -88,7 +88,7 @@ QUESTIONS: Final = (
         "windkh/node-red-contrib-telegrambot#413",
         "running",
         "One message to everybody",
-        "each at most once whatever",
+        "each chat at most once whatever",
     ),
     Question(
         "the bot was blocked by the user, 403",
@@ -158,6 +158,6 @@ QUESTIONS: Final = (
         "eternnoir/pyTelegramBotAPI#541",
         "embedding",
         "Mount the bot inside an existing web site",
-        "The site's server is the bot's, too",
+        "The site's server serves the bot, too",
     ),
 )
