@@ -123,7 +123,7 @@ QUESTIONS: Final = (
         "python-telegram-bot/python-telegram-bot#836",
         "troubleshooting",
         "The bot's webhook gets no events",
-        "`triobot webhook-url` prints the address",
+        "prints the right address",
     ),
     Question(
         "members of a group talk to the bot at the same time",
