@@ -101,7 +101,7 @@ QUESTIONS: Final = (
         "examples of how to test a bot",
         "aiogram/aiogram#378",
         "tutorial/05-test",
-        "What happened",
+        "Understand the test",
         "starts the bot on an emulated platform",
     ),
     Question(
