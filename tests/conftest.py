@@ -25,6 +25,7 @@ from tests import passing, samples
 from tests.clocks import run_in_virtual_time
 from tests.postgres import postgres as postgres
 from tests.postgres import postgres_server as postgres_server
+from tests.store.postgres_rows import drive_on
 from triobot import Key
 from triobot.conversations import data as slots
 from triobot.testing import driving
@@ -46,9 +47,10 @@ _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long`` and ``--shards``."""
+    """Add ``--long``, ``--shards`` and ``--postgres``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
     parser.addoption("--shards", type=int, default=1, help="keep the stores of driven bots in N shards")
+    parser.addoption("--postgres", action="store_true", help="keep the stores of driven bots in PostgreSQL")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,6 +114,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("virtual_time")
         if mark is not None and mark.args != (False,) and iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.trio(run=run_in_virtual_time), append=False)
+
+
+@pytest.fixture(autouse=True)
+def driven_on_postgres(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the stores of the bots that are driven in PostgreSQL, if that was asked for."""
+    if request.config.getoption("--postgres"):
+        drive_on(request.getfixturevalue("postgres_server"), monkeypatch)
 
 
 @pytest.fixture(autouse=True)

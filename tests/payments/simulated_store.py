@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
 
 import attrs
 
@@ -42,6 +43,30 @@ class Plan:
 
 
 NONE = RefId("")
+
+
+class Second(Protocol):
+    """A store beside the model."""
+
+    def commit(self, writes: Sequence[Any], refuses: Callable[[], None]) -> None:
+        """Commit what is about money; it must be refused if this raises."""
+        ...
+
+    def check(self, work: Callable[[Any], Any], answer: Any) -> None:
+        """Ask the same; it must answer the same."""
+        ...
+
+    def check_all(self, model: PlainMoney) -> None:
+        """Ask for everything; it must be the model's."""
+        ...
+
+    def backup(self) -> int:
+        """Keep what there is, and return its number."""
+        ...
+
+    def restore(self, number: int) -> None:
+        """Put that back."""
+        ...
 
 
 @attrs.frozen
@@ -87,6 +112,7 @@ class Store:
     """Money rows, an inbox and a journal, committed together; keeps what no crash may take.
 
     Attributes:
+        second: a real store that is told and asked the same about money, and must agree; None: there is none.
         own: how often the bot's own data were changed for a payment; a backup has its own.
         told: what the charge for it came to.
     """
@@ -95,6 +121,7 @@ class Store:
         self._simulator = simulator
         self._chance = chance
         self.money = PlainMoney()
+        self.second: Second | None = None
         self.inbox: dict[int, Callback] = {}
         self.talks: dict[str, Talk] = {}
         self.givers: dict[RefId, Giver] = {}
@@ -113,7 +140,10 @@ class Store:
         self.read_alarms = ReadAlarms(self._ask)
 
     async def _ask(self, work: Any) -> Any:
-        return work(self.money)
+        answer = work(self.money)
+        if self.second is not None:
+            self.second.check(work, answer)
+        return answer
 
     async def commit(self, *writes: Any) -> None:
         self.commits += 1
@@ -122,6 +152,8 @@ class Store:
         if crash == "before":
             await self._crash()
         whole = all_decided(writes, self.money.get)
+        if self.second is not None:
+            self.second.commit(writes, lambda: self.money.check(whole))
         self.money.check(whole)
         for write in whole:
             self._apply(write)
@@ -163,10 +195,12 @@ class Store:
     def backup(self) -> Any:
         self.beat = self._simulator.now()
         kept = self.money, self.inbox, self.talks, self.givers, self.own, self.told, self.beat
-        return copy.deepcopy(kept)
+        return copy.deepcopy(kept), None if self.second is None else self.second.backup()
 
     def restore(self, backup: Any) -> None:
-        kept = copy.deepcopy(backup)
+        kept, number = copy.deepcopy(backup)
+        if self.second is not None:
+            self.second.restore(number)
         self.money, self.inbox, self.talks, self.givers, self.own, self.told, self.beat = kept
 
 

@@ -22,7 +22,7 @@ import attrs
 from tests.payments.planted_faults import FAULTS, Fault, planted
 from tests.payments.simulated_platform import HOUR, MINUTE, Platform
 from tests.payments.simulated_shop import Shop
-from tests.payments.simulated_store import Store
+from tests.payments.simulated_store import Second, Store
 from tests.payments.simulated_time import Pause, Simulator
 from triobot.emulator.bills import Bill
 from triobot.payments.entry import Entry
@@ -67,17 +67,20 @@ class Seen:
         self.wrong += other.wrong
 
 
-def run(seed: int, *, history: bool = False, plant: Fault | None = None) -> Seen:
-    """One world; with a fault planted in the code, to see that it is found."""
+def run(
+    seed: int, *, history: bool = False, plant: Fault | None = None, second: Second | None = None
+) -> Seen:
+    """One world; with a fault planted in the code, to see that it is found; or beside a second store."""
     with planted(plant):
-        return _run(seed, history=history)
+        return _run(seed, history=history, second=second)
 
 
-def _run(seed: int, *, history: bool) -> Seen:
+def _run(seed: int, *, history: bool, second: Second | None) -> Seen:
     chance = random.Random(seed)
     simulator = Simulator(chance, START)
     platform = Platform(simulator, chance, START + TROUBLE)
     store = Store(simulator, chance)
+    store.second = second
     shop = Shop(simulator, chance, platform, store)
     seen = Seen()
     for _ in range(chance.choice((0, 0, 1, 2))):
@@ -98,6 +101,8 @@ def _run(seed: int, *, history: bool) -> Seen:
     if chance.random() < 0.15:
         simulator.spawn(_restores(simulator, chance, shop, seen), platform)
     simulator.run(START + TROUBLE + 48 * HOUR)
+    if second is not None:
+        second.check_all(store.money)
     seen.payments = len(shop.last_refs)
     seen.asked = platform.asked
     seen.exchanged = shop.exchanged
