@@ -109,7 +109,7 @@ QUESTIONS: Final = (
         "python-telegram-bot/python-telegram-bot#2327",
         "testing",
         "Test a bot",
-        "You simulate each user in a line, without a server, a socket or a token",
+        "You simulate each user in one line, without a server, a socket or a token",
     ),
     Question(
         "the webhook behind nginx",

@@ -603,14 +603,14 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         "parked",
-        "a conversation that can't go on just now, if the button or form is of a message of its own",
-        "kept until the conversation goes on or ends; a press is answered with the words for it",
+        "a parked conversation, if the button or form belongs to one of its messages",
+        "kept until the conversation goes on or ends; a press is answered with the words for a parked one",
         _parked,
         messages=False,
     ),
     Row(
         "over",
-        "a button or form of a question that is not open to this person, or over",
+        "the button or form belongs to a question that is over, or that is not open to this person",
         'dropped without a word, or answered "expired"',
         _question_over,
         messages=False,
@@ -630,11 +630,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         "parked aside",
-        "an aside that can't go on just now, if this is a message",
-        "kept until the aside goes on or ends, and answered with the words for it",
+        "a parked aside, if the event is a message",
+        "kept until the aside goes on or ends, and answered with the same words",
         _parked_aside,
     ),
-    Row("nobody", "nobody", 'counted; a press is answered "expired", a signal is kept', _nobody),
+    Row("nobody", "no route", 'counted; a press is answered "expired", a signal is kept', _nobody),
 )
 """Who is asked, in this order."""
 
