@@ -19,12 +19,11 @@ import attrs
 import trio
 
 from tests.loopback import Platform, Users, open_platform
+from tests.processes.announcing import CHATTING, OVER
 from tests.processes.process import SECRET, BotProcess, Stack, environment, listen, start_process
 from triobot.seams import BroadcastStatus
 
 BOT = Path(__file__).with_name("announcing.py")
-CHATTING = 1_000_000
-"""The chat that talks to the bot meanwhile; no receiver."""
 
 
 @attrs.frozen
@@ -87,9 +86,7 @@ async def announce(folder: Path, many: int, kills: int, stack: Stack = "ours") -
                 await process.kill()
                 process = await start(platform, folder / "bot.db", sock, many, folder / "log", stack)
             # Whoever is unknown never comes: the bot itself says when it is over.
-            quiet = -1
-            while quiet != (quiet := told()):
-                await trio.sleep(0.5)
+            await platform.wait_until(lambda: OVER in platform.texts[CHATTING])
             assert await process.stop() == 0
             words = process.output.split("\n")[-2].split()
     status = BroadcastStatus(words[0], *(int(word) for word in words[1:]))  # type: ignore[arg-type]
