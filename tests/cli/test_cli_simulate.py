@@ -19,7 +19,7 @@ def test_each_run_is_a_line_and_a_sentence(triobot: Command) -> None:
     words = lines[1]
     assert "each accepted event was handled, each press was answered" in words
     assert "Of 1 routes 1 began: echo.echo " in words
-    assert words.endswith("and 1 kills of the process.")
+    assert words.endswith("and 1 kill of the process.")
     told = [json.loads(line) for line in triobot("simulate", *small_echo(), "--json").out.splitlines()]
     assert [one["plan"]["seed"] for one in told] == [0, 1]
     assert told[0]["broken"] == []

@@ -121,7 +121,7 @@ def _lines(outcome: SimulationResult) -> Iterator[str]:
     yield (
         f"  What held: {held}. Of {len(outcome.routes)} routes {len(reached)} began: "
         f"{', '.join(reached) or 'none'}{missed}. What went wrong around it: {faults}, "
-        f"and {plan.crashes} kills of the process."
+        f"and {plan.crashes} {'kill' if plan.crashes == 1 else 'kills'} of the process."
     )
 
 
