@@ -55,8 +55,8 @@ _VERBS: Final = (
     *("!as", "!contact", "!file", "!group", "!image", "!in", "!join", "!leave", "!location", "!pay"),
     *("!quit", "!submit"),
 )
-# What is typed ahead, as in a pipe, must not overtake the bot's answers, however slow the machine is. A bot
-# that waits for something else is not waited for; one that never rests is, that long.
+# What is typed ahead, as in a pipe, must not overtake the bot's answers, however slow the machine is. The
+# next line comes once nothing runs; the wait has an end, since a bot may have a task that never rests.
 _UNHURRIED: Final = 0.3
 _AT_REST: Final = 0.05
 _LONGEST: Final = 10.0

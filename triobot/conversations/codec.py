@@ -34,8 +34,8 @@ class ChatCodec(Codec):
     def node_of(self, value: object) -> Node:
         """Return the node to record for a value; see `Codec.node_of`.
 
-        What nearly every turn records has a short form: by places, a short text that a wait took and what a
-        send returned; a short text is its own.
+        What nearly every turn records has a short form, by places: a short text that a wait took, and what a
+        send returned.
         """
         if type(value) is Sent:
             chat_id, id = value.chat_id, value.id
@@ -55,8 +55,6 @@ class ChatCodec(Codec):
                 and len(text) + len(name) + len(user) < _SHORT
             ):
                 return {"said": [chat, text, sender, name, user, seq, at]}
-            case str() if type(value) is str and len(value) < _SHORT and value.isascii():
-                return value
             case _:
                 return super().node_of(value)
 

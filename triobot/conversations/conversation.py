@@ -53,7 +53,7 @@ from .doors.calls import Call, room_of
 from .journal_writer import JournalWriter
 from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
-from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, start_of
+from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch
 from .running.branches import Onlooker, fingerprint
 from .running.branches import OperationKind as OperationKind
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
@@ -618,7 +618,7 @@ class Conversation:
         if not first[3]:
             CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
         self.next_first = first
-        self.successor = (start_of(route, value, call), Delivery(self.seq, self.event, self.at))
+        self.successor = (Start(route, value, call), Delivery(self.seq, self.event, self.at))
         self.run.continue_as(route.name)
 
     @property

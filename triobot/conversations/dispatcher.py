@@ -62,7 +62,7 @@ from .revival.reviving import CatchingUp, let_go, park, unreadable
 from .revival.stored import StartedWith, open_run, write_out
 from .routes.declarations import Per, RouteKind, Table
 from .routes.filters import REMEMBERS_NOTHING, Setting
-from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide, start_of
+from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .shared import Shared
 from .timers import Jumps, Timers, Waking
 from .workload import CommitQueue, Workload, is_stored
@@ -585,7 +585,7 @@ class Dispatcher:
         opening, jumped = StartedWith(event, at, start.value), services.clock.jumped()
         first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
         if value is not start.value:
-            start = start_of(start.route, value)
+            start = Start(start.route, value)
         return (start, first) if durable else None
 
     def begin(self, coming: Coming, row: InboxRow) -> bool:

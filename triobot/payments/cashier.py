@@ -134,7 +134,7 @@ class Cashier:
         self._removing: dict[RefId, trio.CancelScope] = {}
         self._asking = trio.CapacityLimiter(self._budget.parallel)
         self._poke = trio.Event()
-        # Until then, by Trio's clock, the sweep sleeps; infinite while it looks at what is due.
+        # When the sweep wakes, by Trio's clock; infinite while it looks at what is due.
         self._sleeps_until = math.inf
         self._cold_from = -math.inf
         self._beaten = 0
@@ -462,7 +462,7 @@ class Cashier:
         if moved.entry.id in self._removing and next_step(moved.entry, self._clock.now()) != "remove":
             self._removing[moved.entry.id].cancel()
         due = due_at(moved.entry)
-        # By how long it is until then: what time of day it is may change meanwhile.
+        # Lengths are compared, since the time of day may be set while the sweep sleeps.
         sleeps = (self._sleeps_until - trio.current_time()) * SECOND
         if due is not None and due - self._clock.now() < sleeps:
             self._poke.set()

@@ -95,7 +95,7 @@ class Endpoint:
             path = path_of(request)[len(self._prefix) :]
             await self.respond(DirectExchange(talk), path, request.method, framing_of(request))
             return
-        # The usual request, of which nothing but its body may be left to be refused.
+        # The usual request: only its body can still be a reason to refuse it.
         self._in_hand += length
         try:
             if request.complete:

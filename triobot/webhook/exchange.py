@@ -84,12 +84,6 @@ class RequestExchange(Protocol):
 
 async def read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
     """Read the whole body of a request from our own listener; see `RequestExchange.read`."""
-    request = talk.request
-    if request.complete:
-        # The usual one came whole, with its head.
-        body = b"".join(request.pieces)
-        request.pieces.clear()
-        return Complete(body) if len(body) <= most else TooLong()
     chunks = bytearray()
     with trio.move_on_after(seconds):
         try:

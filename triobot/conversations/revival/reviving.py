@@ -31,7 +31,7 @@ from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, 
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
 from ..routes.filters import Filter, Setting, is_payment
-from ..routes.routing import Delivery, start_of
+from ..routes.routing import Delivery, Start
 from ..routes.schedules import Tick
 from ..services import Services
 from ..workload import Workload
@@ -204,7 +204,7 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
     begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
     delivery = Delivery(row.id, begun, row.started_at)
     conversation = Conversation(
-        life.services, life, start_of(route, None), delivery, None, row.sender_id, _readable(journal)
+        life.services, life, Start(route, None), delivery, None, row.sender_id, _readable(journal)
     )
     conversation.stuck = True
     _place(life, conversation)

@@ -47,7 +47,7 @@ from ...wire.results import Sent
 from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of, stored_event
 from ..routes.declarations import Route, Table
-from ..routes.routing import KIND, TOKEN_BYTES, Delivery, Start, question_token, start_of, token_of
+from ..routes.routing import KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -375,5 +375,5 @@ def opening_of(stored: Stored, route: Route) -> Revived | None:
         place = Place.LIVE if row.sender_id is None else Place.SENDER
         place = Place.BESIDE if row.kind in ("aside", "job") else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
-    start = start_of(route, told.value, call if isinstance(call, Call) else None)
+    start = Start(route, told.value, call if isinstance(call, Call) else None)
     return start, Delivery(stored.row.id, told.event, told.at), told.interrupted

@@ -288,28 +288,28 @@ class Drop:
 @final
 @frozen
 class Start:
-    """Start this route with this value; made by `start_of`.
+    """Start this route with this value.
 
     Attributes:
         call: what code asked for, if it did.
-        beside: it takes the place of an aside.
-        interrupts: it ends the live conversation.
     """
 
     route: Route
     value: object = attrs.field(repr=False)
-    call: Call | None = attrs.field(repr=False)
-    beside: bool
-    interrupts: bool
+    call: Call | None = attrs.field(default=None, repr=False)
 
+    @property
+    def beside(self) -> bool:
+        """Return whether it takes the place of an aside."""
+        if self.call is not None and self.call.place is not Place.OWN:
+            return self.call.place is Place.BESIDE
+        return self.route.kind is RouteKind.ASIDE
 
-def start_of(route: Route, value: object, call: Call | None = None) -> Start:
-    """Return the start of a route, in the place that a call names, or else in that of its kind."""
-    place = Place.OWN if call is None else call.place
-    if place is not Place.OWN:
-        return Start(route, value, call, beside=place is Place.BESIDE, interrupts=False)
-    kind = route.kind
-    return Start(route, value, call, kind is RouteKind.ASIDE, kind is RouteKind.INTERRUPT)
+    @property
+    def interrupts(self) -> bool:
+        """Return whether it ends the live conversation."""
+        own = self.call is None or self.call.place is Place.OWN
+        return own and self.route.kind is RouteKind.INTERRUPT
 
 
 @final
@@ -461,7 +461,7 @@ def _asked(asked: Call | Halt | Order, case: Case) -> Decision:
     route = case.table.named(asked.name)
     if route is None:
         return Queue()
-    start = start_of(route, asked.value, asked)
+    start = Start(route, asked.value, asked)
     return start if start.beside or start.interrupts or case.live is None else Queue()
 
 
@@ -538,7 +538,7 @@ def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
             case.failed(taken.name, error)
         else:
             if value is not None:
-                return start_of(route, value)
+                return Start(route, value)
     return None
 
 
