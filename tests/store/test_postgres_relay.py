@@ -85,6 +85,16 @@ async def test_whoever_has_the_store_is_asked_and_nothing_of_it_stays(postgres: 
         assert left(postgres) == NOTHING_LEFT
 
 
+async def test_an_asker_that_dies_before_it_has_told_of_its_request_leaves_none(postgres: Server) -> None:
+    """Nobody would know of it, and so nobody would delete it."""
+    async with running(postgres):
+        with proxying(postgres.port) as proxy:
+            proxy.watch = lambda who, said: not (who == "client" and b"pg_notify" in said)
+            with pytest.raises(StoreAwayError):
+                await asked(postgres, url=postgres.url(port=proxy.port))
+        assert left(postgres) == NOTHING_LEFT
+
+
 async def test_what_is_asked_reaches_no_log_of_the_servers(postgres: Server) -> None:
     async with running(postgres):
         kept = postgres.ask(

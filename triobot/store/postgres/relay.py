@@ -195,10 +195,12 @@ class _Asker:
             return False
         asked = self._relayed
         values = (self._id, asked.method, asked.target, asked.body, self._patience)
-        if (found := run(_PUT, values).fetchone()) is None:
-            return False
+        # Together: whoever sweeps wakes for what it was told of, so a row of which it wasn't would stay.
+        with self.connection.transaction():
+            if (found := run(_PUT, values).fetchone()) is None:
+                return False
+            run(_NOTIFY, (_asked_channel(self._address),))
         self.name = str(found[0])
-        run(_NOTIFY, (_asked_channel(self._address),))
         return True
 
     def look(self) -> _Look:
