@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,14 +107,12 @@ def test_a_platform_is_kept_by_one_process(folder: Path) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.long  # a new bot's test, below, is by the kit, too, and each command by the client
 @pytest.mark.parametrize(
     "tests",
     [
         ["client/test_client_platform.py", "client/test_client_download.py", "wire/test_wire_values.py"],
-        # A new bot's test, below, is by the kit, too.
-        pytest.param(
-            ["testing/test_testing_drive.py", "emulator/test_emulator_door.py"], marks=pytest.mark.long
-        ),
+        ["testing/test_testing_drive.py", "emulator/test_emulator_door.py"],
     ],
     ids=["client", "kit"],
 )
@@ -142,6 +141,7 @@ def running(folder: Path) -> Generator[subprocess.Popen[str]]:
         try:
             while "listening on" not in (folder / "log").read_text():
                 assert popen.poll() is None, (folder / "log").read_text()
+                time.sleep(0.05)  # this core is the bot's, too
             yield popen
         finally:
             popen.kill()

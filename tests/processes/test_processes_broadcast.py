@@ -13,7 +13,9 @@ from triobot.outbox.course import WindowRules
 pytestmark = pytest.mark.processes
 
 
-@pytest.mark.parametrize(("stack", "receivers", "kills"), [("ours", 600, 2), ("stock", 300, 1)])
+@pytest.mark.parametrize(
+    ("stack", "receivers", "kills"), [("ours", 600, 2), pytest.param("stock", 300, 1, marks=pytest.mark.long)]
+)
 async def test_kill_9_in_a_broadcast_tells_nobody_twice(
     tmp_path: Path, stack: Stack, receivers: int, kills: int
 ) -> None:

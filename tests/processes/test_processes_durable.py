@@ -11,7 +11,7 @@ import trio
 from tests.loopback import Users, open_platform, text_event
 from tests.processes.bots import TIMEOUTS
 from tests.processes.ordering import order_all
-from tests.processes.process import SECRET, Stack, listen, on_both_stacks, on_both_stacks_when_long, start_bot
+from tests.processes.process import SECRET, Stack, listen, on_both_stacks_when_long, start_bot
 
 pytestmark = pytest.mark.processes
 
@@ -19,7 +19,7 @@ CHATS, FEW_CHATS, ORDERS = 100, 40, 3
 FEW_KILLS, KILLS, MANY_KILLS = 2, 4, 12  # each time a start of the whole program
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
     tmp_path: Path, stack: Stack, long: bool
 ) -> None:

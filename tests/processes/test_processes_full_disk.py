@@ -20,7 +20,7 @@ from tests.processes.process import (
     family,
     get,
     listen,
-    on_both_stacks,
+    on_all_stacks,
     on_both_stacks_when_long,
     running_bot,
     start_bot,
@@ -53,7 +53,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: Path, stack: Stack) -> None:
     """503 while there is no room, one alarm, /readyz tells; with room again all goes on by itself."""
     async with open_platform() as platform:
@@ -147,7 +147,7 @@ async def test_stopping_on_a_full_disk_is_clean(disk: Path, stack: Stack) -> Non
             assert await process.stop() == 0
 
 
-@pytest.mark.parametrize("stack", ["ours", "stock", "hosted"])
+@on_all_stacks
 async def test_a_disk_that_fails_stops_the_process_with_one_line(tmp_path: Path, stack: Stack) -> None:
     """Nobody knows what a failed commit left behind: an end that a supervisor sees, and nothing lost."""
     store, log = tmp_path / "bot.db", tmp_path / "log"

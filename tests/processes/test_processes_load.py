@@ -13,7 +13,7 @@ from tests.processes.process import SECRET, Stack, on_both_stacks, on_both_stack
 pytestmark = pytest.mark.processes
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack) -> None:
     """What a chat sends comes back in its order, however the chats are mixed."""
     chats = 80 if stack == "ours" else 40

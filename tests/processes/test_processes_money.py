@@ -12,7 +12,7 @@ import pytest
 
 from tests.loopback import PATIENCE
 from tests.processes.market import Market, are, buys, open_market, until
-from tests.processes.process import Stack, on_both_stacks, on_both_stacks_when_long
+from tests.processes.process import Stack, on_both_stacks_when_long
 
 pytestmark = pytest.mark.processes
 
@@ -42,10 +42,9 @@ async def start_again(market: Market) -> None:
     [
         ("verified", "ours"),
         ("error", "ours"),
-        ("verified", "stock"),
         *[
             pytest.param(*other, marks=pytest.mark.long)
-            for other in [("error", "stock"), ("error", "hosted")]
+            for other in [("verified", "stock"), ("error", "stock"), ("error", "hosted")]
         ],
     ],
 )
@@ -94,7 +93,7 @@ async def test_killed_inside_the_aside(tmp_path: Path, late: bool, stack: Stack)
         assert (await ali.wallet())["IRR"] == 300_000
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_cancelled_while_it_is_given(tmp_path: Path, stack: Stack) -> None:
     """By the user, and then by SIGKILL: the aside gives on, with the same key, and nobody is called."""
     async with open_market(tmp_path, stack) as market:

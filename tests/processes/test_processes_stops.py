@@ -18,7 +18,6 @@ from tests.processes.process import (
     Stack,
     environment,
     listen,
-    on_both_stacks,
     on_both_stacks_when_long,
     start_bot,
 )
@@ -53,7 +52,7 @@ async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_even
         assert dict(platform.texts) == dict(users.accepted)
 
 
-@on_both_stacks
+@on_both_stacks_when_long
 async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: Path, stack: Stack) -> None:
     """A request that nobody answers is cut at the end of the grace period; its event is kept."""
     store = tmp_path / "bot.db"
