@@ -1,4 +1,4 @@
-"""Shards: a store in several files, each a whole store of its own chats, with one owner at a time.
+"""Shards: a store in several files or schemas, each a whole store of its own chats, with one owner at a time.
 
 Which shard has a chat follows from the chat's number, for as long as the store lives: so the number of shards
 is fixed when the store is made. What is the whole bot's (its room, its jobs, its webhook's secret) is at home
@@ -133,7 +133,8 @@ class ShardedAddress:
         if self.shards is None:
             return [self.whole]
         chosen = range(self.shards) if self.shard is None else [self.shard]
-        return [f"{self.whole}?shards={self.shards}&shard={number}" for number in chosen]
+        mark = "&" if "?" in self.whole else "?"
+        return [f"{self.whole}{mark}shards={self.shards}&shard={number}" for number in chosen]
 
 
 def read_shards(store: str) -> ShardedAddress:
@@ -142,15 +143,24 @@ def read_shards(store: str) -> ShardedAddress:
     Raises:
         ConfigError: it says something that can't be.
     """
-    whole, mark, query = store.rpartition("?")
-    if not (mark and query.startswith("shard") and whole.startswith(("sqlite:", "memory:"))):
+    on_server = store.startswith("postgresql:")
+    whole, mark, query = store.partition("?") if on_server else store.rpartition("?")
+    if not (mark and (on_server or (query.startswith("shard") and whole.startswith(("sqlite:", "memory:"))))):
         return ShardedAddress(store)
-    said = dict[str, str]()
+    said, others = dict[str, str](), list[str]()
     for one in query.split("&"):
         name, _, value = one.partition("=")
+        if on_server and name not in ("shards", "shard"):
+            others.append(one)
+            continue
         if name not in ("shards", "shard") or name in said:
-            raise ConfigError(f"a store's address says ?shards= once, and nothing besides, {_EXAMPLE}")
+            besides = "" if on_server else ", and nothing besides"
+            raise ConfigError(f"a store's address says ?shards= once{besides}, {_EXAMPLE}")
         said[name] = value
+    if not said:
+        return ShardedAddress(store)
+    if others:
+        whole = f"{whole}?{'&'.join(others)}"
     if "shards" not in said:
         raise ConfigError(f"the store's address names a shard, and not of how many: say ?shards=, {_EXAMPLE}")
     shards = _whole("shards", said["shards"], 1, MOST_SHARDS)

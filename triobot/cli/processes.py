@@ -53,6 +53,8 @@ def check_processes(settings: Sequence[Settings], processes: int) -> None:
             )
         if address.shard is not None:
             raise ConfigError("a bot runs on all shards of its store: leave &shard= out")
+        if address.whole.startswith("postgresql:"):
+            raise ConfigError("--processes is for a store in files; leave it out for one in PostgreSQL")
         if not address.whole.startswith("sqlite:"):
             raise ConfigError("only files are shared by processes: a store in memory ends with its own")
         if address.shards < processes:

@@ -33,7 +33,7 @@ from ..runtime import (
 from ..seams import OnAlarm, Outbox, PutSetting, StoreStatistics, WallClock
 from ..settings import Settings
 from ..shards import ALONE, NodePlace, ShardedAddress, home_of, read_shards
-from ..store import Stamp, open_store
+from ..store import Stamp, is_made, open_store
 from ..webhook.answers import Readiness, TrafficCounters
 from ..webhook.secrets import Secrets
 from .announcing import SpreadAnnouncing
@@ -62,7 +62,7 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
         StoreError: one of them can't be opened.
     """
     address = read_shards(settings.store)
-    if not address.whole.startswith("sqlite:"):
+    if address.whole.startswith("memory:"):
         return
     shards, stamp = len(address.each), Stamp(settings.base_url, settings.checked_token.reveal())
     open_one = partial(open_store, stamp=stamp, clock=clock, visit=True)
@@ -80,17 +80,17 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
     for shard, one in enumerate(address.each):
         if shard == home:
             continue
-        if made is not None and not _exists(one):
+        if made is not None and not await is_made(one):
             raise ConfigError(
-                f"shard {shard} of the store {address.whole} is missing: {read_shards(one).file} isn't there;"
+                f"shard {shard} of the store {address.whole} is missing: {_named(one)} isn't there;"
                 " bring it back, from a backup if need be: its chats are nowhere else"
             )
         async with open_one(one) as store:
             member = await store.setting(_MEMBER)
             if member not in (None, name):
                 raise ConfigError(
-                    f"{read_shards(one).file} is a shard of another store than {address.whole}'s home,"
-                    f" {read_shards(address.each[home]).file}; bring back those that belong together"
+                    f"{_named(one)} is a shard of another store than {address.whole}'s home,"
+                    f" {_named(address.each[home])}; bring back those that belong together"
                 )
             # What the home shard has no more is empty: a former secret that is over.
             puts = [PutSetting(setting, text or "") for setting, text in common.items()]
@@ -100,9 +100,10 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
             await store.commit(PutSetting(WHOLE, name))
 
 
-def _exists(store: str) -> bool:
-    file = read_shards(store).file
-    return file is not None and file.exists()
+def _named(store: str) -> str:
+    """Return what an operator looks for: the file of a shard, or its number."""
+    address = read_shards(store)
+    return f"shard {address.shard}" if address.file is None else str(address.file)
 
 
 @final
@@ -192,7 +193,7 @@ async def open_node(
         here = [shard for shard in range(shards) if place.has(shard)]
         # The home shard first, where it is here: jobs and tasks of the bot's own are in it.
         for shard in sorted(here, key=lambda one: one != home_of(shards)):
-            if line is not None and not _exists(address.each[shard]):
+            if line is not None and not await is_made(address.each[shard]):
                 raise ConfigError(f"shard {shard} of the store {address.whole} is gone; bring its file back")
             own = settings if around is None else around.settings
             if around is None:

@@ -42,14 +42,14 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
         ConfigError: there is no store, or it has no stamp.
         StoreError: as `open_store`.
     """
-    engine, _, place = url.partition(":")
-    if engine == "postgresql":
-        with needing("postgres", "a store in PostgreSQL"):
-            from .postgres import rebind_postgres
-        await rebind_postgres(place, stamp=stamp, clock=clock)
-        return
     for one in read_shards(url).each:
         address = read_shards(one)
+        engine, _, place = address.whole.partition(":")
+        if engine == "postgresql":
+            with needing("postgres", "a store in PostgreSQL"):
+                from .postgres import rebind_postgres
+            await rebind_postgres(place, stamp=stamp, clock=clock, share=address.share)
+            continue
         if (file := address.file) is None:
             raise ConfigError(_NO_ADDRESS)
         await rebind_sqlite(file, stamp=stamp, clock=clock, share=address.share)
@@ -58,19 +58,38 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
 async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
     """Wait until no process has the store at this address; at once if only one machine can have it.
 
+    A store in shards is free when nobody has any of them.
+
     Args:
         taken: called once, if a process has it.
 
     Raises:
         StoreError, ConfigError: as `open_store`, for what is found at the first look.
     """
-    engine, _, place = url.partition(":")
+    await trio.lowlevel.checkpoint()
+    for one in read_shards(url).each:
+        address = read_shards(one)
+        engine, _, place = address.whole.partition(":")
+        if engine == "postgresql":
+            with needing("postgres", "a store in PostgreSQL"):
+                from .postgres import wait_free_postgres
+            await wait_free_postgres(place, taken=taken, share=address.share)
+
+
+async def is_made(url: str) -> bool:
+    """Return whether there is something at this address of one store, or of one shard.
+
+    Raises:
+        StoreError, ConfigError: it can't be found out; as `open_store`.
+    """
+    address = read_shards(url)
+    engine, _, place = address.whole.partition(":")
     if engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
-            from .postgres import wait_free_postgres
-        await wait_free_postgres(place, taken=taken)
-    else:
-        await trio.lowlevel.checkpoint()
+            from .postgres import is_made_postgres
+        return await is_made_postgres(place, share=address.share)
+    await trio.lowlevel.checkpoint()
+    return address.file is not None and address.file.exists()
 
 
 async def ask_owner(url: str, relayed: Relayed, hear: Hear) -> bool:
@@ -85,12 +104,13 @@ async def ask_owner(url: str, relayed: Relayed, hear: Hear) -> bool:
 
     Cancellation: *ambiguous*: the request may be carried out.
     """
-    engine, _, place = url.partition(":")
+    address = read_shards(url)
+    engine, _, place = address.whole.partition(":")
     if engine != "postgresql":
         raise ConfigError("only a store on a server carries requests")
     with needing("postgres", "a store in PostgreSQL"):
         from .postgres import ask_owner as ask
-    return await ask(place, relayed, hear)
+    return await ask(place, relayed, hear, share=address.share)
 
 
 @asynccontextmanager
@@ -102,7 +122,7 @@ async def open_store(
     Args:
         url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; either
             with ``?shards=4&shard=0`` for one of several shards; or ``postgresql:`` with what
-            `triobot.store.postgres.address.read_address` takes.
+            `triobot.store.postgres.address.read_address` takes, and with the same for a shard.
         stamp: platform and bot; a file is bound to them when it is made. None for a tool that only reads:
             whoever may read the file may see what is in it.
         clock: the time of day.
@@ -133,7 +153,8 @@ async def open_store(
     elif engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
             from .postgres import open_postgres
-        async with open_postgres(place, stamp=stamp, clock=clock, retention=retention, visit=visit) as store:
+        open_it = partial(open_postgres, place, stamp=stamp, clock=clock, retention=retention)
+        async with open_it(visit=visit, share=address.share) as store:
             yield store
     elif engine == "sqlite":
         raise ConfigError(_NO_ADDRESS)

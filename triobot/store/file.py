@@ -17,6 +17,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
@@ -255,7 +256,7 @@ def _prepare(
     if found is not None and not rebind and stamp is not None:
         check_stamp(stored_stamp(connection, file.path), stamp)
     if found is not None:
-        check_share(connection, file.path, share)
+        check_share(connection, file.path, share, partial(_whole_of, file.path))
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
     # Where fsync leaves data in the disk's own memory, as on macOS; no difference elsewhere.
@@ -271,6 +272,10 @@ def _prepare(
     _migrate(connection, due, migrations, stamp if found is None or rebind else None, share)
     if found is not None and due:
         _prune_copies(file.path)
+
+
+def _whole_of(path: Path, number: str, of: str) -> str:
+    return f"sqlite:{path.name.removesuffix(f'.{number}')}?shards={of}"
 
 
 def _set(connection: sqlite3.Connection, name: str, value: str) -> None:

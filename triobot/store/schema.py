@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, final
 from urllib.parse import urlsplit
@@ -407,8 +407,12 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def check_share(connection: Sql, path: Path, share: Share | None) -> None:
+def check_share(connection: Sql, name: object, share: Share | None, whole: Callable[[str, str], str]) -> None:
     """Refuse a store that is another shard than is meant, or none: its chats are others.
+
+    Args:
+        name: what the store is called in errors.
+        whole: returns the address of all of it, from the shard's number and how many there are.
 
     Raises:
         ConfigError: says which one it is.
@@ -417,15 +421,12 @@ def check_share(connection: Sql, path: Path, share: Share | None) -> None:
     if found == meant:
         return
     if found is None:
-        raise ConfigError(f"{path} is a store by itself, and no shard: its address says no ?shards=")
+        raise ConfigError(f"{name} is a store by itself, and no shard: its address says no ?shards=")
     number, _, of = found.partition("/")
     if share is None:
-        whole = path.name.removesuffix(f".{number}")
-        raise ConfigError(
-            f"{path} is a shard of a store; the address of all of it is sqlite:{whole}?shards={of}"
-        )
+        raise ConfigError(f"{name} is a shard of a store; the address of all of it is {whole(number, of)}")
     raise ConfigError(
-        f"{path} is shard {number} of {of}, and the address says shard {share.number} of {share.of}: the"
+        f"{name} is shard {number} of {of}, and the address says shard {share.number} of {share.of}: the"
         " number of shards is fixed when a store is made, since it says which one has a chat"
     )
 

@@ -3,7 +3,7 @@
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
 (`dialect`) and sent (`stream`), how a session is made (`session`) and what a server must be (`server`), how a
 transaction is kept by its fence and settled when a connection is lost (`transactions`), where a store lies
-(`shard`), until when it is whose (`lease`), and how operators reach whoever has it (`relay`).
+(`schemas`, `shard`), until when it is whose (`lease`), and how operators reach whoever has it (`relay`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import trio
 
 from ...errors import ConfigError, TriobotError
 from ...seams import Store, WallClock
+from ...shards import Share
 from ..rules import RETENTION, Retention
 from ..schema import Stamp
 from ..table_store import serve
@@ -27,6 +28,7 @@ from .address import PostgresAddress, read_address
 from .failures import first_line
 from .relay import ask_owner as ask_owner
 from .relay import channel_of
+from .schemas import is_there
 from .session import Connection, connect, named
 from .shard import free_in, open_shard
 
@@ -42,6 +44,7 @@ async def open_postgres(
     clock: WallClock,
     retention: Retention = RETENTION,
     visit: bool = False,
+    share: Share | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open the store at this address, making its schema if it isn't there, for as long as the block runs.
 
@@ -57,6 +60,7 @@ async def open_postgres(
         clock: the time of day.
         retention: how long what nothing needs any more is kept.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
+        share: which shard of a store it is; None: it is one by itself.
 
     Raises:
         ConfigError: the address can't be read, the server or the database is none for a store, it refused the
@@ -68,7 +72,7 @@ async def open_postgres(
 
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
-    address = read_address(place)
+    address = read_address(place, share)
     shard = await trio.to_thread.run_sync(
         partial(open_shard, address, stamp, now=clock.now(), retention=retention, visit=visit)
     )
@@ -78,7 +82,7 @@ async def open_postgres(
         yield store
 
 
-async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
+async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Share | None = None) -> None:
     """Wait until no process has the store at this address, or there is none yet.
 
     Args:
@@ -91,7 +95,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
 
     Cancellation: *atomic*.
     """
-    address = read_address(place)
+    address = read_address(place, share)
     connection: Connection | None = None
     away = told = False
     try:
@@ -136,7 +140,21 @@ def _look(connection: Connection) -> float:
     return free_in(connection)
 
 
-async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
+async def is_made_postgres(place: str, *, share: Share | None = None) -> bool:
+    """Return whether there is something in the schema of this address.
+
+    Raises: as `open_postgres`.
+    """
+    address = read_address(place, share)
+
+    def look() -> bool:
+        with connect(address) as connection:
+            return is_there(connection, address)
+
+    return await trio.to_thread.run_sync(look)
+
+
+async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock, share: Share | None = None) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
     Raises: as `open_postgres`, but for the stamp; ConfigError: there is no store.
@@ -144,7 +162,7 @@ async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None
     shard = await trio.to_thread.run_sync(
         partial(
             open_shard,
-            read_address(place),
+            read_address(place, share),
             stamp,
             now=clock.now(),
             retention=RETENTION,

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ...errors import ConfigError
+from ...shards import Share
 
 SCHEMA: Final = "triobot"
 """The schema of a store whose address names none."""
@@ -33,16 +34,23 @@ class PostgresAddress:
         schema: the schema that holds the store.
         accept_loss: take a server that may lose what it has acknowledged.
         hosts: how many servers it names.
+        share: which shard of a store it is; None: it is one by itself.
+        common: the schema with what the shards of the store have in common; None: it is one by itself.
     """
 
     conninfo: str
     schema: str = SCHEMA
     accept_loss: bool = False
     hosts: int = 1
+    share: Share | None = None
+    common: str | None = None
 
 
-def read_address(place: str) -> PostgresAddress:
+def read_address(place: str, share: Share | None = None) -> PostgresAddress:
     """Read what stands behind ``postgresql:``.
+
+    Args:
+        share: a shard of the store there, which has a schema of its own.
 
     Behind ``?`` stand ``schema=NAME`` and ``accept-loss``; in an address with ``//`` libpq's parameters, too.
 
@@ -80,4 +88,6 @@ def read_address(place: str) -> PostgresAddress:
             " PGPASSWORD, into a password file (PGPASSFILE, ~/.pgpass) or into a service (PGSERVICEFILE)"
         )
     hosts = str(given.get("host") or given.get("hostaddr") or "").count(",") + 1
-    return PostgresAddress(conninfo, schema, accept_loss, hosts)
+    if share is None:
+        return PostgresAddress(conninfo, schema, accept_loss, hosts)
+    return PostgresAddress(conninfo, f"{schema}_{share.number}", accept_loss, hosts, share, schema)

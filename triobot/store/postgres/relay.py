@@ -26,6 +26,7 @@ import trio
 
 from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
 from ...seams import Hear, Relayed
+from ...shards import Share
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .session import Connection, connect, make_connection, named
@@ -233,18 +234,21 @@ class _Asker:
         self.connection.close()
 
 
-async def ask_owner(place: str, relayed: Relayed, hear: Hear, *, patience: float = SILENCE) -> bool:
+async def ask_owner(
+    place: str, relayed: Relayed, hear: Hear, *, share: Share | None = None, patience: float = SILENCE
+) -> bool:
     """Ask the process that has the store at this address; False if none has it.
 
     Args:
         hear: takes the answer, part by part; what it raises is raised.
+        share: which shard of a store it is; None: it is one by itself.
         patience: how many seconds it may say nothing.
 
     Raises: as `triobot.store.ask_owner`.
 
     Cancellation: *ambiguous*.
     """
-    address = read_address(place)
+    address = read_address(place, share)
     try:
         asker = await trio.to_thread.run_sync(partial(_Asker, address, relayed, patience))
         try:

@@ -135,7 +135,8 @@ class ShardTables(Tables):
         kept = run(_DATA, (list(begins),)) if begins else None
         payments = run(_PAYMENTS, (moving,)) if moving else None
         if last is not None:
-            ((self._last_seq,),) = last.fetchall()
+            ((newest,),) = last.fetchall()
+            self._last_seq = self.share.before_next(newest)
         if delivered is not None:
             self._delivered = dict.fromkeys(keys)
             self._delivered.update(

@@ -216,5 +216,6 @@ def _set(connection: Connection, address: PostgresAddress) -> None:
     # Sums of integers are of this type.
     connection.adapters.register_loader("numeric", IntLoader)
     since = connection.info.server_version // 10_000
-    settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']
+    path = ", ".join(f'"{schema}"' for schema in (address.schema, address.common) if schema is not None)
+    settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f"SET search_path TO {path}"]
     connection.execute("; ".join(settings).encode(), prepare=False)

@@ -8,7 +8,6 @@ fence is what keeps a process from writing that has lost its lease, and does not
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import secrets
@@ -25,7 +24,7 @@ from psycopg import errors
 from psycopg.rows import TupleRow
 
 from ...clock import steady_time
-from ...errors import ConfigError, StoreCorruptError, StoreLockedError, TriobotError
+from ...errors import StoreLockedError, TriobotError
 from ...journals import Lease, Opening
 from ...seams import Hear, LeaseLostError, Relayed
 from ..broadcasts import stop_after_restore
@@ -33,53 +32,18 @@ from ..lock import machine_boot
 from ..notes import MemoryNotes
 from ..opening import LEAP, begin_epoch, count_run
 from ..rules import Retention
-from ..schema import (
-    MIGRATIONS,
-    Migration,
-    Stamp,
-    check_stamp,
-    due_migrations,
-    get_meta,
-    put_meta,
-    put_stamp,
-    put_version,
-    stored_stamp,
-    stored_version,
-)
+from ..schema import Stamp, get_meta, put_meta
 from .address import PostgresAddress
-from .dialect import translated_schema
 from .failures import first_line, for_the_opener
 from .lease import END, END_OVER, SECONDS, TAKE, ShardLease
-from .relay import RELAY_TABLES, answer_requests, channel_of
+from .relay import answer_requests, channel_of
 from .rows import ShardTables
+from .schemas import make_store, migrate
 from .session import Connection, Session, connect, make_connection, named, risk_of
 from .transactions import ShardTransactions
 
 _log: Final = logging.getLogger("triobot.store")
 
-_MADE: Final = (
-    b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
-    # One row: who may write here, how many transactions were committed, and the last number of an event.
-    b"""CREATE TABLE shard (
-        id bigint PRIMARY KEY CHECK (id = 0),
-        fence bigint NOT NULL,
-        commits bigint NOT NULL,
-        last_seq bigint NOT NULL
-    )""",
-    b"INSERT INTO shard VALUES (0, 0, 0, 0)",
-)
-_MADE_SINCE: Final = {
-    "nodes": (
-        b"ALTER TABLE shard ADD COLUMN owner bigint",
-        # Whoever has something open, and until when; what it is called is for people.
-        b"""CREATE TABLE nodes (
-            id bigint PRIMARY KEY,
-            name text COLLATE "C" NOT NULL,
-            until timestamptz NOT NULL
-        )""",
-    ),
-    "operator_requests": RELAY_TABLES,
-}
 _IDENTITY: Final = b"SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END_OLD: Final = (
     b"SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
@@ -98,6 +62,9 @@ _THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL"
 _TAKEN: Final = b"UPDATE shard SET fence = fence + 1, commits = commits + 1, owner = $1"
 _ANOTHERS: Final = b"SELECT 1 FROM shard WHERE owner IS DISTINCT FROM $1 FOR UPDATE"
 _LET_GO: Final = b"UPDATE shard SET owner = NULL"
+# For whoever looks at all shards; the shard's own row is what counts.
+_OWNS: Final = b"UPDATE owners SET owner = $2, name = $3, since = clock_timestamp() WHERE shard = $1"
+_OWNED_NO_MORE: Final = b"UPDATE owners SET owner = NULL, since = clock_timestamp() WHERE shard = $1"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
 """How long one who opens a shard waits for a process that has died a moment ago."""
@@ -130,6 +97,8 @@ class Shard:
         self.name = named(address)
         self.opening = Opening(boot=0, at=0)
         self.tables = ShardTables(session)
+        if address.share is not None:
+            self.tables.share = address.share
         self.notes = MemoryNotes()
         self.turn = threading.Lock()
         self._address = address
@@ -174,18 +143,20 @@ class Shard:
         Raises:
             StoreLockedError: another process has it.
         """
-        _make(self._session, self._address, stamp, rebind=rebind)
+        make_store(self._session, self._address, stamp, rebind=rebind)
         self._visited = visit
         run = self._session.run
         run(b"BEGIN")
         try:
             commits = self._take()
-            _migrate(self._session, stamp, rebind=rebind)
+            migrate(self._session, stamp, rebind=rebind)
             self._note_history(now)
             opening = self._count(now, visit=visit)
             self._asked = steady_time()
             run(TAKE, (self._node, _own_name()))
             run(_TAKEN, (self._node,))
+            if (share := self._address.share) is not None:
+                run(_OWNS, (share.number, self._node, _own_name()))
             run(b"COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
@@ -299,6 +270,8 @@ class Shard:
                 put_meta(self._session, "clean", str(now))
             self._session.run(END, (self._node,))
             self._session.run(_LET_GO)
+            if (share := self._address.share) is not None:
+                self._session.run(_OWNED_NO_MORE, (share.number,))
             self._session.run(_TELL, (channel_of(self._address),))
 
         with self.turn:
@@ -407,69 +380,3 @@ def _history_of(connection: Connection) -> str:
 
 def _identity_of(connection: Connection) -> tuple[int, str]:
     return _fetched(connection.execute(_IDENTITY))  # type: ignore[return-value]
-
-
-def _key_of(address: PostgresAddress) -> int:
-    digest = hashlib.sha256(f"triobot {address.schema}".encode()).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _make(session: Session, address: PostgresAddress, stamp: Stamp | None, *, rebind: bool) -> None:
-    """See that the schema is ours and can be read, or make it; nothing else is changed."""
-    name, run = named(address), session.run
-    tables = _tables_of(session, address)
-    if tables and not {"meta", "shard"} <= tables:
-        raise StoreCorruptError(
-            f"{name}: the schema holds tables of another program, and was left alone; name another with"
-            " schema=NAME in the address"
-        )
-    if not tables and (stamp is None or rebind):
-        raise ConfigError(f"there is no store at {name}")
-    if tables:
-        due_migrations(stored_version(session), MIGRATIONS)
-        if not rebind and stamp is not None:
-            check_stamp(stored_stamp(session, name), stamp)
-    if _MADE_SINCE.keys() <= tables:
-        return
-    run(b"BEGIN")
-    try:
-        # Of several that begin at once one makes it; the lock goes with the transaction.
-        run(b"SELECT pg_advisory_xact_lock($1)", (_key_of(address),))
-        tables = _tables_of(session, address)
-        if not tables:
-            if not run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (address.schema,)).fetchone():
-                run(f'CREATE SCHEMA "{address.schema}"'.encode())
-            for statement in _MADE:
-                run(statement)
-            assert stamp is not None
-            for migration in MIGRATIONS:
-                _migrate_to(session, migration)
-            put_stamp(session, stamp)
-        for table, statements in _MADE_SINCE.items():
-            if table not in tables:
-                for statement in statements:
-                    run(statement)
-        run(b"COMMIT")
-    except BaseException:
-        with suppress(psycopg.Error):
-            run(b"ROLLBACK")
-        raise
-
-
-def _tables_of(session: Session, address: PostgresAddress) -> set[str]:
-    found = session.run(b"SELECT tablename::text FROM pg_tables WHERE schemaname = $1", (address.schema,))
-    return {name for (name,) in found.fetchall()}
-
-
-def _migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
-    """Bring the schema up to date, and bind the store to another stamp, in the transaction that is open."""
-    for migration in due_migrations(stored_version(session), MIGRATIONS):
-        _migrate_to(session, migration)
-    if rebind and stamp is not None:
-        put_stamp(session, stamp)
-
-
-def _migrate_to(session: Session, migration: Migration) -> None:
-    for statement in migration.statements:
-        session.run(translated_schema(statement))
-    put_version(session, migration, MIGRATIONS)

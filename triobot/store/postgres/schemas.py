@@ -1,0 +1,209 @@
+"""The schemas of a store: how they are made, and that they are the ones that are meant.
+
+A store by itself is one schema. A store in shards is a schema for each shard, and one more with what they
+have in common: who is there, and who has which shard. A shard's session looks for its tables in its own
+schema first, then in that one, so that all statements are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import psycopg
+
+from ...errors import ConfigError, StoreCorruptError
+from ..schema import (
+    MIGRATIONS,
+    Migration,
+    Stamp,
+    check_share,
+    check_stamp,
+    due_migrations,
+    put_share,
+    put_stamp,
+    put_version,
+    stored_stamp,
+    stored_version,
+)
+from .address import PostgresAddress
+from .dialect import translated_schema
+from .relay import RELAY_TABLES
+from .session import Connection, Session, named
+
+_MADE: Final = (
+    b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
+    # One row: who may write here, how many transactions were committed, and the last number of an event.
+    b"""CREATE TABLE shard (
+        id bigint PRIMARY KEY CHECK (id = 0),
+        fence bigint NOT NULL,
+        commits bigint NOT NULL,
+        last_seq bigint NOT NULL
+    )""",
+    b"INSERT INTO shard VALUES (0, 0, 0, 0)",
+)
+_OWNER: Final = b"ALTER TABLE shard ADD COLUMN owner bigint"
+_NODES: Final = (
+    # Whoever has something open, and until when; what it is called is for people.
+    b"""CREATE TABLE nodes (
+        id bigint PRIMARY KEY,
+        name text COLLATE "C" NOT NULL,
+        until timestamptz NOT NULL
+    )"""
+)
+_MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "operator_requests": RELAY_TABLES}
+_MADE_SINCE_IN_SHARDS: Final = {"operator_requests": (_OWNER, *RELAY_TABLES)}
+# Of each shard who has it, as its own row says, and since when; and who had it last, for people.
+_OWNERS: Final = b"""CREATE TABLE owners (
+    shard bigint PRIMARY KEY,
+    owner bigint,
+    name text COLLATE "C" NOT NULL,
+    since timestamptz NOT NULL
+)"""
+_EACH: Final = b"INSERT INTO owners SELECT generate_series(0, $1 - 1), NULL, '', clock_timestamp()"
+_SHARDS: Final = b"SELECT count(*) FROM owners"
+COMMON: Final = {"nodes", "owners"}
+"""The tables that the shards of a store have in common."""
+
+
+def make_store(session: Session, address: PostgresAddress, stamp: Stamp | None, *, rebind: bool) -> None:
+    """See that the schema is ours and can be read, or make it; nothing else is changed.
+
+    Raises:
+        ConfigError: it is another store's, or there is none and none is to be made.
+        StoreCorruptError: it is another program's.
+        StoreVersionError: a newer triobot made it.
+    """
+    name, run = named(address), session.run
+    tables = _tables_of(session, address.schema)
+    _check_shards(session, address, tables)
+    if tables and not {"meta", "shard"} <= tables:
+        raise _foreign(name)
+    if not tables and (stamp is None or rebind):
+        raise ConfigError(f"there is no store at {name}")
+    if tables:
+        due_migrations(stored_version(session), MIGRATIONS)
+        if not rebind and stamp is not None:
+            check_stamp(stored_stamp(session, name), stamp)
+        check_share(session, name, address.share, partial(_whole_of, address))
+    due = _MADE_SINCE if address.common is None else _MADE_SINCE_IN_SHARDS
+    if due.keys() <= tables:
+        return
+    run(b"BEGIN")
+    try:
+        # Of several that begin at once one makes it; the lock goes with the transaction.
+        run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
+        tables = _tables_of(session, address.schema)
+        if address.common is not None and address.share is not None:
+            _make_common(session, address.common, address.share.of)
+        if not tables:
+            assert stamp is not None
+            _make_schema(session, address.schema)
+            for statement in _MADE:
+                run(statement)
+            for migration in MIGRATIONS:
+                _migrate_to(session, migration)
+            put_stamp(session, stamp)
+            put_share(session, address.share)
+        for table, statements in due.items():
+            if table not in tables:
+                for statement in statements:
+                    run(statement)
+        run(b"COMMIT")
+    except BaseException:
+        with suppress(psycopg.Error):
+            run(b"ROLLBACK")
+        raise
+
+
+def is_there(connection: Connection, address: PostgresAddress) -> bool:
+    """Return whether there are tables in the schema of this address, whosever they are."""
+    return bool(_tables_of(Session(connection), address.schema))
+
+
+def migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
+    """Bring the schema up to date, and bind the store to another stamp, in the transaction that is open."""
+    for migration in due_migrations(stored_version(session), MIGRATIONS):
+        _migrate_to(session, migration)
+    if rebind and stamp is not None:
+        put_stamp(session, stamp)
+
+
+def key_of(address: PostgresAddress) -> int:
+    """Return the number of the advisory lock under which the schemas of a store are made."""
+    digest = hashlib.sha256(f"triobot {address.common or address.schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) -> None:
+    """Refuse a store by itself where shards are meant, and the other way round.
+
+    Raises:
+        ConfigError: the number of shards is another one.
+        StoreCorruptError: the schema for what the shards have in common is another program's.
+    """
+    share = address.share
+    if address.common is None or share is None:
+        if tables == COMMON:
+            of = session.run(_SHARDS).fetchone()
+            raise ConfigError(
+                f"the store {named(address)} is in shards; its address says shards={of[0] if of else ''}"
+            )
+        return
+    common = _tables_of(session, address.common)
+    if {"meta", "shard"} <= common:
+        raise ConfigError(
+            f"the store in the schema {address.common} is one store, and stays one: the number of shards is"
+            f" fixed when a store is made. Leave shards={share.of} out, or name a new schema"
+        )
+    if common and common != COMMON:
+        raise _foreign(f"the schema {address.common}")
+    if common:
+        ((of,),) = session.run(_SHARDS).fetchall()
+        if of != share.of:
+            raise ConfigError(
+                f"the store in the schema {address.common} is in {of} shards, and the address says"
+                f" {share.of}: the number of shards is fixed when a store is made, since it says which one"
+                " has a chat"
+            )
+
+
+def _foreign(what: str) -> StoreCorruptError:
+    return StoreCorruptError(
+        f"{what}: the schema holds tables of another program, and was left alone; name another with"
+        " schema=NAME in the address"
+    )
+
+
+def _whole_of(address: PostgresAddress, number: str, of: str) -> str:
+    whole = address.schema.removesuffix(f"_{number}")
+    return f"the one of the schema {whole}, with shards={of}"
+
+
+def _make_common(session: Session, schema: str, shards: int) -> None:
+    if _tables_of(session, schema):
+        return
+    _make_schema(session, schema)
+    for statement in (_NODES, _OWNERS):
+        # By its schema: the shard's own may be there already, and would come first.
+        session.run(statement.replace(b"CREATE TABLE ", f'CREATE TABLE "{schema}".'.encode()))
+    session.run(_EACH, (shards,))
+
+
+def _make_schema(session: Session, schema: str) -> None:
+    # CREATE SCHEMA IF NOT EXISTS asks for the right to make one even where it is there.
+    if not session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone():
+        session.run(f'CREATE SCHEMA "{schema}"'.encode())
+
+
+def _tables_of(session: Session, schema: str) -> set[str]:
+    found = session.run(b"SELECT tablename::text FROM pg_tables WHERE schemaname = $1", (schema,))
+    return {name for (name,) in found.fetchall()}
+
+
+def _migrate_to(session: Session, migration: Migration) -> None:
+    for statement in migration.statements:
+        session.run(translated_schema(statement))
+    put_version(session, migration, MIGRATIONS)
