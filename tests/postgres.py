@@ -230,6 +230,9 @@ def run_server() -> Generator[Server]:
                 stderr=log,
             )
         closing = contextlib.ExitStack()
+        # What processes note on their machine goes with the server, and not into a home.
+        before = os.environ.get("STATE_DIRECTORY")
+        os.environ["STATE_DIRECTORY"] = str(folder / "state")
         try:
             server = Server(port, data)
             closing.callback(server.close)
@@ -237,6 +240,10 @@ def run_server() -> Generator[Server]:
             server.ask(f"CREATE ROLE {ROLE} LOGIN", f"CREATE DATABASE bots OWNER {ROLE}", database="postgres")
             yield server
         finally:
+            if before is None:
+                del os.environ["STATE_DIRECTORY"]
+            else:
+                os.environ["STATE_DIRECTORY"] = before
             closing.close()
             process.send_signal(signal.SIGINT)
             process.wait(PATIENCE)

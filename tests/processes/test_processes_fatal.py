@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 
 import attrs
@@ -14,6 +15,7 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE, Platform, Users, open_platform
+from tests.postgres import Server
 from tests.processes.process import (
     ROOT,
     SECRET,
@@ -39,6 +41,8 @@ class Supervisor:
     """Starts the bot whenever it isn't there, and kills it when it doesn't answer.
 
     Attributes:
+        folder: of this machine only.
+        store: an address; empty: a file in the folder.
         starts: how often it was started.
         output: of all its processes so far.
     """
@@ -46,7 +50,8 @@ class Supervisor:
     platform: Platform
     folder: Path
     sock: socket.socket
-    stack: Stack
+    stack: Stack = "ours"
+    store: str = ""
     starts: int = 0
     hung: int = 0
     process: BotProcess | None = None
@@ -73,7 +78,8 @@ class Supervisor:
         log, command = self.folder / "log", command_for("bot", self.sock, self.stack, FATAL)
         more = environment(
             TRIOBOT_BASE_URL=self.platform.url,
-            TRIOBOT_STORE=f"sqlite:{self.folder / 'bot.db'}",
+            TRIOBOT_STORE=self.store or f"sqlite:{self.folder / 'bot.db'}",
+            STATE_DIRECTORY=str(self.folder),
             STACK=self.stack,
         )
         with log.open("wb") as output:
@@ -135,6 +141,41 @@ async def test_who_kills_the_process_is_parked_and_the_others_are_served(
         assert GUILTY.format(name) not in there.output
     assert there.hung >= 1
     assert re.search(r"the code at \S*fatal.py:(39|40) " + STANDS, there.output)
+
+
+async def test_who_kills_one_machine_after_the_other_is_parked_there_too(
+    tmp_path: Path, postgres: Server
+) -> None:
+    """Each of two machines that share a store learns of its own process's deaths only."""
+    postgres.ask("DROP SCHEMA IF EXISTS fatal CASCADE")
+    store = postgres.url(query="schema=fatal")
+    async with open_platform() as platform, trio.open_nursery() as nursery:
+        with listen() as first, listen() as second:
+            machines: list[Supervisor] = []
+            for name, sock in (("first", first), ("second", second)):
+                (tmp_path / name).mkdir()
+                machines.append(Supervisor(platform, tmp_path / name, sock, store=store))
+                nursery.start_soon(machines[-1].keep_it_running)
+            ways = [Users(sock.getsockname()[1], f"/{SECRET}") for sock in (first, second)]
+
+            async def say(chat: int, word: str) -> None:
+                """To whichever works."""
+                for way in cycle(ways):
+                    if await _post(way, chat, word) == 200:
+                        return
+                    await trio.sleep(0.1)
+
+            for word in ("hi", "one"):
+                await say(10, word)
+            await platform.wait_until(lambda: platform.texts[10] == ["1"])
+            await say(1, "/abort")
+            await _until(lambda: any(GUILTY.format("abort") in _said(machine) for machine in machines))
+            starts = [machine.starts for machine in machines]
+            await say(10, "two")
+            await platform.wait_until(lambda: list(dict.fromkeys(platform.texts[10])) == ["1", "2"])
+            assert [machine.starts for machine in machines] == starts
+            assert max(starts) >= 3
+            nursery.cancel_scope.cancel()
 
 
 def _said(there: Supervisor) -> str:

@@ -23,7 +23,7 @@ from ..seams import Store, WallClock
 from ..shards import Share
 from .file import take_over
 from .inline import InlineWriter
-from .notes import MemoryNotes
+from .notes import WorkNotes
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
 from .statements import Tables
@@ -75,7 +75,7 @@ class MemoryRows:
         weakref.finalize(self, self.sql.close)
         _empty().backup(self.sql)
         self.sql.execute("PRAGMA foreign_keys = 1")
-        self.notes = MemoryNotes()
+        self.notes = WorkNotes()
         self._writer: InlineWriter | None = None
         self.tables = Tables(self.sql)
 

@@ -1,8 +1,9 @@
 """What a process notes without an fsync, several times an event, for the process that comes after a kill.
 
 Which deliveries were answered, which rows of the inbox were consumed, and what is at work: the database knows
-of the first two a moment later. A store in a file keeps it in its lock file. In one in memory the first two
-are in the tables at once; tests that have its process killed need the third.
+of the first two a moment later. A store in a file keeps it in its lock file. In memory, or on a server, the
+first two are in the tables at once. The third is in a file of the machine's, if the store is on a server
+(`postgres.work_file`), and else in memory: tests that have its process killed need it.
 """
 
 from __future__ import annotations
@@ -151,11 +152,21 @@ class Notes:
 
 
 @final
-class MemoryNotes:
-    """As `Notes`, where nothing outlives the process but the tables: what is at work."""
+class WorkNotes:
+    """As `Notes`, where the tables have all but what is at work.
 
-    def __init__(self) -> None:
-        self.at_work = [0] * WORK_SLOTS
+    Args:
+        file: where that is noted, once `begin` was called; None: in memory.
+    """
+
+    def __init__(self, file: Notes | None = None) -> None:
+        self._file = file
+        self._in_memory = [0] * WORK_SLOTS
+
+    @property
+    def at_work(self) -> WorkSlots:
+        """Return where to note what is at work."""
+        return self._in_memory if self._file is None else self._file.at_work
 
     def answered_left(self) -> list[str]:
         """Return no key."""
@@ -163,7 +174,9 @@ class MemoryNotes:
 
     def at_work_left(self) -> tuple[int, ...]:
         """Return the number in each slot, whichever process noted it; empty if none is noted."""
-        return tuple(self.at_work) if any(self.at_work) else ()
+        if self._file is not None:
+            return self._file.at_work_left()
+        return tuple(self._in_memory) if any(self._in_memory) else ()
 
     def consumed_left(self, run: int) -> list[int]:
         """Return no row."""
@@ -171,10 +184,14 @@ class MemoryNotes:
 
     def clear(self) -> None:
         """Drop whatever is noted."""
-        self.at_work[:] = [0] * WORK_SLOTS
+        self._in_memory[:] = [0] * WORK_SLOTS
+        if self._file is not None:
+            self._file.clear()
 
     def begin(self, run: int) -> None:
-        """Do nothing: there is room."""
+        """Make room for notes of this run."""
+        if self._file is not None:
+            self._file.begin(run)
 
     def note_answered(self, key: str) -> None:
         """Do nothing: it is written soon."""
@@ -191,10 +208,12 @@ class MemoryNotes:
         return []
 
     def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Write nothing more; what was noted stays."""
+        if self._file is not None:
+            self._file.close()
 
 
-AnyNotes: TypeAlias = Notes | MemoryNotes
+AnyNotes: TypeAlias = Notes | WorkNotes
 
 
 def _allot(fd: int) -> None:

@@ -28,8 +28,8 @@ from ...errors import StoreLockedError, TriobotError
 from ...journals import Lease, Opening
 from ...seams import Hear, LeaseLostError, Relayed
 from ..broadcasts import stop_after_restore
-from ..lock import machine_boot
-from ..notes import MemoryNotes
+from ..lock import FileLock, machine_boot
+from ..notes import WorkNotes
 from ..opening import LEAP, begin_epoch, count_run
 from ..rules import Retention
 from ..schema import Stamp, get_meta, put_meta
@@ -41,6 +41,7 @@ from .rows import ShardTables
 from .schemas import make_store, migrate
 from .session import Connection, Session, connect, make_connection, named, risk_of
 from .transactions import ShardTransactions
+from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -99,7 +100,7 @@ class Shard:
         self.tables = ShardTables(session)
         if address.share is not None:
             self.tables.share = address.share
-        self.notes = MemoryNotes()
+        self.notes = WorkNotes()
         self.turn = threading.Lock()
         self._address = address
         self._session = session
@@ -109,6 +110,7 @@ class Shard:
         self._node = secrets.randbits(62)
         self._asked = 0
         self._run: str | None = None
+        self._work_file: FileLock | None = None
         self._lease: ShardLease | None = None
         self._transactions: ShardTransactions | None = None
         self._tell_lost: Callable[[], None] = lambda: None
@@ -161,7 +163,11 @@ class Shard:
         except BaseException:
             with suppress(psycopg.Error):
                 run(b"ROLLBACK")
+            if self._work_file is not None:
+                self._work_file.release()
             raise
+        self.notes.clear()
+        self.notes.begin(int(self._run or 0))
         self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=_own_name())
         self._transactions = ShardTransactions(
             self._session,
@@ -218,6 +224,12 @@ class Shard:
         if not opening.unclean:
             put_meta(sql, "unclean_since", str(opening.boot))
         self._run = get_meta(sql, "run")
+        self._work_file = take_work_file(_store_of(self._session.connection), machine_boot())
+        if self._work_file is not None:
+            self.notes = WorkNotes(self._work_file.notes)
+        if noted := self.notes.at_work_left():
+            # Of this machine's last process here, whoever has had the store since.
+            opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
     def _acquit(self) -> None:
@@ -285,6 +297,9 @@ class Shard:
             finally:
                 if self._lease is not None:
                     self._lease.end()
+                if self._work_file is not None:
+                    self.notes.clear()  # nobody's code has killed it
+                    self._work_file.release()
                 self._session.close()
 
     def _renew(self) -> tuple[Connection, int, int]:
@@ -376,6 +391,12 @@ def _history_of(connection: Connection) -> str:
     row = connection.execute(_HISTORY, prepare=False).fetchone()
     assert row is not None
     return str(row[0])
+
+
+def _store_of(connection: Connection) -> str:
+    """Return what names a store on whatever server has it now: a standby has it from its primary."""
+    cluster, _, table = _history_of(connection).split("/")
+    return f"{cluster}/{table}"
 
 
 def _identity_of(connection: Connection) -> tuple[int, str]:
