@@ -173,7 +173,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
     "store_unwritable": About(
         "The store can't be written.",
         "Events are refused, and nothing about money can be kept, until it can.",
-        "Look at the disk: `df -h`, and the log.",
+        "Look at the log, and at the disk, `df -h`, or at the database's server.",
         ends="When it can be written again.",
         stops=True,
     ),

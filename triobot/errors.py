@@ -43,7 +43,7 @@ phone number or a message's text in its arguments, and raw bytes stay out of `st
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import trio
 
@@ -346,12 +346,20 @@ class StoreCorruptError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
+    """A write did not reach the disk, and nothing of it is stored. Repeat once there is room.
+
+    Attributes:
+        remedy: what its operator can do, in words for an alarm.
+    """
+
+    remedy: ClassVar[str] = "free some space"
 
 
 @final
 class StoreAwayError(StoreFullError):
     """The store's database is away for a while, and nothing of this call is stored. Repeat it."""
+
+    remedy = "look at the database's server, and at the network between"
 
 
 class ConfigError(TriobotError):

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, cast, final
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, final
 
 import attrs
 import httpx
@@ -239,9 +239,11 @@ class Intake:
         )
 
     @property
-    def writable(self) -> bool:
-        """Tell whether the last event that came could be stored."""
-        return not self.inbox.failing
+    def store_state(self) -> Literal["ok", "unwritable", "away"]:
+        """Return whether the last event that came could be stored, and whether it is ours for certain."""
+        if (held := self.store.held) is not None and not held():
+            return "away"
+        return "unwritable" if self.inbox.failing else "ok"
 
     def readiness(self) -> Readiness:
         """Return what ``/readyz`` says."""
@@ -249,13 +251,13 @@ class Intake:
         working = work is not None and not work.dispatcher.stopping
         outbox = None if work is None else work.outbox.statistics()
         states = {
-            "store": "ok" if self.writable else "unwritable",
+            "store": self.store_state,
             "conversations": "working" if working else "stopped",
             "outbox": "held" if outbox is not None and outbox.held else "ok",
         }
         # What is held in doubt is no reason: only more events bring the sends that tell.
         refused = outbox is not None and outbox.token_refused
-        return Readiness(working and not refused and self.writable, states)
+        return Readiness(working and not refused and self.store_state == "ok", states)
 
     async def lag(self) -> float:
         """Return for how many seconds the oldest event has waited to be handed to its chat."""
@@ -281,7 +283,7 @@ class Intake:
                     await self.store.check()
                 except StoreError:
                     return False
-                return self.writable
+                return self.store_state == "ok"
             case "inbox_half_full":
                 return self.inbox.roomy
             case "alarm_untold":

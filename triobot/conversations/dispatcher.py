@@ -481,9 +481,9 @@ class Dispatcher:
         while self._from_before is None:
             try:
                 self._from_before = await write_out(self._services.store)
-            except StoreFullError:
+            except StoreFullError as error:
                 # Nothing may happen before it: what is under way would begin anew.
-                text = "the store can't be written, so the bot can't start: free some space"
+                text = f"the store can't be written, so the bot can't start: {error.remedy}"
                 self._services.raise_alarm(Alarm("store_unwritable", "store", text))
                 await trio.sleep(1)
 

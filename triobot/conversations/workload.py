@@ -279,7 +279,7 @@ class CommitQueue:
                     unit.accepts = False
             self._units, self._told = [*units, *self._units], [*told, *self._told]
             self._raise_alarm(
-                Alarm("store_unwritable", "store", "the store can't be written: free some space")
+                Alarm("store_unwritable", "store", f"the store can't be written: {error.remedy}")
             )
             return False
         except BaseException:

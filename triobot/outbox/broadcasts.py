@@ -503,9 +503,9 @@ class Broadcasts:
     async def _committed(self, *writes: BroadcastWrite) -> bool:
         try:
             await self._store.commit(*writes)
-        except StoreFullError:
+        except StoreFullError as error:
             self._raise_alarm(
-                Alarm("store_unwritable", "store", "the store can't be written: free some space")
+                Alarm("store_unwritable", "store", f"the store can't be written: {error.remedy}")
             )
             return False
         return True

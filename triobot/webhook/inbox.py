@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from ..alarm_kinds import text_of
-from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
+from ..errors import LocalProtocolError, RemoteProtocolError, StoreError, StoreFullError
 from ..frozen import frozen
 from ..seams import (
     Alarm,
@@ -382,12 +382,13 @@ class Inbox:
         if not self._failing:
             self._failing = True
             self._failed.set()
+            remedy = error.remedy if isinstance(error, StoreFullError) else "look at the disk"
             self._raise(
                 Alarm(
                     "store_unwritable",
                     "store",
                     f"the store can't write ({type(error).__name__}): events are refused with 503 until it "
-                    "can, and the platform may not repeat them; look at the disk",
+                    f"can, and the platform may not repeat them; {remedy}",
                 )
             )
         return Unwritable()
