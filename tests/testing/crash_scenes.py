@@ -9,6 +9,7 @@ import attrs
 import pytest
 import trio
 
+from tests.stores import payments_of
 from triobot import Bot, Chat, Key
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.workload import CommitQueue
@@ -181,7 +182,7 @@ async def play(pizzeria: Pizzeria, patch: pytest.MonkeyPatch, at: int, scene: Sc
             killer.nursery = None
         # What may be on the screen twice is watched for a day longer.
         await world.waits(hours=24)
-        rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
+        rows = await payments_of(world)
         pizzeria.said = await world.transcript()
         pizzeria.kept = await pizzeria.bot.to(ali.chat_id).get(PIZZAS)
         pizzeria.alarms = {alarm.kind for alarm in world.alarms}

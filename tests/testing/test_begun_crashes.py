@@ -10,6 +10,7 @@ import trio
 from crash_scenes import Killer
 
 from tests.samples import EVERY
+from tests.stores import stores_of
 from triobot import Bot, Chat, Key
 from triobot.errors import DeliveryUnknownError
 from triobot.filters import command, text
@@ -173,9 +174,11 @@ async def _play(killer: EarlyKiller, said: Sequence[str]) -> tuple[int, list[str
 
 
 async def left_over(world: DrivenWorld) -> list[object]:
-    store = world._process._intake.store  # type: ignore[union-attr]
-    rows = await store.all_conversations(after=0, limit=9)
-    return [*await store.backlog(after=0, limit=9), *rows]
+    found: list[object] = []
+    for store in stores_of(world):
+        found += await store.backlog(after=0, limit=9)
+        found += await store.all_conversations(after=0, limit=9)
+    return found
 
 
 @pytest.mark.parametrize("scene", SCENES)

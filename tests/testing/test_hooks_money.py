@@ -11,6 +11,7 @@ import trio
 from crash_scenes import Pizzeria, play
 
 from tests.samples import sample
+from tests.stores import payments_of
 from triobot import Bot, Chat, Key, Paid, Room
 from triobot.errors import PaymentHandedOverError
 from triobot.filters import command, paid, text
@@ -78,7 +79,7 @@ class Shop:
             await world.waits(hours=3)
             kinds = sorted({alarm.kind for alarm in world.alarms})
             world.alarms.clear()
-            rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
+            rows = await payments_of(world)
             assert [row.state for row in rows] == ["settled"]
             return kinds
 
@@ -148,7 +149,7 @@ async def test_what_is_ended_behind_the_handler_has_been_given(autojump_clock: o
         await ali.says("/stop")
         await ali.sees("Thank you.")
         await world.waits(hours=1)
-        rows = await world._process._intake.store.payments.find(limit=9)  # type: ignore[union-attr]
+        rows = await payments_of(world)
         assert [row.state for row in rows] == ["settled"]
     assert (len(given), ended) == (1, ["hook"])
 

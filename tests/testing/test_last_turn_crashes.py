@@ -6,6 +6,7 @@ import pytest
 import trio
 from crash_scenes import Killer
 
+from tests.stores import store_of
 from triobot import Bot, Chat, Key
 from triobot.seams import Write
 from triobot.testing import drive
@@ -59,8 +60,7 @@ async def test_it_ends_once(
             await world.restarts()
             await world.waits(minutes=1)
         assert await bot.to(ali.chat_id).get(HEARD) == 1
-        store = world._process._intake.store  # type: ignore[union-attr]
-        assert not await store.conversations(ChatId(ali.chat_id))
+        assert not await store_of(world, ali.chat_id).conversations(ChatId(ali.chat_id))
         said = [seen.text for seen in await ali.history() if seen.from_bot]
         apologies = said.count(APOLOGY)
         await ali.says("again")

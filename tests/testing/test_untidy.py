@@ -6,6 +6,7 @@ import pytest
 import trio
 from crash_scenes import Killer
 
+from tests.stores import store_of
 from triobot import Bot, Buttons, Chat
 from triobot.filters import text
 from triobot.testing import drive
@@ -56,8 +57,7 @@ async def test_no_button_of_the_past_stays(
         if at == 0 or at > killer.count:
             assert shown == ({"More?": ()} if goes_on else {})
         assert killer.count >= FEWEST
-        rows = world._process._intake.store  # type: ignore[union-attr]
-        assert await rows.data(ChatId(ali.chat_id)) == {}
+        assert await store_of(world, ali.chat_id).data(ChatId(ali.chat_id)) == {}
 
 
 async def test_what_leaves_memory_owes_nothing_twice(autojump_clock: object) -> None:
