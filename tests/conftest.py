@@ -25,6 +25,7 @@ from tests import passing, samples
 from tests.clocks import run_in_virtual_time
 from tests.postgres import postgres as postgres
 from tests.postgres import postgres_server as postgres_server
+from tests.store.copied_rows import copy_at_each_start
 from tests.store.postgres_rows import drive_on
 from triobot import Key
 from triobot.conversations import data as slots
@@ -47,10 +48,12 @@ _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long``, ``--shards`` and ``--postgres``."""
+    """Add ``--long``, ``--shards``, ``--postgres`` and ``--copies``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
     parser.addoption("--shards", type=int, default=1, help="keep the stores of driven bots in N shards")
     parser.addoption("--postgres", action="store_true", help="keep the stores of driven bots in PostgreSQL")
+    copies = "copy the stores of driven bots to another number of shards at each restart"
+    parser.addoption("--copies", action="store_true", help=copies)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -121,6 +124,13 @@ def driven_on_postgres(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     """Keep the stores of the bots that are driven in PostgreSQL, if that was asked for."""
     if request.config.getoption("--postgres"):
         drive_on(request.getfixturevalue("postgres_server"), monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def driven_on_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy the stores of the bots that are driven at each restart, if that was asked for."""
+    if request.config.getoption("--copies"):
+        copy_at_each_start(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

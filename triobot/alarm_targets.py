@@ -43,6 +43,8 @@ log: Final = logging.getLogger("triobot.alarms")
 
 SIGNATURE: Final = "Triobot-Signature"
 UNTOLD: Final[AlarmKind] = "alarm_untold"
+TOLD: Final = "alarms_told "
+"""What the names of the settings begin with that say what a target was told; the target's name follows."""
 
 _LOOK: Final = 300.0
 _NOT_YET: Final = 1.0
@@ -334,7 +336,7 @@ class Courier:
         self._cover = cover
         self._marks: dict[What, _Mark] = {}
         self._news = trio.Event()
-        self._setting = f"alarms_told {target.name}"
+        self._setting = f"{TOLD}{target.name}"
 
     @property
     def name(self) -> str:

@@ -4,12 +4,12 @@ Which shard has a chat follows from the chat's number, for as long as the store 
 is fixed when the store is made. What is the whole bot's (its room, its jobs, its webhook's secret) is at home
 in the shard that has the bot's own room.
 
-Numbers of events, and so of conversations, are drawn in steps: each tells its shard, and no two shards give
-the same one.
+Numbers of events, and so of conversations, are drawn in steps: no two shards give the same one.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
@@ -24,6 +24,10 @@ MOST_SHARDS: Final = 64
 """More than the cores of a machine, and as many as the numbers of events have room for."""
 STEP: Final = MOST_SHARDS
 """From one number of a shard's events to the next."""
+MADE: Final = "shards_made"
+"""The setting of the home shard that says that all shards were made, and names the store that they are."""
+MEMBER_OF: Final = "member_of"
+"""The setting of each shard that names the store that it is a part of."""
 _EXAMPLE: Final = "such as sqlite:bot.db?shards=4"
 # Odd, and without a pattern in its bits: 2**64 divided by the golden ratio (Knuth, volume 3, section 6.4).
 _SPREAD: Final = 0x9E3779B97F4A7C15
@@ -40,8 +44,16 @@ def home_of(shards: int) -> int:
     return shard_of(SHARED, shards)
 
 
+def home_of_key(key: str, shards: int) -> int:
+    """Return the shard that decides whether the broadcast with this key was started."""
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=4).digest(), "big") % shards
+
+
 def shard_of_number(number: int) -> int:
-    """Return which shard has given this number to an event, or to the conversation that began with it."""
+    """Return which shard has given this number to an event, or to the conversation that began with it.
+
+    Numbers are kept where a store is copied to another number of shards: then another shard may have it.
+    """
     return number % STEP
 
 

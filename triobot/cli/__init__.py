@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "inspect": "show conversations at each of their turns, in your browser",
     "broadcast": "show broadcasts, or stop one",
     "jobs": "list jobs, run one now, or forget one",
-    "store": "back up, restore and check a bot's store",
+    "store": "back up, restore, check and move a bot's store",
     "forget": "delete everything of a chat, a person or a room",
     "completion": "print a script that completes commands in your shell",
 }

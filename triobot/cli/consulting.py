@@ -97,7 +97,7 @@ def store_file(settings: Settings) -> Path:
         raise ConfigError(
             f"the store {address.whole} is {address.shards} files, and this command looks at one: name it,"
             f" such as --store '{address.each[0]}'; a conversation's number, divided by {STEP}, leaves its"
-            " shard's"
+            " shard's, unless the store was copied since it began"
         )
     if (file := file_of(settings.store)) is None:
         raise ConfigError("only a sqlite: store is a file; a store in memory ends with its bot")

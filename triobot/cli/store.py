@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..operator.merging import backup_of
 from ..operator.requests import Backup
 from ..settings import Settings
 from ..store import back_up_sqlite, examine_sqlite, rebind_store, restore_sqlite
+from ..store.copying import copy_elsewhere
 from .arguments import add_actions, add_json
 from .consulting import add_bot_options, each_of, settings_of, stamp_of, store_file
 
@@ -28,6 +30,10 @@ store that it replaces beside it. The bot then knows that it was restored: it as
 and stops a broadcast that was under way, since nobody knows who was told after the backup. check looks for
 damage, in the store of a bot that doesn't run or in a backup.
 
+copy moves a store into a new one: from a file to PostgreSQL or back, or to another number of shards. Stop the
+bot first. Conversations go on in the copy where they were; the old store is left as it was, and says where it
+went, so that no bot runs on it any more. If the command is cut off, run it again: it goes on where it was.
+
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
 accident. After you have replaced the token, or the platform has moved, rebind says that it is still the same
 bot. For a backup from before that, use restore --rebind.
@@ -37,6 +43,7 @@ examples:
   triobot store check /var/backups/pizza-monday.db
   triobot store restore /var/backups/pizza-monday.db
   triobot store rebind pizza:bot
+  triobot store copy sqlite:pizza.db "sqlite:busy.db?shards=4" --bot pizza:bot
 """
 
 
@@ -58,6 +65,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="the backup is this bot's, though its token was replaced or the platform has moved since",
     )
     add_json(actions["check"])
+    actions["copy"].add_argument("origin", metavar="FROM", help="the address of the store")
+    actions["copy"].add_argument(
+        "target",
+        metavar="TO",
+        help="where it is to go, in the same form; sqlite:PATH?shards=N is N files",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -137,9 +150,34 @@ def _rebind(arguments: argparse.Namespace) -> None:
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
 
 
+def _copy(arguments: argparse.Namespace) -> None:
+    from ..nodes.copied_settings import divided_settings
+
+    if arguments.store is not None:
+        raise ConfigError("copy takes both stores by their addresses, FROM and TO: leave --store out")
+    settings = settings_of(arguments)
+    counts = copy_elsewhere(
+        arguments.origin,
+        arguments.target,
+        stamp=stamp_of(settings),
+        clock=SystemClock(),
+        divide=divided_settings,
+        tell=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    if counts:
+        print(f"{'rows of':15}{'to copy':>12}{'copied':>12}")
+        for one in counts:
+            print(f"{one.table:15}{one.expected:12,}{one.found:12,}")
+        print(f"copied {arguments.origin} to {arguments.target}")
+    else:
+        print(f"{arguments.origin} was copied to {arguments.target} before")
+    print(f"no bot runs on {arguments.origin} any more: set TRIOBOT_STORE to {arguments.target}")
+
+
 _ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], None]]]] = {
     "backup": ("copy the store into a new file, while the bot runs or not", _backup),
     "restore": ("make a backup the store again, while the bot doesn't run", _restore),
     "check": ("look for damage, while the bot doesn't run", _check),
+    "copy": ("move the store to PostgreSQL or a file, or to another number of shards", _copy),
     "rebind": ("say that the store is still the same bot's, after a new token", _rebind),
 }

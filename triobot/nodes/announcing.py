@@ -8,7 +8,6 @@ that have begun go on, and the next start with the key begins the rest.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Final, cast, final
@@ -24,7 +23,7 @@ from ..errors import StoreError
 from ..outbox import Announcement, Broadcasts
 from ..outbox.broadcasts import PIECE
 from ..seams import BroadcastStatus, check_key
-from ..shards import shard_of
+from ..shards import home_of_key, shard_of
 from ..wire.content import Content
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
@@ -33,11 +32,6 @@ from .frames import AddToPart, EndPart, OpenPart, ReadBroadcast, ReadGone, StopB
 from .owners import sum_of
 
 _PATIENCE: Final = 2.0
-
-
-def home_of_key(key: str, shards: int) -> int:
-    """Return the shard that decides whether the broadcast with this key was started."""
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=4).digest(), "big") % shards
 
 
 @final

@@ -32,7 +32,7 @@ from ..runtime import (
 )
 from ..seams import OnAlarm, Outbox, PutSetting, StoreStatistics, WallClock
 from ..settings import Settings
-from ..shards import ALONE, NodePlace, ShardedAddress, home_of, read_shards
+from ..shards import ALONE, MADE, MEMBER_OF, NodePlace, ShardedAddress, home_of, read_shards
 from ..store import Stamp, is_made, open_store
 from ..webhook.answers import Readiness, TrafficCounters
 from ..webhook.secrets import Secrets
@@ -43,10 +43,6 @@ from .owners import Owner
 from .parent import ParentLine
 from .peers import PeerDoor, Peers, door_of
 
-WHOLE: Final = "shards_made"
-"""The setting of the home shard that says that all shards were made, and names the store that they are."""
-_MEMBER: Final = "member_of"
-"""The setting of each shard that names the store that it is a part of."""
 _DOOR_KEY: Final = "door_key"
 """The setting with the key that the processes prove to one another."""
 _COMMON: Final = (SECRET, FORMER_SECRET, KEY, _DOOR_KEY)
@@ -68,9 +64,9 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
     open_one = partial(open_store, stamp=stamp, clock=clock, visit=True)
     home = home_of(shards)
     async with open_one(address.each[home]) as store:
-        made = await store.setting(WHOLE)
-        name = made or await store.setting(_MEMBER) or secrets.token_hex(8)
-        await store.commit(PutSetting(_MEMBER, name))
+        made = await store.setting(MADE)
+        name = made or await store.setting(MEMBER_OF) or secrets.token_hex(8)
+        await store.commit(PutSetting(MEMBER_OF, name))
         await webhook_secrets(settings, store, clock.now())
         if await store.setting(KEY) is None:
             await store.commit(PutSetting(KEY, new_key()))
@@ -86,7 +82,7 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
                 " bring it back, from a backup if need be: its chats are nowhere else"
             )
         async with open_one(one) as store:
-            member = await store.setting(_MEMBER)
+            member = await store.setting(MEMBER_OF)
             if member not in (None, name):
                 raise ConfigError(
                     f"{_named(one)} is a shard of another store than {address.whole}'s home,"
@@ -94,10 +90,10 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
                 )
             # What the home shard has no more is empty: a former secret that is over.
             puts = [PutSetting(setting, text or "") for setting, text in common.items()]
-            await store.commit(PutSetting(_MEMBER, name), *puts)
+            await store.commit(PutSetting(MEMBER_OF, name), *puts)
     if made is None:
         async with open_one(address.each[home]) as store:
-            await store.commit(PutSetting(WHOLE, name))
+            await store.commit(PutSetting(MADE, name))
 
 
 def _named(store: str) -> str:

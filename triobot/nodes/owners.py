@@ -1,20 +1,18 @@
 """What a shard does for the others: answers their frames, in its own runtime.
 
-A change of what a place keeps is noted beside it, with what came of it, until whoever asked has that durable:
-a conversation that is run again after a crash asks again, and gets the same. Such a note is one of the
-runtime's own values of the place, so that it goes when the place is forgotten.
+A change of what a place keeps is noted beside it, with what came of it, until whoever asked has that durable;
+see `triobot.conversations.doors.once`.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from typing import Final, assert_never, final
 
 import trio
 
-from ..conversations.data import OURS
+from ..conversations.doors.once import note_name, note_of, old_notes
 from ..errors import StoreError
 from ..outbox.broadcasts import Announcement
 from ..outbox.course import PAGE
@@ -39,11 +37,6 @@ from .frames import (
     StopRoute,
     TellPlace,
 )
-
-NOTE: Final = f"{OURS}once."
-"""What the name begins with under which it is noted that something was done."""
-_NOTED: Final = 7 * 24 * 3_600_000
-"""As long as a signal's key is known: a note that nobody has settled by then goes."""
 
 
 @final
@@ -117,7 +110,7 @@ class Owner:
             case ReplaceKept(place, key, old, new, once):
                 return await self._change(work, place, key, new, once, was=(old,))
             case SettleKept(place, once):
-                if (noted := _note_of(once, await store.data(place))) is not None:
+                if (noted := note_of(once, await store.data(place))) is not None:
                     await store.commit(PutData(place, noted, None))
                 return None
             case ReadKeyed(key, after):
@@ -165,34 +158,19 @@ class Owner:
         over = self._under_way[once] = trio.Event()
         try:
             now, stored = self.intake.clock.now(), await work.store.data(place)
-            if (noted := _note_of(once, stored)) is not None:
+            if (noted := note_of(once, stored)) is not None:
                 return stored[noted]
             keeping, commits = work.dispatcher.keeping, work.dispatcher.commits
             if was is not None and (await keeping.read(place)).get(key) != was[0]:
                 return None
-            note = PutData(place, f"{_named(once)}{now}", new or "")
-            commits.add([keeping.put_now(place, key, new), note, *_old_notes(place, stored, now)])
+            note = PutData(place, note_name(once, now), new or "")
+            old = [PutData(place, name, None) for name in old_notes(stored, now)]
+            commits.add([keeping.put_now(place, key, new), note, *old])
             await commits.wait_written()
             return new
         finally:
             del self._under_way[once]
             over.set()
-
-
-def _named(once: str) -> str:
-    """Return what the name of a note begins with; the rest of it is when it was made."""
-    return f"{NOTE}{hashlib.blake2b(once.encode(), digest_size=12).hexdigest()}."
-
-
-def _note_of(once: str, stored: Mapping[str, str]) -> str | None:
-    """Return the name of the note that says that this was done; None if it wasn't."""
-    return next((name for name in stored if name.startswith(_named(once))), None)
-
-
-def _old_notes(place: ChatId, stored: Mapping[str, str], now: int) -> Sequence[PutData]:
-    """Return what takes away the notes that nobody will ask for any more."""
-    notes = (name for name in stored if name.startswith(NOTE))
-    return [PutData(place, name, None) for name in notes if int(name.rpartition(".")[2]) < now - _NOTED]
 
 
 @final

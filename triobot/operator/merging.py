@@ -1,7 +1,7 @@
 """Answers of a store in shards: who is asked what, and one answer of theirs.
 
 Each shard has a socket of its own, or a file while no bot runs, and answers as a store by itself does. What
-names a chat or a conversation goes to its shard alone; what names a payment, to each until one knows it; the
+names a chat goes to its shard alone; what names a conversation or a payment, to each until one knows it; the
 rest goes to all of them, and what comes back is merged. An answer without one of the shards would be a wrong
 one: so a shard that can't be asked fails the whole.
 """
@@ -68,14 +68,14 @@ async def _answered(asks: Sequence[Ask], request: Request) -> Sequence[Told]:
             rows = [row for lines in await _of_all(asks, request) for row in lines]
             return sorted(rows, key=lambda row: cast("int", row["conversation"]))[:limit]
         case ShowJournal(conversation) | OrderEnd(conversation):
-            return await _lines(_of_number(asks, conversation), request)
+            return await _of_number(asks, conversation, request)
         case ReadJournals():
             return _page(await _of_all(asks, request), _conversation_of)
         case ReadKept():
             return _page(await _of_all(asks, request), lambda line: cast("int", line["chat_id"]))
         case SettleParked(conversation, chat_id):
             if conversation is not None:
-                return await _lines(_of_number(asks, conversation), request)
+                return await _of_number(asks, conversation, request)
             if chat_id is not None:
                 return await _lines(asks[shard_of(chat_id, len(asks))], request)
             return list(_settled(await _of_all(asks, request)))
@@ -118,15 +118,20 @@ async def _of_all(asks: Sequence[Ask], request: Request) -> Sequence[list[Told]]
     return [await _lines(ask, request) for ask in asks]
 
 
-def _of_number(asks: Sequence[Ask], conversation: int) -> Ask:
-    """Return the shard that has given a conversation its number.
+async def _of_number(asks: Sequence[Ask], conversation: int, request: Request) -> Sequence[Told]:
+    """Ask the shard that has given a conversation its number, and then the others: it may have been copied.
 
     Raises:
-        NotFoundError: none has.
+        NotFoundError, ConflictError: none of them has it, or whichever has it can't do this.
     """
-    if (shard := shard_of_number(conversation)) >= len(asks):
-        raise NotFoundError(f"there is no conversation {conversation}; it has ended, or never began")
-    return asks[shard]
+    own, missing = shard_of_number(conversation), list[NotFoundError | ConflictError]()
+    for _, ask in sorted(enumerate(asks), key=lambda shard: shard[0] != own):
+        try:
+            return await _lines(ask, request)
+        except (NotFoundError, ConflictError) as error:
+            missing.append(error)
+    # Whoever has it, and can't do it, says more than who hasn't.
+    raise next((error for error in missing if isinstance(error, ConflictError)), missing[0])
 
 
 # --- what is merged

@@ -38,8 +38,10 @@ from .ticket import OpenTicket, captured_of
 Alive: TypeAlias = "Callable[[ChatId, str], Awaitable[bool]]"
 """Whether the conversation of this owner in this chat will come back to its payment."""
 
-_WATCHED: Final = "payments_watched"
-_EPOCH: Final = "payments_epoch"
+WATCHED: Final = "payments_watched"
+"""The setting that says when payments were watched last, and by how much the clock had jumped by then."""
+EPOCH: Final = "payments_epoch"
+"""The setting that says of which epoch the payments were taken up."""
 _NAMED: Final = 20
 _BEAT: Final = BLIND / 2 / SECOND
 _PAGE: Final = 64
@@ -260,12 +262,12 @@ class Cashier:
         self._seen = await self._watched_last()
         # What is paid of a backup goes to other hands: nobody may come back to one of them before.
         self._started = self._clock.now()
-        if int(await self._store.setting(_EPOCH) or 0) == self._epoch:
+        if int(await self._store.setting(EPOCH) or 0) == self._epoch:
             await self._take_up(_URGENT)
             self._rest = _PATIENT
         else:
             await self._take_up(_LEFT, restored=True)
-            await self._commit_at_last(PutSetting(_EPOCH, str(self._epoch)))
+            await self._commit_at_last(PutSetting(EPOCH, str(self._epoch)))
 
     async def _take_up(self, states: Sequence[State], *, restored: bool = False) -> None:
         """Bring what is in these states into this life of the program, a page in one transaction."""
@@ -298,7 +300,7 @@ class Cashier:
 
     async def _watched_last(self) -> int | None:
         """Read when payments were watched last, by the clock as it is now; None if they never were."""
-        seen = await self._store.setting(_WATCHED)
+        seen = await self._store.setting(WATCHED)
         if seen is None:
             return None
         at, jumped = map(int, (*seen.split(), "0")[:2])
@@ -348,7 +350,7 @@ class Cashier:
         now = self._clock.now()
         if self._watching and abs(now - self._beaten) >= MINUTE:
             self._beaten = now
-            await self._commit_at_last(PutSetting(_WATCHED, f"{now} {self._clock.jumped()}"))
+            await self._commit_at_last(PutSetting(WATCHED, f"{now} {self._clock.jumped()}"))
 
     async def _set_back(self) -> None:
         """Let what is due be due at once, after the time of day was set back."""

@@ -34,6 +34,8 @@ from .opening import count_run
 from .private_files import checked_path, make_private, remove_leftover, sync
 from .rules import RETENTION, Retention
 from .schema import (
+    COPY_OF,
+    Copying,
     Migration,
     SchemaVersion,
     Stamp,
@@ -42,6 +44,7 @@ from .schema import (
     check_original,
     check_share,
     check_stamp,
+    check_whole,
     due_migrations,
     get_meta,
     put_meta,
@@ -169,11 +172,13 @@ def open_file(
     visit: bool = False,
     rebind: bool = False,
     share: Share | None = None,
+    copying: Copying | None = None,
 ) -> StoreFile:
     """Lock, check, create or migrate, and open the store at `path`.
 
     Args:
         share: which shard of a store it is; None: it is one by itself.
+        copying: it is to be copied, or to become a copy; see `check_whole`.
 
     Raises: as `triobot.store.open_sqlite`.
     """
@@ -189,7 +194,7 @@ def open_file(
         raise
     try:
         file = StoreFile(path, lock, connection)
-        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, share=share)
+        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, share=share, copying=copying)
         file.visited = visit
         file.opening = take_over(
             connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
@@ -243,12 +248,14 @@ def _prepare(
     now: int,
     rebind: bool,
     share: Share | None,
+    copying: Copying | None,
 ) -> None:
     _set(connection, "locking_mode", "exclusive")
     check_identity(connection, file.path)
     found = read_version(connection)
     if found is not None:
         check_original(connection, file.path)
+        check_whole(connection, file.path, copying)
     due = due_migrations(found, migrations)
     check_journals(connection, found)
     if found is None and stamp is None:
@@ -269,7 +276,7 @@ def _prepare(
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
         _back_up(connection, file.path, found, now)
-    _migrate(connection, due, migrations, stamp if found is None or rebind else None, share)
+    _migrate(connection, due, migrations, stamp if found is None or rebind else None, share, copying)
     if found is not None and due:
         _prune_copies(file.path)
 
@@ -291,6 +298,7 @@ def _migrate(
     known: Sequence[Migration],
     stamp: Stamp | None,
     share: Share | None,
+    copying: Copying | None,
 ) -> None:
     for migration in due:
         connection.execute("BEGIN IMMEDIATE")
@@ -299,6 +307,8 @@ def _migrate(
             if stamp is not None:
                 put_stamp(connection, stamp)
                 put_share(connection, share)
+                if copying == "to":
+                    put_meta(connection, COPY_OF, "")
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

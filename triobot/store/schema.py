@@ -21,7 +21,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, final
+from typing import Final, Literal, TypeAlias, final
 from urllib.parse import urlsplit
 
 import attrs
@@ -43,6 +43,15 @@ BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
 _SHARE: Final = "shard"
 """The fact that makes a store a shard: which, of how many."""
+MOVED: Final = "moved_to"
+"""The fact that a store was copied, and goes on elsewhere: at which address."""
+COPY_OF: Final = "copy_of"
+"""The fact that makes a store a copy that isn't complete: of what, or empty if nothing of it is there yet."""
+COPIED: Final = "copied_as"
+"""The fact that a store is a copy that was completed, or was copied to its end: what both are known by."""
+
+Copying: TypeAlias = Literal["from", "to"]
+"""What `triobot store copy` opens a store for."""
 
 
 @final
@@ -404,6 +413,32 @@ def check_original(connection: sqlite3.Connection, path: Path) -> None:
         raise ConfigError(
             f"{path} is a backup; `triobot store restore` makes it the bot's store, so that what was done"
             " since it was made is not done again in silence"
+        )
+
+
+def check_whole(connection: Sql, name: object, copying: Copying | None = None) -> None:
+    """Refuse a store that goes on elsewhere, or of which only a part is there; but copies may be made.
+
+    Raises:
+        ConfigError: says what to do.
+    """
+    moved, half = get_meta(connection, MOVED), get_meta(connection, COPY_OF) is not None
+    if copying == "to":
+        if moved is not None or not (half or get_meta(connection, COPIED) is not None):
+            raise ConfigError(
+                f"there is a store at {name} already, and a copy is made in a new one: name another, or move"
+                " this one away"
+            )
+        return
+    if half:
+        raise ConfigError(
+            f"{name} is half copied: the same `triobot store copy` again goes on where it was; or remove it,"
+            " since the store that it is a copy of has everything"
+        )
+    if moved is not None and copying is None:
+        raise ConfigError(
+            f"{name} was copied to {moved}, and its conversations go on there: name that store in"
+            " TRIOBOT_STORE or --store; `triobot store copy` the other way brings them back"
         )
 
 

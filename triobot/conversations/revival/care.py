@@ -55,9 +55,12 @@ BETWEEN_RETRIES: Final = 60.0
 """Seconds from one to the next."""
 _REASONS: Final = 3
 _PAGE: Final = 256
-_LIVED: Final = "lived"
-_ROUTING: Final = "routing"
-_EARLY: Final = "killed_early"
+LIVED_AT: Final = "lived"
+"""The setting that says which run has lived for a while: when it began."""
+ROUTING: Final = "routing"
+"""The setting that says which event filters looked at when the program was killed, and how often that was."""
+EARLY: Final = "killed_early"
+"""The setting with the counts of kills of what had not been written down, by the number of its event."""
 _THREAD: Final = trio.to_thread.run_sync.__code__
 _IDLE: Final = 1_000
 """Steps of other tasks after which the instrument goes: to put it there costs as much as many of them."""
@@ -220,7 +223,7 @@ class Care(trio.abc.Instrument):
     async def begin(self) -> None:
         """Count who was at work when the program was killed, before anybody is at work again."""
         opening, store = self._opening, self._services.store
-        self.early = _read_counts(await store.setting(_EARLY))
+        self.early = _read_counts(await store.setting(EARLY))
         if not opening.unclean:
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
@@ -247,13 +250,13 @@ class Care(trio.abc.Instrument):
 
     async def _count_filters(self, seq: int) -> Sequence[Write]:
         """Count a row that filters looked at; one that has killed too often is put away."""
-        before, _, count = (await self._services.store.setting(_ROUTING) or "").partition(" ")
+        before, _, count = (await self._services.store.setting(ROUTING) or "").partition(" ")
         row = await self._inbox_row(seq) if seq else None
         if row is None:
-            return [PutSetting(_ROUTING, "")] if before else []
+            return [PutSetting(ROUTING, "")] if before else []
         times = 1 + (int(count) if before == str(seq) else 0)
         if times < CRASHES:
-            return [PutSetting(_ROUTING, f"{seq} {times}")]
+            return [PutSetting(ROUTING, f"{seq} {times}")]
         text = (
             f"event {row.seq} of {told(row.chat_id)} was put away, since the program died each time its "
             "filters looked at it: one of them doesn't return"
@@ -264,7 +267,7 @@ class Care(trio.abc.Instrument):
         if (said := words_for(self._services.texts, kept).apology) and is_chat(row.chat_id):
             self._tidying.tidy(row.chat_id, SendMessage(row.chat_id, said))
         raw = KeepRaw(row.at, "kills the program", row.content_type, row.body)
-        return [raw, Consume((row.seq,)), PutSetting(_ROUTING, "")]
+        return [raw, Consume((row.seq,)), PutSetting(ROUTING, "")]
 
     async def _inbox_row(self, seq: int) -> InboxRow | None:
         rows = await self._services.store.backlog(after=seq - 1, limit=1)
@@ -273,7 +276,7 @@ class Care(trio.abc.Instrument):
     async def _tell_loop(self, routes: Sequence[str]) -> None:
         """Tell an operator when the last run died young, after one that had died, too."""
         opening = self._opening
-        lived = await self._services.store.setting(_LIVED)
+        lived = await self._services.store.setting(LIVED_AT)
         if opening.unclean < 2 or lived == str(opening.previous_at):
             return
         log.warning("the program died %d times in a row", opening.unclean)
@@ -285,7 +288,7 @@ class Care(trio.abc.Instrument):
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
     def _put_early(self) -> PutSetting:
-        return PutSetting(_EARLY, " ".join(f"{seq}:{count}" for seq, count in self.early.items()))
+        return PutSetting(EARLY, " ".join(f"{seq}:{count}" for seq, count in self.early.items()))
 
     async def begins(self, seq: int, counted: Callable[[int], Sequence[Write]] | None) -> None:
         """What killed the program before it was written down is written down first, with its count.
@@ -311,7 +314,7 @@ class Care(trio.abc.Instrument):
         """Try what was parked by count, one after the other, once the program has lived for a while."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
-            self._work.commits.add([PutSetting(_LIVED, str(self._opening.at))])
+            self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
         while True:
             self._condemned = trio.Event()
             pause = await self._retry_due()

@@ -16,12 +16,15 @@ import psycopg
 
 from ...errors import ConfigError, StoreCorruptError
 from ..schema import (
+    COPY_OF,
     MIGRATIONS,
+    Copying,
     Migration,
     Stamp,
     check_share,
     check_stamp,
     due_migrations,
+    put_meta,
     put_share,
     put_stamp,
     put_version,
@@ -68,8 +71,18 @@ COMMON: Final = {"nodes", "owners"}
 """The tables that the shards of a store have in common."""
 
 
-def make_store(session: Session, address: PostgresAddress, stamp: Stamp | None, *, rebind: bool) -> None:
+def make_store(
+    session: Session,
+    address: PostgresAddress,
+    stamp: Stamp | None,
+    *,
+    rebind: bool,
+    copying: Copying | None = None,
+) -> None:
     """See that the schema is ours and can be read, or make it; nothing else is changed.
+
+    Args:
+        copying: it is to be copied, or to become a copy.
 
     Raises:
         ConfigError: it is another store's, or there is none and none is to be made.
@@ -81,7 +94,7 @@ def make_store(session: Session, address: PostgresAddress, stamp: Stamp | None, 
     _check_shards(session, address, tables)
     if tables and not {"meta", "shard"} <= tables:
         raise _foreign(name)
-    if not tables and (stamp is None or rebind):
+    if not tables and (stamp is None or rebind or copying == "from"):
         raise ConfigError(f"there is no store at {name}")
     if tables:
         due_migrations(stored_version(session), MIGRATIONS)
@@ -107,6 +120,8 @@ def make_store(session: Session, address: PostgresAddress, stamp: Stamp | None, 
                 _migrate_to(session, migration)
             put_stamp(session, stamp)
             put_share(session, address.share)
+            if copying == "to":
+                put_meta(session, COPY_OF, "")
         for table, statements in due.items():
             if table not in tables:
                 for statement in statements:

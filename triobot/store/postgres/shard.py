@@ -32,7 +32,7 @@ from ..lock import FileLock, machine_boot
 from ..notes import WorkNotes
 from ..opening import LEAP, begin_epoch, count_run
 from ..rules import Retention
-from ..schema import Stamp, get_meta, put_meta
+from ..schema import Copying, Stamp, check_whole, get_meta, put_meta
 from .address import PostgresAddress
 from .failures import first_line, for_the_opener
 from .lease import END, END_OVER, SECONDS, TAKE, ShardLease
@@ -116,6 +116,11 @@ class Shard:
         self._tell_lost: Callable[[], None] = lambda: None
 
     @property
+    def sql(self) -> Session:
+        """Return what runs statements, for a tool that has the shard alone and serves it to nobody."""
+        return self._session
+
+    @property
     def transactions(self) -> ShardTransactions:
         """Return what runs batches."""
         assert self._transactions is not None
@@ -139,18 +144,32 @@ class Shard:
         self.transactions.lose()
         self._tell_lost()
 
-    def open(self, stamp: Stamp | None, *, now: int, retention: Retention, visit: bool, rebind: bool) -> None:
+    def open(
+        self,
+        stamp: Stamp | None,
+        *,
+        now: int,
+        retention: Retention,
+        visit: bool,
+        rebind: bool,
+        copying: Copying | None = None,
+    ) -> None:
         """Make the schema if it isn't there, take the shard, migrate it, and count this run.
+
+        Args:
+            copying: it is to be copied, or to become a copy; see `check_whole`.
 
         Raises:
             StoreLockedError: another process has it.
         """
-        make_store(self._session, self._address, stamp, rebind=rebind)
+        make_store(self._session, self._address, stamp, rebind=rebind, copying=copying)
         self._visited = visit
         run = self._session.run
         run(b"BEGIN")
         try:
             commits = self._take()
+            # Under the lock: whoever had it may have been a copy, which has come to its end meanwhile.
+            check_whole(self._session, self.name, copying)
             migrate(self._session, stamp, rebind=rebind)
             self._note_history(now)
             opening = self._count(now, visit=visit)
@@ -328,6 +347,7 @@ def open_shard(
     retention: Retention,
     visit: bool = False,
     rebind: bool = False,
+    copying: Copying | None = None,
 ) -> Shard:
     """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
 
@@ -342,7 +362,7 @@ def open_shard(
         while True:
             shard = Shard(address, session)
             try:
-                shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind)
+                shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
             except StoreLockedError:
                 locked_out = time.monotonic() - began
                 if locked_out >= PATIENCE:

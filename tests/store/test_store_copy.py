@@ -1,0 +1,577 @@
+"""`triobot store copy`: all is there again, in another engine or number of shards, whatever cuts it off."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+from copying_rig import contents, copy, facts, fill, settings
+from sqlite_rig import STAMP
+
+from tests.postgres import Server
+from tests.samples import sample
+from tests.store.contract.contract import NOON, SettableClock, accepted, arrival
+from triobot.errors import (
+    ConfigError,
+    StoreAwayError,
+    StoreFullError,
+    StoreLockedError,
+    StoreVersionError,
+)
+from triobot.seams import (
+    AddReceivers,
+    AdvanceBroadcast,
+    Consume,
+    KeepRaw,
+    OpenBroadcast,
+    Outcome,
+    PutSetting,
+    TurnBroadcast,
+)
+from triobot.shards import home_of, home_of_key, read_shards, shard_of, shard_of_number
+from triobot.store import Stamp, back_up_sqlite, open_store, restore_sqlite, schema
+from triobot.store.copying import copier, copy_elsewhere, tables
+from triobot.store.copying.ends import CopyEnd
+from triobot.store.copying.tables import merged_alarm
+from triobot.store.schema import Copying
+from triobot.wire.ids import ChatId
+
+CHILD = Path(__file__).with_name("copying_child.py")
+ROOT = Path(__file__).parents[2]
+WHEN = ("before", "after")
+
+
+def at(address: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """An address in this folder, or of a schema that isn't there; behind ``postgres``, how many shards."""
+    if not address.startswith("postgres"):
+        return address.format(folder)
+    server: Server = request.getfixturevalue("postgres_server")
+    shards = address.removeprefix("postgres")
+    return new_on(server, int(shards)) if shards else new_on(server)
+
+
+def new_on(server: Server, shards: int = 0) -> str:
+    """An address of a schema that isn't there, or of so many."""
+    schema = "parts" if shards else "moved"
+    for one in (schema, *(f"{schema}_{number}" for number in range(shards))):
+        server.ask(f"DROP SCHEMA IF EXISTS {one} CASCADE")
+    return server.url(query=f"schema={schema}&shards={shards}" if shards else f"schema={schema}")
+
+
+# --- all of it
+
+
+@pytest.mark.parametrize(
+    ("origin", "target"),
+    [
+        ("sqlite:{}/a.db", "sqlite:{}/b.db"),
+        ("sqlite:{}/a.db", "sqlite:{}/a.db?shards=4"),
+        ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=1"),
+        ("sqlite:{}/a.db?shards=2", "sqlite:{}/a.db"),
+        ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db?shards=3"),
+        ("sqlite:{}/a.db?shards=3", "sqlite:{}/b.db?shards=2"),
+        ("sqlite:{}/a.db", "postgres"),
+        ("sqlite:{}/a.db?shards=3", "postgres"),
+        ("sqlite:{}/a.db?shards=2", "postgres3"),
+        ("postgres", "postgres2"),
+    ],
+)
+async def test_everything_is_there_again_and_back(
+    origin: str, target: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    one, other = at(origin, tmp_path, request), at(target, tmp_path, request)
+    await fill(one)
+    before = contents(one)
+    counts = copy(one, other)
+    assert contents(one) == before
+    assert contents(other) == before
+    assert all(count.expected == count.found > 0 for count in counts)
+    back = f"sqlite:{tmp_path}/back.db"
+    copy(other, back)
+    assert contents(back) == before
+
+
+async def test_pages_of_any_size_bring_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = f"sqlite:{tmp_path}/a.db"
+    await fill(one, many=3)
+    for most, size in ((1, 10**6), (7, 10**6), (2_000, 300)):
+        monkeypatch.setattr(tables, "_MOST_ROWS", most)
+        monkeypatch.setattr(tables, "_MOST_BYTES", size)
+        other = f"sqlite:{tmp_path}/b{most}.db?shards=3"
+        before = contents(one)
+        copy(one, other)
+        assert contents(other) == before
+        one = other
+
+
+async def test_a_table_is_read_in_pages_that_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = f"sqlite:{tmp_path}/a.db"
+    await fill(one)
+    monkeypatch.setattr(tables, "_MOST_BYTES", 1_000)
+    sizes: list[int] = []
+    pages = tables.CopiedTable.pages
+
+    def watched(self: tables.CopiedTable, sql: object, after: object) -> object:
+        for page in pages(self, sql, after):  # type: ignore[arg-type]
+            if self.name == "inbox":
+                sizes.append(sum(len(row[4]) for row in page))
+            yield page
+
+    monkeypatch.setattr(tables.CopiedTable, "pages", watched)
+    copy(one, f"sqlite:{tmp_path}/b.db")
+    assert len(sizes) > 3
+    assert max(sizes) <= 1_000
+
+
+async def test_progress_is_told_every_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, told = f"sqlite:{tmp_path}/a.db", list[str]()
+    await fill(one)
+    monkeypatch.setattr(copier, "_TOLD_EVERY", 10)
+    monkeypatch.setattr(tables, "_MOST_ROWS", 5)
+    copy(one, f"sqlite:{tmp_path}/b.db", told.append)
+    assert "conversations: 10 rows" in told
+
+
+def test_every_table_and_column_of_a_store_is_copied(tmp_path: Path) -> None:
+    """Whoever adds one says in `TABLES` what becomes of it."""
+    connection = sqlite3.connect(tmp_path / "a.db")
+    for migration in schema.MIGRATIONS:
+        schema.run_migration(connection, migration, schema.MIGRATIONS)
+    names = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    found = {name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")} for (name,) in names}
+    connection.close()
+    assert found.pop("meta")
+    assert found.pop("settings")
+    assert {table.name: set(table.columns) for table in tables.TABLES} == found
+
+
+# --- numbers
+
+
+async def test_events_keep_their_numbers_and_new_ones_are_larger(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
+    await fill(one)
+    before = contents(one)
+    numbers = [row[0] for table in ("inbox", "conversations") for row in before[table]]
+    copy(one, other)
+    new: list[int] = []
+    for shard, address in enumerate(read_shards(other).each):
+        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
+            new += [(await accepted(store, arrival(1))).seq for _ in range(3)]
+            assert all(shard_of_number(seq) == shard for seq in new[-3:])
+    assert min(new) > max(numbers)
+    assert len(set(new)) == len(new)
+
+
+async def test_no_number_is_given_again_of_an_event_that_is_gone(tmp_path: Path) -> None:
+    """Its conversation may have told others a key that is made of it."""
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
+    async with open_store(one, stamp=STAMP, clock=SettableClock()) as store:
+        rows = [await accepted(store, arrival(1)) for _ in range(5)]
+        await store.commit(Consume(tuple(row.seq for row in rows)))
+    copy(one, other)
+    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
+        assert (await accepted(store, arrival(1))).seq == rows[-1].seq + 1
+
+
+async def test_a_store_in_postgresql_numbers_on(tmp_path: Path, postgres_server: Server) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", new_on(postgres_server)
+    await fill(one)
+    newest = max(row[0] for table in ("inbox", "conversations") for row in contents(one)[table])
+    copy(one, other)
+    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
+        assert (await accepted(store, arrival(1))).seq == newest + 1
+        # Those that the tables themselves give go on, too.
+        await store.commit(OpenBroadcast("new", NOON, "x"))
+        await store.commit(KeepRaw(NOON, "no JSON", "text/plain", b"x"))
+        assert [job.key for job in await store.broadcasts()][-1] == "new"
+        assert len(await store.raw(limit=100)) == 4
+
+
+# --- what is the whole bot's
+
+
+async def test_what_is_the_whole_bots_goes_home(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
+    await fill(one)
+    copy(one, other)
+    there, home = settings(other), home_of(3)
+    for name in ("webhook_secret", "log_key", "jobs"):
+        assert [shard.get(name) for shard in there] == [
+            f"the {name}" if number == home else None for number in range(3)
+        ]
+    assert len({shard["member_of"] for shard in there}) == 1
+    assert [number for number, shard in enumerate(there) if "shards_made" in shard] == [home]
+    # Payments were watched by all shards until the earliest of the two.
+    assert {shard["payments_watched"] for shard in there} == {f"{NOON - 1} 100"}
+    assert {shard["clock_jumped"] for shard in there} == {f"100 {NOON + 1}"}
+
+
+async def test_counts_of_kills_go_where_their_events_are(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=3"
+    async with open_store(one, stamp=STAMP, clock=SettableClock()) as store:
+        rows = {chat: await accepted(store, arrival(chat)) for chat in (1, 2, 3, 4)}
+        early = " ".join(f"{row.seq}:2" for row in rows.values())
+        await store.commit(
+            PutSetting("killed_early", f"{early} 999:1"), PutSetting("routing", f"{rows[2].seq} 1")
+        )
+    copy(one, other)
+    there = settings(other)
+    for chat, row in rows.items():
+        shard = shard_of(ChatId(chat), 3)
+        assert f"{row.seq}:2" in there[shard]["killed_early"].split()
+    assert "999:1" not in " ".join(shard.get("killed_early", "") for shard in there)
+    assert [number for number, shard in enumerate(there) if "routing" in shard] == [shard_of(ChatId(2), 3)]
+
+
+async def test_a_store_that_was_restored_stays_so(tmp_path: Path) -> None:
+    one, other, clock = tmp_path / "a.db", f"sqlite:{tmp_path}/b.db?shards=2", SettableClock()
+    await fill(f"sqlite:{one}")
+    await back_up_sqlite(one, tmp_path / "backup", clock=clock)
+    await restore_sqlite(tmp_path / "backup", one, stamp=STAMP, clock=clock)
+    copy(f"sqlite:{one}", other)
+    for address in read_shards(other).each:
+        async with open_store(address, stamp=STAMP, clock=clock) as store:
+            assert (store.opening().epoch, store.opening().restored) == (1, True)
+        async with open_store(address, stamp=STAMP, clock=clock) as store:
+            assert (store.opening().epoch, store.opening().restored) == (1, False)
+
+
+async def test_a_copy_begins_no_epoch_and_ends_as_after_a_stop(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
+    await fill(one)
+    copy(one, other)
+    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
+        opening = store.opening()
+        assert (opening.epoch, opening.restored, opening.unclean, opening.at_work) == (0, False, 0, ())
+
+
+def test_an_alarm_that_is_open_in_one_shard_is_open() -> None:
+    """kind, key, text, first, last, count, told, acknowledged."""
+    old = ("outbox_held", "outbox", "old", 1, 5, 3, 6, 7)
+    open_told = ("outbox_held", "outbox", "told", 2, 9, 2, 8, None)
+    untold = ("outbox_held", "outbox", "untold", 3, 8, 1, None, None)
+    assert merged_alarm([old, open_told]) == ("outbox_held", "outbox", "told", 2, 9, 2, 8, None)
+    assert merged_alarm([open_told, untold]) == ("outbox_held", "outbox", "told", 2, 9, 3, None, None)
+    assert merged_alarm([old, (*old[:6], 9, 11)]) == ("outbox_held", "outbox", "old", 1, 5, 6, 9, 11)
+
+
+# --- broadcasts
+
+
+async def test_whoever_was_on_the_way_comes_before_whoever_was_not(tmp_path: Path) -> None:
+    """In one part of what were two, so that after a kill nobody is told twice."""
+    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db"
+    doubtful: set[int] = set()
+    everybody: set[int] = set()
+    for shard, address in enumerate(read_shards(one).each):
+        chats = [ChatId(n) for n in range(1, 60) if shard_of(ChatId(n), 2) == shard]
+        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
+            await store.commit(OpenBroadcast("k", NOON, "x"), AddReceivers("k", tuple(chats)))
+            await store.commit(TurnBroadcast("k", "sending"))
+            await store.commit(
+                AdvanceBroadcast("k", 3 + shard, {1: Outcome.SENT, 2: Outcome.AGAIN, 3: Outcome.GONE})
+            )
+        doubtful |= set(chats[3 : 3 + shard])
+        everybody |= set(chats)
+    copy(one, other)
+    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
+        job = await store.broadcast("k")
+        assert job is not None
+        assert (job.status.total, job.status.sent, job.status.gone) == (len(everybody), 2, 2)
+        rows = await store.receivers("k", after=0, limit=100)
+        assert {row.chat_id for row in rows if row.position <= job.meant} == doubtful
+        assert len({row.position for row in rows}) == len(rows) == job.status.left
+
+
+async def test_a_broadcast_that_is_half_started_is_refused(tmp_path: Path) -> None:
+    """Of its receivers those in the other shard would never be told, or all would be told again."""
+    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db"
+    await fill(one)
+    home = home_of_key("half", 2)
+    for shard, address in enumerate(read_shards(one).each):
+        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
+            await store.commit(OpenBroadcast("half", NOON, "x"), AddReceivers("half", (ChatId(1),)))
+            if shard != home:
+                await store.commit(TurnBroadcast("half", "sending"))
+    with pytest.raises(ConfigError, match="the broadcast 'half' goes on in some shards"):
+        copy(one, other)
+    assert "moved_to" not in facts(one)[0]
+
+
+# --- what is refused
+
+
+async def test_no_bot_runs_on_a_store_that_was_copied(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=2"
+    await fill(one)
+    copy(one, other)
+    with pytest.raises(ConfigError) as refused:
+        async with open_store(one, stamp=STAMP, clock=SettableClock()):
+            raise AssertionError
+    assert f"a.db was copied to sqlite:{tmp_path}/b.db?shards=2, and its conversations" in str(refused.value)
+    with pytest.raises(ConfigError, match=r"was copied to .*b\.db\?shards=2 before"):
+        copy(one, f"sqlite:{tmp_path}/c.db")
+    assert copy(one, other) == ()  # nothing is left to do
+    with pytest.raises(ConfigError, match=r"there is a store at .*a\.db already"):
+        copy(other, one)
+
+
+async def test_no_bot_runs_on_a_store_in_postgresql_that_was_copied(
+    tmp_path: Path, postgres_server: Server
+) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", new_on(postgres_server)
+    await fill(one)
+    copy(one, other)
+    copy(other, f"sqlite:{tmp_path}/b.db")
+    with pytest.raises(
+        ConfigError, match=r"was copied to sqlite:.*/b\.db, and its conversations go on there"
+    ):
+        async with open_store(other, stamp=STAMP, clock=SettableClock()):
+            raise AssertionError
+    with pytest.raises(ConfigError, match=r"there is a store at postgresql .* already"):
+        copy(f"sqlite:{tmp_path}/b.db", other)
+
+
+async def test_a_bot_that_runs_is_let_alone(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
+    async with open_store(one, stamp=STAMP, clock=SettableClock()):
+        with pytest.raises(StoreLockedError, match=r"a\.db is open in another process"):
+            copy(one, other)
+    assert not (tmp_path / "b.db").exists()
+    async with open_store(other, stamp=STAMP, clock=SettableClock()):
+        with pytest.raises(StoreLockedError, match=r"b\.db is open in another process"):
+            copy(one, other)
+    with pytest.raises(
+        ConfigError, match=r"there is a store at .*b\.db already, and a copy is made in a new one"
+    ):
+        copy(one, other)
+
+
+async def test_only_the_bots_own_store_is_copied(tmp_path: Path) -> None:
+    one = f"sqlite:{tmp_path}/a.db"
+    await fill(one)
+    for stamp, why in (
+        (Stamp(STAMP.base_url, "another"), "another token"),
+        (Stamp("https://other.test", STAMP.token), "another platform address"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            copy_elsewhere(
+                one,
+                f"sqlite:{tmp_path}/b.db",
+                stamp=stamp,
+                clock=SettableClock(),
+                divide=lambda found: found.sources,
+                tell=print,
+            )
+    assert not (tmp_path / "b.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("origin", "target", "why"),
+    [
+        ("sqlite:{}/none.db", "sqlite:{}/b.db", r"there is no store at .*none\.db"),
+        ("sqlite:{}/none.db?shards=2", "sqlite:{}/b.db", r"there is no store at .*none\.db\.0"),
+        ("sqlite:{}/a.db", "sqlite:{}/a.db", "both addresses are of the same store"),
+        ("sqlite:{}/a.db", "sqlite:{0}/x/../a.db", "both addresses are of the same store"),
+        ("sqlite:{}/a.db", "sqlite:{}/none/b.db", "the store's folder .*none doesn't exist"),
+        ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=2&shard=1", "leave &shard= out"),
+        ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=65", "a whole number from 1 to 64"),
+        ("sqlite:{}/a.db", "memory:", "is sqlite:PATH or postgresql:"),
+        ("memory:", "sqlite:{}/a.db", "is sqlite:PATH or postgresql:"),
+        ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db", r"there is no store at .*a\.db\.0"),
+        ("sqlite:{}/a.db", "postgresql://bots:secret@127.0.0.1:1/bots", "must hold no password"),
+        ("sqlite:{}/a.db", "postgresql://bots@127.0.0.1:1/bots", "can't be reached"),
+    ],
+)
+async def test_what_can_not_be_copied_is_refused_in_one_line(
+    origin: str, target: str, why: str, tmp_path: Path
+) -> None:
+    await fill(f"sqlite:{tmp_path}/a.db")
+    (tmp_path / "x").mkdir()
+    with pytest.raises((ConfigError, StoreAwayError), match=why) as refused:
+        copy(origin.format(tmp_path), target.format(tmp_path))
+    assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(("b.db", "none"))]
+    # It is as it was.
+    async with open_store(f"sqlite:{tmp_path}/a.db", stamp=STAMP, clock=SettableClock()):
+        pass
+
+
+async def test_a_store_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db?shards=3", f"sqlite:{tmp_path}/b.db"
+    await fill(one)
+    (tmp_path / "a.db.1").rename(tmp_path / "gone")
+    with pytest.raises(ConfigError, match=r"isn't whole: .*a\.db\.1 isn't there"):
+        copy(one, other)
+    (tmp_path / "gone").rename(tmp_path / "a.db.1")
+    for number, name in ((0, "one"), (2, "two")):
+        address = f"{one}&shard={number}"
+        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
+            await store.commit(PutSetting("member_of", name))
+    with pytest.raises(ConfigError, match="are of different stores"):
+        copy(one, other)
+
+
+async def test_a_newer_triobots_store_is_refused(tmp_path: Path) -> None:
+    one = f"sqlite:{tmp_path}/a.db"
+    await fill(one)
+    connection = sqlite3.connect(tmp_path / "a.db")
+    connection.execute("UPDATE meta SET value = '99' WHERE name IN ('schema', 'min_reader')")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreVersionError, match="the store has schema 99"):
+        copy(one, f"sqlite:{tmp_path}/b.db")
+
+
+async def test_a_damaged_store_is_refused_before_anything_is_copied(tmp_path: Path) -> None:
+    one = f"sqlite:{tmp_path}/a.db"
+    await fill(one)
+    connection = sqlite3.connect(tmp_path / "a.db")
+    connection.execute("DELETE FROM conversations WHERE id = (SELECT min(conversation) FROM journal)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(Exception, match=r"there are records of conversation \d+, which doesn't exist"):
+        copy(one, f"sqlite:{tmp_path}/b.db")
+    assert "moved_to" not in facts(one)[0]
+
+
+# --- it is cut off
+
+
+def child(origin: str, target: str, number: int = 0, when: str = "") -> subprocess.CompletedProcess[str]:
+    """Copy in a process that kills itself at a transaction, or at none."""
+    return subprocess.run(
+        [sys.executable, str(CHILD), origin, target, str(number), when],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def usable(address: str) -> list[bool]:
+    """Whether a bot could open each shard."""
+    found: list[bool] = []
+    for one in read_shards(address).each:
+        try:
+            (known,) = facts(one)
+        except (sqlite3.Error, psycopg.Error):  # it isn't there yet
+            found.append(False)
+        else:
+            found.append(bool(known) and not {"moved_to", "copy_of"} & known.keys())
+    return found
+
+
+DIRECTIONS: dict[tuple[str, str], int] = {
+    ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db?shards=3"): 100,
+    ("sqlite:{}/a.db", "postgres"): 55,
+    ("postgres", "sqlite:{}/b.db?shards=2"): 70,
+    ("sqlite:{}/a.db", "postgres2"): 70,
+}
+"""Each with as many transactions as it is killed at."""
+CUTS = [(*ways, at, when) for ways, most in DIRECTIONS.items() for at in range(1, most) for when in WHEN]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("cut", sample(CUTS, every=47))
+async def test_a_copy_that_is_killed_goes_on_where_it_was(
+    cut: tuple[str, str, int, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    origin, target, number, when = cut
+    one, other = at(origin, tmp_path, request), at(target, tmp_path, request)
+    await fill(one)
+    before = contents(one)
+    ended = child(one, other, number, when)
+    if ended.returncode == 0:
+        assert int(ended.stdout.split()[1]) < number  # there were fewer
+    else:
+        assert ended.returncode == -9, ended.stderr
+        ours, theirs = usable(one), usable(other)
+        # Bots start at the home shard: none can on both, and none on a part.
+        assert not (ours[home_of(len(ours))] and theirs[home_of(len(theirs))])
+        assert all(theirs) or not theirs[home_of(len(theirs))]
+        assert not any(theirs) or not any(ours)
+        again = child(one, other)
+        assert again.returncode == 0, again.stderr
+    assert contents(other) == before
+    assert all(usable(other))
+    assert not any(usable(one))
+
+
+@pytest.mark.processes
+async def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
+    await fill(one)
+    before, kills = contents(one), 0
+    while (ended := child(one, other, 9 if kills else 14, ("before", "after")[kills % 2])).returncode == -9:
+        kills += 1
+        assert kills < 60
+    assert ended.returncode == 0, ended.stderr
+    assert kills > 5
+    assert contents(other) == before
+
+
+@pytest.mark.processes
+async def test_a_copy_begins_anew_if_a_bot_has_run_meanwhile(tmp_path: Path) -> None:
+    one, other, told = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=2", list[str]()
+    await fill(one)
+    assert child(one, other, 30, "after").returncode == -9
+    with pytest.raises(ConfigError, match=r"b\.db\.0 is half copied: the same `triobot store copy` again"):
+        async with open_store(f"{other}&shard=0", stamp=STAMP, clock=SettableClock()):
+            raise AssertionError
+    async with open_store(one, stamp=STAMP, clock=SettableClock()) as store:
+        await accepted(store, arrival(1, body=b"meanwhile"))
+        row = (await store.pending(ChatId(1), after=0, limit=1))[0]
+        await store.commit(Consume((row.seq,)))
+    before = contents(one)
+    copy(one, other, told.append)
+    assert told == ["the store was opened since its copy was begun, so the copy begins anew"]
+    assert contents(other) == before
+
+
+@pytest.mark.processes
+async def test_a_half_copy_of_another_store_begins_anew(tmp_path: Path) -> None:
+    one, two, other = (f"sqlite:{tmp_path}/{name}.db" for name in "abc")
+    await fill(one)
+    await fill(two, seed=2)
+    assert child(one, other, 20, "after").returncode == -9
+    copy(two, other)
+    assert contents(other) == contents(two)
+    assert usable(one) == [True]
+
+
+async def test_a_full_disk_stops_a_copy_and_nothing_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
+    await fill(one, many=20)
+    before = contents(one)
+    opened = copier.open_end
+
+    def open_with_little_room(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyEnd:
+        end = opened(address, stamp, now=now, copying=copying)
+        if copying == "to":
+            (pages,) = end.sql.execute("PRAGMA page_count").fetchone()
+            end.sql.execute(f"PRAGMA max_page_count = {pages + 20}").fetchone()
+        return end
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copier, "open_end", open_with_little_room)
+        with pytest.raises(StoreFullError, match="make room there, and run the same command again") as full:
+            copy(one, other)
+    assert "b.db could not be written" in str(full.value)
+    assert usable(one) == [True]
+    assert usable(other) == [False]
+    copy(one, other)
+    assert contents(other) == before

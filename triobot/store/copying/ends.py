@@ -1,0 +1,156 @@
+"""The two ends of a copy: each a store, or one shard of it, that nobody else has open meanwhile."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, Protocol, final
+
+from ...errors import ConfigError
+from ...extras import needing
+from ...shards import read_shards
+from ..backups import examine
+from ..file import StoreFile, open_file
+from ..schema import MIGRATIONS, Copying, Stamp
+from ..sql import Sql
+from ..sqlite_errors import for_the_opener
+
+_CHECKPOINT_EVERY: Final = 16
+_LAST: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
+_NEWEST: Final = "SELECT max(id) FROM conversations"
+
+
+class CopyEnd(Protocol):
+    """A store, or a shard of one, of which or into which is copied."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in errors."""
+        ...
+
+    @property
+    def boot(self) -> int:
+        """Return which opening of it this is; the one before had one less."""
+        ...
+
+    @property
+    def sql(self) -> Sql:
+        """Return what runs statements; those that write, within `put`."""
+        ...
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Do this in a transaction of its own, which is durable when this returns.
+
+        Raises:
+            TriobotError: nothing of it is stored, or nobody knows.
+        """
+        ...
+
+    def number_from(self, last: int) -> None:
+        """Have every number that is given from now on be larger; within `put`, once all rows are there."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return what is wrong in it, a line each, as far as its engine can be asked."""
+        ...
+
+    def close(self) -> None:
+        """Close it, and let others in; raises nothing."""
+        ...
+
+
+def last_number(sql: Sql) -> int:
+    """Return the largest number that a store has given to an event, and so to a conversation."""
+    found = [sql.execute(_LAST).fetchone(), sql.execute(_NEWEST).fetchone()]
+    return max([row[0] for row in found if row is not None and row[0] is not None], default=0)
+
+
+def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyEnd:
+    """Open one store, or one shard, for a copy; one that is to be copied into is made if need be.
+
+    Args:
+        stamp: platform and bot, to which it is bound.
+
+    Raises: as `triobot.store.open_sqlite` and `triobot.store.postgres.open_postgres`; ConfigError: there is
+        no store to be copied, or one where the copy is to be.
+    """
+    shard = read_shards(address)
+    engine, _, place = shard.whole.partition(":")
+    if engine == "postgresql":
+        with needing("postgres", "a store in PostgreSQL"):
+            from ..postgres.end import open_shard_end
+        return open_shard_end(place, stamp, now=now, share=shard.share, copying=copying)
+    file = shard.file
+    assert file is not None
+    if copying == "from" and not file.is_file():
+        raise ConfigError(f"there is no store at {file}")
+    opened = open_file(
+        file,
+        stamp,
+        migrations=MIGRATIONS,
+        any_filesystem=copying == "from",
+        now=now,
+        visit=True,
+        share=shard.share,
+        copying=copying,
+    )
+    return FileEnd(opened, now)
+
+
+@final
+class FileEnd:
+    """A store in a file, for a copy."""
+
+    def __init__(self, file: StoreFile, now: int) -> None:
+        self._file = file
+        self._now = now
+        self._puts = 0
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in errors."""
+        return self._file.name
+
+    @property
+    def boot(self) -> int:
+        """Return which opening of it this is."""
+        return self._file.opening.boot
+
+    @property
+    def sql(self) -> Sql:
+        """Return what runs statements."""
+        return self._file.connection
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Do this in a transaction of its own."""
+        connection = self._file.connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            work()
+            connection.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise for_the_opener(error, self._file.path) from error
+            raise
+        self._puts += 1
+        if not self._puts % _CHECKPOINT_EVERY:  # else the log would hold all of the copy
+            self._file.transactions.checkpoint()
+            if (broken := self._file.transactions.broken) is not None:
+                raise broken
+
+    def number_from(self, last: int) -> None:
+        """Have every number that is given from now on be larger."""
+        self.sql.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
+        self.sql.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (last,))
+
+    def problems(self) -> Sequence[str]:
+        """Return what is wrong in it."""
+        return examine(self._file.connection)
+
+    def close(self) -> None:
+        """Close it, and let others in."""
+        self._file.close(clean=True, now=self._now)

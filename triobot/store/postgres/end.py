@@ -1,0 +1,92 @@
+"""A store in PostgreSQL as one of the two ends of `triobot store copy`; see `triobot.store.copying`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, final
+
+import psycopg
+
+from ...shards import Share
+from ..rules import RETENTION
+from ..schema import Copying, Stamp
+from ..sql import Sql
+from .address import read_address
+from .failures import for_the_caller
+from .shard import Shard, open_shard
+
+_NUMBER: Final = b"UPDATE shard SET last_seq = $1"
+# Rows that brought their numbers have left these where they were.
+_COUNTED: Final = ("raw", "broadcasts")
+
+
+def open_shard_end(place: str, stamp: Stamp, *, now: int, share: Share | None, copying: Copying) -> ShardEnd:
+    """Open the store at this address, or a shard of it, for a copy; the one to be copied into may be made.
+
+    Raises: as `triobot.store.postgres.open_postgres`.
+    """
+    address = read_address(place, share)
+    shard = open_shard(address, stamp, now=now, retention=RETENTION, visit=True, copying=copying)
+    return ShardEnd(shard, now)
+
+
+@final
+class ShardEnd:
+    """A store in PostgreSQL, for a copy; `triobot.store.copying.ends.CopyEnd`."""
+
+    def __init__(self, shard: Shard, now: int) -> None:
+        self._shard = shard
+        self._now = now
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in errors."""
+        return self._shard.name
+
+    @property
+    def boot(self) -> int:
+        """Return which opening of it this is."""
+        return self._shard.opening.boot
+
+    @property
+    def sql(self) -> Sql:
+        """Return what runs statements."""
+        return self._shard.sql
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Do this in a transaction of its own, under the fence."""
+        session = self._shard.sql
+
+        def do() -> None:
+            try:
+                work()
+            except Exception as error:
+                if session.lost:
+                    raise
+                raise for_the_caller(error, self.name) from error
+
+        try:
+            self._shard.transactions.put(do)
+        except BaseException:
+            with suppress(psycopg.Error):
+                if not session.lost and session.in_transaction:
+                    session.run(b"ROLLBACK")
+            raise
+
+    def number_from(self, last: int) -> None:
+        """Have every number that is given from now on be larger."""
+        self._shard.sql.run(_NUMBER, (last,))
+        for table in _COUNTED:
+            self._shard.sql.run(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'n'),"
+                f" (SELECT coalesce(max(n), 0) + 1 FROM {table}), false)".encode()
+            )
+
+    def problems(self) -> Sequence[str]:
+        """Return nothing: the server looks after its own files."""
+        return ()
+
+    def close(self) -> None:
+        """Close it, and let others in."""
+        self._shard.close(clean=True, now=self._now)
