@@ -320,6 +320,7 @@ async def test_no_bot_runs_on_a_store_that_was_copied(tmp_path: Path) -> None:
     assert f"a.db was copied to sqlite:{tmp_path}/b.db?shards=2, and its conversations" in str(refused.value)
     with pytest.raises(ConfigError, match=r"was copied to .*b\.db\?shards=2 before"):
         copy(one, f"sqlite:{tmp_path}/c.db")
+    assert not (tmp_path / "c.db").exists()
     assert copy(one, other) == ()  # nothing is left to do
     with pytest.raises(ConfigError, match=r"there is a store at .*a\.db already"):
         copy(other, one)
@@ -443,6 +444,41 @@ async def test_a_damaged_store_is_refused_before_anything_is_copied(tmp_path: Pa
     with pytest.raises(Exception, match=r"there are records of conversation \d+, which doesn't exist"):
         copy(one, f"sqlite:{tmp_path}/b.db")
     assert "moved_to" not in facts(one)[0]
+    assert not (tmp_path / "b.db").exists()
+
+
+async def test_a_store_whose_copy_is_lost_is_not_copied_again(tmp_path: Path) -> None:
+    """It would go on where it was before, and do all since once more."""
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
+    await fill(one)
+    copy(one, other)
+    (tmp_path / "b.db").rename(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=r"b\.db before, and the copy isn't there: bring it back"):
+        copy(one, other)
+    assert usable(one) == [False]
+
+
+async def test_a_store_whose_copy_is_lost_comes_back_as_from_a_backup(tmp_path: Path) -> None:
+    """In the next epoch: what was done in the copy isn't known."""
+    one, clock = tmp_path / "a.db", SettableClock()
+    await fill(f"sqlite:{one}")
+    newest = max(row[0] for row in contents(f"sqlite:{one}")["conversations"])
+    copy(f"sqlite:{one}", f"sqlite:{tmp_path}/b.db")
+    await back_up_sqlite(one, tmp_path / "backup", clock=clock)
+    await restore_sqlite(tmp_path / "backup", one, stamp=STAMP, clock=clock)
+    async with open_store(f"sqlite:{one}", stamp=STAMP, clock=clock) as store:
+        assert (store.opening().epoch, store.opening().restored) == (1, True)
+        assert (await accepted(store, arrival(1))).seq > newest + 10**8
+
+
+@pytest.mark.processes
+async def test_a_half_copy_is_no_backup(tmp_path: Path) -> None:
+    one, other, clock = f"sqlite:{tmp_path}/a.db", tmp_path / "b.db", SettableClock()
+    await fill(one)
+    assert child(one, f"sqlite:{other}", 20, "after").returncode == -9
+    await back_up_sqlite(other, tmp_path / "backup", clock=clock)
+    with pytest.raises(ConfigError, match="is a backup of a store that was half copied"):
+        await restore_sqlite(tmp_path / "backup", tmp_path / "c.db", stamp=STAMP, clock=clock)
 
 
 # --- it is cut off

@@ -25,7 +25,10 @@ from .opening import LEAP, begin_epoch
 from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
 from .schema import (
     BACKUP,
+    COPIED,
+    COPY_OF,
     MIGRATIONS,
+    MOVED,
     Stamp,
     check_identity,
     check_journals,
@@ -174,6 +177,8 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
         with _locked(backup) as connection:
             if get_meta(connection, BACKUP) is None:
                 raise ConfigError(f"{backup} is a store, not a backup of one")
+            if get_meta(connection, COPY_OF) is not None:
+                raise ConfigError(f"{backup} is a backup of a store that was half copied; nothing needs it")
             if stamp is not None:
                 check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
             found = read_version(connection)
@@ -212,6 +217,9 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     if _has(copy, "broadcasts"):
         stop_after_restore(copy)
     drop_meta(copy, BACKUP)
+    # Of a store that was copied elsewhere: that copy is lost then, and what was done in it isn't known.
+    drop_meta(copy, MOVED)
+    drop_meta(copy, COPIED)
     copy.execute("COMMIT")
 
 

@@ -33,6 +33,23 @@ _ONE: Final = f"SELECT {', '.join(_COLUMNS)} FROM broadcasts WHERE key = ? AND {
 _HIGHEST: Final = "SELECT coalesce(max(position), 0) FROM receivers WHERE n = ?"
 
 
+def refuse_half_started(sources: Sequence[Sql]) -> None:
+    """Refuse a broadcast of which some parts go on, and whose start has not come to its end.
+
+    Raises:
+        ConfigError: names it; one store can't hold that.
+    """
+    statement = "SELECT key FROM broadcasts WHERE state IN ('sending', 'stopping') ORDER BY key"
+    for sql in sources:
+        for (key,) in sql.execute(statement).fetchall():
+            if sources[home_of_key(key, len(sources))].execute(_ONE, (key,)).fetchone() is None:
+                raise ConfigError(
+                    f"the broadcast {key!r} goes on in some shards, and its start was cut off before it had"
+                    " begun in all: start the bot, have it started again with this key or stop it (`triobot"
+                    " broadcast stop`), and copy then"
+                )
+
+
 @final
 @attrs.frozen
 class PartOf:
@@ -62,26 +79,6 @@ class BroadcastParts:
         self._sources = sources
         self._shards = shards
         self._last: tuple[tuple[int, int], PartOf | None] | None = None
-
-    def refuse_half_started(self) -> None:
-        """Refuse a broadcast of which some parts go on, and whose start has not come to its end.
-
-        Raises:
-            ConfigError: names it; one store can't hold that.
-        """
-        many = len(self._sources)
-        if many == 1:
-            return
-        statement = "SELECT key FROM broadcasts WHERE state IN ('sending', 'stopping') ORDER BY key"
-        for sql in self._sources:
-            for (key,) in sql.execute(statement).fetchall():
-                home = self._sources[home_of_key(key, many)]
-                if home.execute(_ONE, (key,)).fetchone() is None:
-                    raise ConfigError(
-                        f"the broadcast {key!r} goes on in some shards, and its start was cut off before it"
-                        " had begun in all: start the bot, have it started again with this key or stop it"
-                        " (`triobot broadcast stop`), and copy then"
-                    )
 
     def count(self) -> int:
         """Return how many broadcasts there are."""

@@ -30,6 +30,7 @@ from ...errors import ConfigError, StoreCorruptError, StoreError, StoreFullError
 from ...seams import WallClock
 from ...shards import MADE, MEMBER_OF, ShardedAddress, home_of, read_shards
 from ..schema import COPIED, COPY_OF, MOVED, Stamp, drop_meta, get_meta, put_meta
+from .broadcasts import refuse_half_started
 from .ends import CopyEnd, last_number, open_end
 from .tables import TABLES, Division, Row
 
@@ -112,6 +113,9 @@ def copy_elsewhere(
         _refuse_missing(one)
         sources = open_all(one, "from")
         _refuse_strangers(sources)
+        _refuse_moved(sources, _shown(target))
+        if _begun(sources) is None:  # else it was looked at when that copy was begun, and is the same
+            _refuse_damaged(sources)
         try:
             targets = open_all(other, "to")
         except StoreLockedError:
@@ -172,12 +176,6 @@ class Copier:
         name = self._resumed()
         if name is None:
             self._refuse_finished()
-            for source in self._sources:
-                if problems := source.problems():
-                    raise StoreCorruptError(
-                        f"{source.name} is damaged: {problems[0]}; restore a backup, and copy that"
-                    )
-            self._division.broadcasts.refuse_half_started()
             name = self._begin()
         self._note_resumable(name)
         for at in range(len(TABLES)):
@@ -190,15 +188,9 @@ class Copier:
     # --- the beginning
 
     def _resumed(self) -> str | None:
-        """Return the name of the copy that was cut off, if nobody has opened its source since."""
-        names = set[str]()
-        for source in self._sources:
-            name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
-            if not name or int(boot) != source.boot - 1:
-                return None
-            names.add(name)
-        names |= {get_meta(target.sql, COPY_OF) or "" for target in self._targets}
-        return names.pop() if len(names) == 1 else None
+        """Return the name of the copy that was cut off, if this is it, and its source is as it was."""
+        begun = _begun(self._sources)
+        return begun if all(get_meta(target.sql, COPY_OF) == begun for target in self._targets) else None
 
     def _refuse_finished(self) -> None:
         for target in self._targets:
@@ -211,10 +203,9 @@ class Copier:
     def _refuse_others(self, moved: set[str | None]) -> None:
         known = {get_meta(target.sql, COPY_OF) or get_meta(target.sql, COPIED) for target in self._targets}
         if len(moved) != 1 or known != moved:
-            there = next(filter(None, (get_meta(source.sql, MOVED) for source in self._sources)))
             raise ConfigError(
-                f"{self._sources[0].name} was copied to {there} before, and its conversations go on there:"
-                " copy that one"
+                f"{self._sources[0].name} was copied to {self._where} before, and the copy isn't there: bring"
+                " it back. If it is lost, `triobot store backup` and `restore` make a store of this one again"
             )
 
     def _begin(self) -> str:
@@ -414,6 +405,35 @@ def _refuse_missing(address: ShardedAddress) -> None:
             f"the store {address.whole} isn't whole: {missing[0]} isn't there; bring it back, from a backup"
             " if need be: its chats are nowhere else"
         )
+
+
+def _begun(sources: Sequence[CopyEnd]) -> str | None:
+    """Return the name of the copy that was begun, if nobody has opened any of its sources since."""
+    names = set[str | None]()
+    for source in sources:
+        name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
+        names.add(name if boot == str(source.boot - 1) else None)
+    return names.pop() if len(names) == 1 else None
+
+
+def _refuse_moved(sources: Sequence[CopyEnd], where: str) -> None:
+    """Refuse a store that goes on elsewhere; a copy of it may be at its very end."""
+    for source in sources:
+        there = get_meta(source.sql, MOVED)
+        if there not in (None, where):
+            raise ConfigError(
+                f"{source.name} was copied to {there} before, and its conversations go on there: copy that"
+                " one"
+            )
+
+
+def _refuse_damaged(sources: Sequence[CopyEnd]) -> None:
+    for source in sources:
+        if problems := source.problems():
+            raise StoreCorruptError(
+                f"{source.name} is damaged: {problems[0]}; restore a backup, and copy that"
+            )
+    refuse_half_started([source.sql for source in sources])
 
 
 def _refuse_strangers(sources: Sequence[CopyEnd]) -> None:
