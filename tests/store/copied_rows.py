@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import cycle
 from typing import final
 
@@ -38,6 +39,9 @@ class MemoryEnd:
         self.sql.execute("BEGIN IMMEDIATE")
         work()
         self.sql.execute("COMMIT")
+
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def number_from(self, last: int) -> None:
         self._rows.number_from(last)

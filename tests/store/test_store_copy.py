@@ -611,3 +611,29 @@ async def test_a_full_disk_stops_a_copy_and_nothing_is_marked(
     assert usable(other) == [False]
     copy(one, other)
     assert contents(other) == before
+
+
+@pytest.mark.parametrize("direction", ["to the server", "from the server"])
+async def test_a_connection_that_is_lost_stops_a_copy_which_goes_on(
+    direction: str, tmp_path: Path, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", new_on(postgres_server)
+    await fill(one)
+    before = contents(one)
+    if direction == "from the server":
+        copy(one, other)
+        one, other = other, f"sqlite:{tmp_path}/b.db"
+    monkeypatch.setattr(copier, "_TOLD_EVERY", 1)
+
+    def lose(text: str) -> None:
+        if text.startswith("data:"):
+            postgres_server.ask(
+                "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE usename = 'bots'"
+            )
+
+    with pytest.raises(StoreAwayError, match="run the same command again: it goes on where it was") as away:
+        copy(one, other, lose)
+    assert "make room" not in str(away.value)
+    assert usable(one) == [True]
+    copy(one, other)
+    assert contents(other) == before

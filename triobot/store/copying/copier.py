@@ -26,7 +26,14 @@ from typing import Any, Final, TypeAlias, final
 
 import attrs
 
-from ...errors import ConfigError, StoreCorruptError, StoreError, StoreFullError, StoreLockedError
+from ...errors import (
+    ConfigError,
+    StoreAwayError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+)
 from ...seams import WallClock
 from ...shards import MADE, MEMBER_OF, ShardedAddress, home_of, read_shards
 from ..schema import COPIED, COPY_OF, MOVED, Stamp, drop_meta, get_meta, put_meta
@@ -127,7 +134,12 @@ def copy_elsewhere(
             raise
         copier = Copier(sources, targets, _shown(target), divide, tell)
         try:
-            return copier.run()
+            with ExitStack() as asked:
+                for end in (*sources, *targets):
+                    asked.enter_context(end.reading())
+                return copier.run()
+        except StoreAwayError as error:
+            raise StoreAwayError(f"{error}; run the same command again: it goes on where it was") from error
         except StoreFullError as error:
             raise StoreFullError(
                 f"{error}; make room there, and run the same command again: it goes on where it was"
@@ -239,13 +251,16 @@ class Copier:
             first, after = 0, None
         copied = told = 0
         for number in range(first, len(self._sources)):
-            for page in table.pages(self._sources[number].sql, after):
-                key = page[-1][: len(table.key)]
-                self._write(table.insert, self._placed(at, number, page), json.dumps([at, number, key]))
-                copied += len(page)
-                if copied - told >= _TOLD_EVERY:
-                    told = copied
-                    self._tell(f"{table.name}: {copied:,} rows")
+            source = self._sources[number]
+            # What goes wrong at a target comes as its own error.
+            with source.reading():
+                for page in table.pages(source.sql, after):
+                    key = page[-1][: len(table.key)]
+                    self._write(table.insert, self._placed(at, number, page), json.dumps([at, number, key]))
+                    copied += len(page)
+                    if copied - told >= _TOLD_EVERY:
+                        told = copied
+                        self._tell(f"{table.name}: {copied:,} rows")
             after = None
         self._write(table.insert, {}, json.dumps([at + 1, 0, None]))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Protocol, final
 
 from ...errors import ConfigError
@@ -45,6 +45,10 @@ class CopyEnd(Protocol):
         Raises:
             TriobotError: nothing of it is stored, or nobody knows.
         """
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context for what is asked of it outside `put`; its engine's errors come as ours."""
         ...
 
     def number_from(self, last: int) -> None:
@@ -141,6 +145,14 @@ class FileEnd:
             self._file.transactions.checkpoint()
             if (broken := self._file.transactions.broken) is not None:
                 raise broken
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Let SQLite's errors come as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise for_the_opener(error, self._file.path) from error
 
     def number_from(self, last: int) -> None:
         """Have every number that is given from now on be larger."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, final
 
 import psycopg
 
+from ...errors import StoreAwayError
 from ...shards import Share
 from ..rules import RETENTION
 from ..schema import Copying, Stamp
 from ..sql import Sql
 from .address import read_address
-from .failures import for_the_caller
+from .failures import first_line, for_the_caller, for_the_opener
 from .shard import Shard, open_shard
 
 _NUMBER: Final = b"UPDATE shard SET last_seq = $1"
@@ -73,6 +74,16 @@ class ShardEnd:
                 if not session.lost and session.in_transaction:
                     session.run(b"ROLLBACK")
             raise
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Let PostgreSQL's errors come as ours."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._shard.sql.lost:
+                raise StoreAwayError(f"the store {self.name} is away: {first_line(error)}") from error
+            raise for_the_opener(error, self.name, self._shard.sql.connection.info.user) from error
 
     def number_from(self, last: int) -> None:
         """Have every number that is given from now on be larger."""
