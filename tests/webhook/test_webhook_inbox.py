@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock
-from webhook_rig import START, Clock, FakeStore, as_json, make_rig, text_event
+from trio.testing import MockClock, wait_all_tasks_blocked
+from webhook_rig import START, Clock, FakeStore, Rig, as_json, make_rig, text_event
 
-from triobot.seams import InboxRow, Quota
-from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread, Unstorable, Unwritable
+from triobot.errors import StoreFullError
+from triobot.seams import Arrival, InboxRow, Quota
+from triobot.webhook.inbox import (
+    Claim,
+    EventStored,
+    Inbox,
+    NoRoom,
+    Outcome,
+    Unread,
+    Unstorable,
+    Unwritable,
+)
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Join, Message, PayCallback, Press, Sender
 from triobot.wire.ids import CallbackId, ChatId, MessageId, RefId, SenderId
@@ -301,3 +312,77 @@ async def test_join_without_content() -> None:
     await rig.inbox.accept(body.content_type, body.data)
 
     assert rig.delivered[0][1] == Join(ChatId(-12))
+
+
+class SlowTaker:
+    """Takes the first event before it is stored, and stores it when it is let."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self.store = store
+        self.lets = trio.Event()
+        self.fails = False
+        self.takes = 0
+
+    def take(self, event: Event, arrival: Arrival) -> Awaitable[bool | None] | None:
+        self.takes += 1
+        return self._store(arrival) if self.takes == 1 else None
+
+    async def _store(self, arrival: Arrival) -> bool:
+        await self.lets.wait()
+        if self.fails:
+            raise StoreFullError("the disk is full")
+        return isinstance(await self.store.accept(arrival, quota=Quota()), InboxRow)
+
+    def claim(self, event: Event, at: int) -> Claim:
+        return NoClaim()
+
+
+class NoClaim:
+    """Nothing begins with an event."""
+
+    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
+        return None
+
+    def accepted(self, row: InboxRow) -> bool:
+        return False
+
+    def over(self, *, known: bool) -> None: ...
+
+
+async def two_at_once(*, first_fails: bool = False) -> tuple[Rig, list[Outcome]]:
+    """Three deliveries of one event: two come while the first is being stored, and would be answered at once."""
+    rig, body = make_rig(), text_event("hello").data
+    rig.inbox.claims = taker = SlowTaker(rig.store)
+    taker.fails = first_fails
+    outcomes: list[Outcome] = []
+
+    async def deliver() -> None:
+        outcomes.append(outcome := await rig.inbox.accept(FORM, body))
+        if isinstance(outcome, EventStored):
+            rig.inbox.answered(outcome)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(deliver)
+            await wait_all_tasks_blocked()
+        taker.lets.set()
+    return rig, outcomes
+
+
+async def test_a_delivery_does_not_overtake_the_one_that_it_repeats() -> None:
+    """A proxy that lost its first way sends it by another one, and both come through."""
+    rig, outcomes = await two_at_once()
+
+    assert len(rig.store.rows) == 1
+    assert sorted(outcome.repeated for outcome in outcomes if isinstance(outcome, EventStored)) == [
+        *(False, True, True)
+    ]
+
+
+async def test_a_delivery_is_stored_if_the_one_that_it_repeats_could_not_be() -> None:
+    rig, outcomes = await two_at_once(first_fails=True)
+
+    assert len(rig.store.rows) == 1
+    assert [isinstance(outcome, Unwritable) for outcome in outcomes].count(True) == 1
+    stored = [outcome.repeated for outcome in outcomes if isinstance(outcome, EventStored)]
+    assert sorted(stored) == [False, True]

@@ -169,6 +169,22 @@ class InboxStatistics:
 
 
 @final
+class _BeingStored:
+    """A delivery that is being stored, for others of its key."""
+
+    __slots__ = ("over", "stored")
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.stored = False
+
+    def end(self, *, stored: bool) -> None:
+        """Say what became of it."""
+        self.stored = stored
+        self.over.set()
+
+
+@final
 class Inbox:
     """Makes events durable and hands them on. `run` must be running for as long as `accept` is called.
 
@@ -202,6 +218,8 @@ class Inbox:
         self.deliver = deliver
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
+        # Deliveries that are being stored, by key, with what waits for one of them, if anything does.
+        self._coming: dict[str, _BeingStored | None] = {}
         self._failing = False
         self._failed = trio.Event()
         self._accepted = 0
@@ -217,7 +235,9 @@ class Inbox:
         """Make one request's event durable, and hand it on.
 
         At most once per delivery: an event that the store has already is `EventStored`, too, and not handed
-        on again. A failure of the store is an outcome, not an exception.
+        on again. One that comes while another of the same key is being stored waits for that: it would be
+        a new one if it overtook that, and was answered first. A failure of the store is an outcome, not an
+        exception.
 
         Args:
             content_type: the request's header, or empty.
@@ -245,23 +265,34 @@ class Inbox:
                 key=key,
                 once=once,
             )
-            claims, claim = self.claims, None
-            if claims is not None:
-                taken = claims.take(event, arrival)
-                if taken is not None and (new := await taken) is not None:
-                    return self._was_taken(key, once=once, new=new)
-                claim = claims.claim(event, arrival.at)
+            while key in self._coming:
+                if await self._is_stored_meanwhile(key):
+                    self._repeated += 1
+                    return EventStored(True, None if once else key)
+            if key is not None:
+                self._coming[key] = None
+            claims, claim, stored = self.claims, None, False
             try:
+                if claims is not None:
+                    taken = claims.take(event, arrival)
+                    if taken is not None and (new := await taken) is not None:
+                        stored = True
+                        return self._was_taken(key, once=once, new=new)
+                    claim = claims.claim(event, arrival.at)
                 acceptance = await self._store.accept(
                     arrival,
                     quota=self._quota,
                     beginning=None if claim is None else claim.beginning,
                     on_commit=partial(self._hand_on, event, claim),
                 )
+                stored = not isinstance(acceptance, OverQuota)
             except BaseException as error:
                 if claim is not None:
                     claim.over(known=not isinstance(error, trio.Cancelled))
                 raise
+            finally:
+                if key is not None and (coming := self._coming.pop(key)) is not None:
+                    coming.end(stored=stored)
             # One that is accepted has heard so from the store.
             if claim is not None and not isinstance(acceptance, InboxRow):
                 claim.over(known=True)
@@ -286,6 +317,14 @@ class Inbox:
                 return NoRoom(whole)
             case _ as never:
                 assert_never(never)
+
+    async def _is_stored_meanwhile(self, key: str) -> bool:
+        """Wait until it is known what became of the one with this key that is being stored."""
+        coming = self._coming[key]
+        if coming is None:
+            coming = self._coming[key] = _BeingStored()
+        await coming.over.wait()
+        return coming.stored
 
     def _was_taken(self, key: str | None, *, once: bool, new: bool) -> EventStored:
         """Count an event that was taken before it was stored."""
