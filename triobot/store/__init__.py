@@ -1,13 +1,14 @@
 """What outlives the process: what is behind `triobot.seams.Store`, and one contract for all of them.
 
 `open_store` picks the store by its address: SQLite in a file; SQLite in memory, which gives everything but
-durability; or PostgreSQL, which is experimental, and loaded only where an address names it. The rules that
+durability; or PostgreSQL, which is experimental, and loaded only where an address names it. Of a store in
+shards on a server `open_membership` makes a process one of the nodes that share it. The rules that
 decide (redelivery, quota, the ring of raw requests) are a pure module of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..errors import ConfigError
 from ..extras import needing
 from ..seams import Hear, Relayed, Store, WallClock
 from ..shards import Share, read_shards
+from .members import Membership, Roster
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
 from .rules import DAY as DAY
@@ -160,6 +162,64 @@ async def open_store(
         raise ConfigError(_NO_ADDRESS)
     else:
         raise ConfigError("a store's address is sqlite:PATH, postgresql://HOST/DATABASE or memory:")
+
+
+@asynccontextmanager
+async def open_membership(url: str) -> AsyncGenerator[Membership, None]:
+    """Make this process one of the nodes of the store in shards at this address, once it has joined.
+
+    Every method of what is yielded raises, besides what it says:
+        StoreAwayError: the server can't be reached now.
+
+    Raises:
+        ConfigError: the address names no store in shards on a server, or none that can be used.
+        StoreAwayError: the server can't be reached.
+    """
+    with needing("postgres", "a store in PostgreSQL"):
+        from .postgres.members import open_postgres_membership
+    address = read_shards(url)
+    async with open_postgres_membership(_place_of(url), address.shards or 1) as membership:
+        yield membership
+
+
+async def read_common(url: str, stamp: Stamp, names: Sequence[str]) -> Mapping[str, str]:
+    """Read the settings of the whole bot that are kept in its home shard, whoever has it.
+
+    Raises: as `open_membership`; ConfigError: the store is another bot's.
+    """
+    async with open_membership(url) as membership:
+        return await membership.common(stamp, names)
+
+
+async def read_members(url: str) -> Roster:
+    """Return who is there, and who has what.
+
+    Raises: as `open_membership`; ConfigError: there is no such store.
+    """
+    with needing("postgres", "a store in PostgreSQL"):
+        from .postgres.members import read_postgres_members
+    return await read_postgres_members(_place_of(url))
+
+
+async def drain_member(url: str, name: str) -> None:
+    """Have a node give up its shards to the others, and take none until it is started again.
+
+    Raises: as `read_members`; ConfigError: no node, or several, are called so; or no other one is there.
+    """
+    with needing("postgres", "a store in PostgreSQL"):
+        from .postgres.members import drain_postgres_member
+    await drain_postgres_member(_place_of(url), name)
+
+
+def _place_of(url: str) -> str:
+    address = read_shards(url)
+    engine, _, place = address.whole.partition(":")
+    if engine != "postgresql" or address.shards is None:
+        raise ConfigError(
+            "only a store in PostgreSQL and in shards has several nodes, such as"
+            " postgresql://HOST/DATABASE?shards=4"
+        )
+    return place
 
 
 def _refuse_the_other(path: Path, share: Share | None) -> None:

@@ -26,6 +26,7 @@ from ..schema import Stamp
 from ..table_store import serve
 from .address import PostgresAddress, read_address
 from .failures import first_line
+from .lease import NodeLease
 from .relay import ask_owner as ask_owner
 from .relay import channel_of
 from .schemas import is_there
@@ -45,6 +46,7 @@ async def open_postgres(
     retention: Retention = RETENTION,
     visit: bool = False,
     share: Share | None = None,
+    lease: NodeLease | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open the store at this address, making its schema if it isn't there, for as long as the block runs.
 
@@ -61,6 +63,7 @@ async def open_postgres(
         retention: how long what nothing needs any more is kept.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
         share: which shard of a store it is; None: it is one by itself.
+        lease: under which this process has other shards of the store; None: it makes one.
 
     Raises:
         ConfigError: the address can't be read, the server or the database is none for a store, it refused the
@@ -74,7 +77,15 @@ async def open_postgres(
     """
     address = read_address(place, share)
     shard = await trio.to_thread.run_sync(
-        partial(open_shard, address, stamp, now=clock.now(), retention=retention, visit=visit)
+        partial(
+            open_shard,
+            address,
+            stamp,
+            now=clock.now(),
+            retention=retention,
+            visit=visit,
+            lease=lease,
+        )
     )
     async with serve(
         shard, clock, back_up=_back_up, held=shard.held, on_loss=shard.on_loss, relay=shard.relay

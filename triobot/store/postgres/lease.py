@@ -1,14 +1,14 @@
-"""The lease under which a process has a shard: until when nobody else may take it.
+"""The lease under which a process has what it has: until when nobody else may take any of it.
 
-The shard's row names its owner, a row of the table ``nodes``, and that says until when it lives, by the
+A shard's row names its owner, a row of the table ``nodes``, and that says until when it lives, by the
 server's clock. It is renewed over a connection of its own, in a row that no commit locks, in a thread: the
-loop may be busy. Whoever takes a shard holds the lock of the shard's row, and takes it only if it has no
-owner, or the owner's time is over.
+loop may be busy. One lease is for all shards of a process. Whoever takes a shard takes it only if it has no
+owner, or deletes the owner's row because its time is over; so an owner whose row is gone has nothing more.
 
 The process itself goes by its own clock, one that counts while the machine sleeps: it believes in its lease
 until so many seconds after the moment *before* it asked. So it stops believing no later than the server does.
-Then nothing may begin; but the shard is lost only once another process has it. Until then the lease can be
-had again, under the lock that a taker needs.
+Then nothing may begin; but the lease is lost only once its row is gone. Until then it can be had again: a row
+is renewed or deleted by one of the two, and the other one finds that.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ SECONDS: Final = 3.0
 
 RENEWED_EVERY: Final = 0.75
 _REPEATED_AFTER: Final = 0.2
-_LEASE: Final = b"clock_timestamp() + interval '3 s'"
+LASTS: Final = b"clock_timestamp() + interval '3 s'"
+"""Until when a lease lives that is made or renewed now."""
 
-TAKE: Final = b"INSERT INTO nodes (id, name, until) VALUES ($1, $2, " + _LEASE + b")"
+TAKE: Final = b"INSERT INTO nodes (id, name, until) VALUES ($1, $2, " + LASTS + b")"
 """Begins a lease."""
 
 END_OVER: Final = b"DELETE FROM nodes WHERE id = $1 AND until <= clock_timestamp()"
@@ -41,35 +42,56 @@ END_OVER: Final = b"DELETE FROM nodes WHERE id = $1 AND until <= clock_timestamp
 END: Final = b"DELETE FROM nodes WHERE id = $1"
 """Ends one's own."""
 
-_RENEW: Final = b"UPDATE nodes SET until = " + _LEASE + b" WHERE id = $1 AND until > clock_timestamp()"
-_OWNED: Final = b"SELECT 1 FROM shard WHERE owner = $1 FOR UPDATE"
-_REVIVE: Final = b"UPDATE nodes SET until = " + _LEASE + b" WHERE id = $1"
+_RENEW: Final = b"UPDATE nodes SET until = " + LASTS + b" WHERE id = $1"
 
 
 @final
-class ShardLease:
-    """The lease of one process on its shard, which it keeps until `end`.
+class NodeLease:
+    """The lease of one process, which it keeps until `end`.
 
     Args:
         address: where it is renewed.
-        node: the owner's number.
+        node: the process's number.
         asked: what `steady_time` was before the lease was asked for.
-        lost: called once, in the lease's thread, when another process has the shard.
+
+    Attributes:
+        node: as given.
     """
 
-    def __init__(self, address: PostgresAddress, node: int, asked: int, lost: Callable[[], None]) -> None:
+    def __init__(self, address: PostgresAddress, node: int, asked: int) -> None:
         self._address = address
-        self._node = node
+        self.node: Final = node
         self._until = asked + SECONDS * 1000
-        self._lost = lost
+        self._lock = threading.Lock()
+        self._lost = False
+        self._told: list[Callable[[], None]] = []
         self._over = threading.Event()
         # A daemon: a server that doesn't answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._keep, name="triobot lease", daemon=True)
         self._thread.start()
 
     def held(self) -> bool:
-        """Return whether nobody else can have the shard now; in any thread."""
+        """Return whether nobody else can have what is this process's; in any thread."""
         return steady_time() < self._until
+
+    @property
+    def lost(self) -> bool:
+        """Return whether its row is gone, and all that this process had may be others'."""
+        return self._lost
+
+    def listen(self, lost: Callable[[], None]) -> None:
+        """Have this called once, in the lease's thread, when the lease is lost; at once if it is."""
+        with self._lock:
+            if not self._lost:
+                self._told.append(lost)
+                return
+        lost()
+
+    def forget(self, lost: Callable[[], None]) -> None:
+        """Call this no more."""
+        with self._lock:
+            if lost in self._told:
+                self._told.remove(lost)
 
     def end(self) -> None:
         """Renew it no more."""
@@ -82,7 +104,7 @@ class ShardLease:
             asked, pause = steady_time(), RENEWED_EVERY
             try:
                 connection = connection or make_connection(self._address, patience=2)
-                lives = self._renew(connection)
+                lives = connection.execute(_RENEW, (self.node,)).rowcount == 1
             except (TriobotError, psycopg.Error):
                 pause = _REPEATED_AFTER
                 if connection is not None:
@@ -90,20 +112,18 @@ class ShardLease:
                 connection = None
             else:
                 if not lives:
-                    self._until = 0
-                    self._over.set()
-                    self._lost()
+                    self._lose()
                     break
                 self._until = asked + SECONDS * 1000
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
 
-    def _renew(self, connection: Connection) -> bool:
-        """Return whether the shard is still this process's, and then its lease is new."""
-        if connection.execute(_RENEW, (self._node,)).rowcount:
-            return True
-        with connection.transaction():
-            if connection.execute(_OWNED, (self._node,)).fetchone() is None:
-                return False
-            return connection.execute(_REVIVE, (self._node,)).rowcount == 1
+    def _lose(self) -> None:
+        self._until = 0
+        self._over.set()
+        with self._lock:
+            self._lost = True
+            told, self._told = self._told, []
+        for lost in told:
+            lost()

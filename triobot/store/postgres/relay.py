@@ -107,6 +107,11 @@ def channel_of(address: PostgresAddress) -> str:
     return f"{address.schema} is free"
 
 
+def nodes_channel(common: str) -> str:
+    """Return the channel on which nodes say that one of them, or a shard's owner, has changed."""
+    return f"{common} nodes"
+
+
 def _asked_channel(address: PostgresAddress) -> str:
     return f"{address.schema} is asked"
 

@@ -63,9 +63,17 @@ _OWNERS: Final = b"""CREATE TABLE owners (
     shard bigint PRIMARY KEY,
     owner bigint,
     name text COLLATE "C" NOT NULL,
-    since timestamptz NOT NULL
+    since timestamptz NOT NULL,
+    works boolean NOT NULL
 )"""
-_EACH: Final = b"INSERT INTO owners SELECT generate_series(0, $1 - 1), NULL, '', clock_timestamp()"
+# Of the nodes, which have doors; a tool that has a shard open has none.
+_DOORS: Final = b"""ALTER TABLE nodes
+    ADD COLUMN label text COLLATE "C",
+    ADD COLUMN door text COLLATE "C",
+    ADD COLUMN version text COLLATE "C",
+    ADD COLUMN since timestamptz,
+    ADD COLUMN drained boolean NOT NULL DEFAULT false"""
+_EACH: Final = b"INSERT INTO owners SELECT generate_series(0, $1 - 1), NULL, '', clock_timestamp(), false"
 _SHARDS: Final = b"SELECT count(*) FROM owners"
 COMMON: Final = {"nodes", "owners"}
 """The tables that the shards of a store have in common."""
@@ -110,7 +118,7 @@ def make_store(
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         tables = _tables_of(session, address.schema)
         if address.common is not None and address.share is not None:
-            _make_common(session, address.common, address.share.of)
+            _make_common(session, address.schema, address.common, address.share.of)
         if not tables:
             assert stamp is not None
             _make_schema(session, address.schema)
@@ -197,14 +205,16 @@ def _whole_of(address: PostgresAddress, number: str, of: str) -> str:
     return f"the one of the schema {whole}, with shards={of}"
 
 
-def _make_common(session: Session, schema: str, shards: int) -> None:
+def _make_common(session: Session, own: str, schema: str, shards: int) -> None:
     if _tables_of(session, schema):
         return
     _make_schema(session, schema)
-    for statement in (_NODES, _OWNERS):
-        # By its schema: the shard's own may be there already, and would come first.
-        session.run(statement.replace(b"CREATE TABLE ", f'CREATE TABLE "{schema}".'.encode()))
+    # The shard's own schema may be there already, and would come first.
+    session.run(f'SET LOCAL search_path TO "{schema}"'.encode())
+    for statement in (_NODES, _DOORS, _OWNERS):
+        session.run(statement)
     session.run(_EACH, (shards,))
+    session.run(f'SET LOCAL search_path TO "{own}", "{schema}"'.encode())
 
 
 def _make_schema(session: Session, schema: str) -> None:

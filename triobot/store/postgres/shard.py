@@ -35,8 +35,8 @@ from ..rules import Retention
 from ..schema import Copying, Stamp, check_whole, get_meta, put_meta
 from .address import PostgresAddress
 from .failures import first_line, for_the_opener
-from .lease import END, END_OVER, SECONDS, TAKE, ShardLease
-from .relay import answer_requests, channel_of
+from .lease import END, END_OVER, SECONDS, TAKE, NodeLease
+from .relay import answer_requests, channel_of, nodes_channel
 from .rows import ShardTables
 from .schemas import make_store, migrate
 from .session import Connection, Session, connect, make_connection, named, risk_of
@@ -61,11 +61,14 @@ _FREE_IN: Final = (
 )
 _THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL"
 _TAKEN: Final = b"UPDATE shard SET fence = fence + 1, commits = commits + 1, owner = $1"
-_ANOTHERS: Final = b"SELECT 1 FROM shard WHERE owner IS DISTINCT FROM $1 FOR UPDATE"
+_LOCK: Final = b"SELECT owner FROM shard FOR UPDATE"
 _LET_GO: Final = b"UPDATE shard SET owner = NULL"
 # For whoever looks at all shards; the shard's own row is what counts.
-_OWNS: Final = b"UPDATE owners SET owner = $2, name = $3, since = clock_timestamp() WHERE shard = $1"
+_OWNS: Final = (
+    b"UPDATE owners SET owner = $2, name = $3, since = clock_timestamp(), works = false WHERE shard = $1"
+)
 _OWNED_NO_MORE: Final = b"UPDATE owners SET owner = NULL, since = clock_timestamp() WHERE shard = $1"
+_FREED: Final = b"UPDATE owners SET owner = NULL, since = clock_timestamp() WHERE owner = $1"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
 """How long one who opens a shard waits for a process that has died a moment ago."""
@@ -92,9 +95,10 @@ class Shard:
     Attributes:
         name: what the store is called in logs and errors.
         opening: what is known of this run and of the one before.
+        hangs: whether it can't be taken because its row is locked, whoever has it.
     """
 
-    def __init__(self, address: PostgresAddress, session: Session) -> None:
+    def __init__(self, address: PostgresAddress, session: Session, lease: NodeLease | None = None) -> None:
         self.name = named(address)
         self.opening = Opening(boot=0, at=0)
         self.tables = ShardTables(session)
@@ -107,11 +111,12 @@ class Shard:
         self._visited = False
         self._identity = _identity_of(session.connection)
         self._fence = 0
-        self._node = secrets.randbits(62)
-        self._asked = 0
+        self._shared = lease
+        self._node = new_node() if lease is None else lease.node
         self._run: str | None = None
         self._work_file: FileLock | None = None
-        self._lease: ShardLease | None = None
+        self._lease: NodeLease | None = None
+        self.hangs = False
         self._transactions: ShardTransactions | None = None
         self._tell_lost: Callable[[], None] = lambda: None
 
@@ -173,11 +178,12 @@ class Shard:
             migrate(self._session, stamp, rebind=rebind)
             self._note_history(now)
             opening = self._count(now, visit=visit)
-            self._asked = steady_time()
-            run(TAKE, (self._node, _own_name()))
+            asked = steady_time()
+            if self._shared is None:
+                run(TAKE, (self._node, own_name()))
             run(_TAKEN, (self._node,))
             if (share := self._address.share) is not None:
-                run(_OWNS, (share.number, self._node, _own_name()))
+                run(_OWNS, (share.number, self._node, label()))
             run(b"COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
@@ -187,7 +193,7 @@ class Shard:
             raise
         self.notes.clear()
         self.notes.begin(int(self._run or 0))
-        self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=_own_name())
+        self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=own_name())
         self._transactions = ShardTransactions(
             self._session,
             self.tables,
@@ -199,12 +205,19 @@ class Shard:
         )
         self.tables.retention = retention
         self.tables.journals.lease = Lease(0, self.opening.boot)
-        self._lease = ShardLease(self._address, self._node, self._asked, self._lose)
+        self._lease = self._shared or NodeLease(self._address, self._node, asked)
+        self._lease.listen(self._lose)
         try:
             self.tables.count_everything()
         except BaseException:
-            self._lease.end()
+            self._end_lease()
             raise
+
+    def _end_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.forget(self._lose)
+            if self._lease is not self._shared:
+                self._lease.end()
 
     def _take(self) -> int:
         """Lock the shard's row, end the lease of an owner that is gone, and return the count of commits.
@@ -217,10 +230,13 @@ class Shard:
             # One that lives is committing, or holds it for no longer than the server lets it.
             run(b"SELECT 1 FROM shard FOR UPDATE NOWAIT")
         except errors.LockNotAvailable:
+            self.hangs = True
             raise self._locked(None) from None
         fence, commits, owner, name, lives = _row_of(run(_OWNER))
-        if lives or (name is not None and not run(END_OVER, (owner,)).rowcount):
+        if owner != self._node and (lives or (name is not None and not run(END_OVER, (owner,)).rowcount)):
             raise self._locked(name)
+        if owner not in (None, self._node) and self._address.common is not None:
+            run(_FREED, (owner,))
         self._fence = fence + 1
         return int(commits)
 
@@ -252,7 +268,7 @@ class Shard:
         return opening
 
     def _acquit(self) -> None:
-        """Note that this run, whose shard another process has, has not died.
+        """Note that this run, whose shard is another process's or nobody's, has not died.
 
         Whoever took the shard has counted it among those that have, since it could not know better; or
         the next one that runs the bot will. It is the one thing that is written without the fence. Only
@@ -264,7 +280,8 @@ class Shard:
         session = Session(make_connection(self._address, patience=2))
         try:
             with session.connection.transaction():
-                if session.run(_ANOTHERS, (self._node,)).fetchone() is None:
+                ((owner,),) = session.run(_LOCK).fetchall()
+                if owner == self._node and self._shared is None:
                     return
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
@@ -299,11 +316,14 @@ class Shard:
         def let_go() -> None:
             if clean and not self._visited:
                 put_meta(self._session, "clean", str(now))
-            self._session.run(END, (self._node,))
+            if self._shared is None:
+                self._session.run(END, (self._node,))
             self._session.run(_LET_GO)
             if (share := self._address.share) is not None:
                 self._session.run(_OWNED_NO_MORE, (share.number,))
             self._session.run(_TELL, (channel_of(self._address),))
+            if self._address.common is not None:
+                self._session.run(_TELL, (nodes_channel(self._address.common),))
 
         with self.turn:
             try:
@@ -314,8 +334,7 @@ class Shard:
             except (TriobotError, psycopg.Error) as error:
                 _log.warning("the store %s could not be closed cleanly: %s", self.name, first_line(error))
             finally:
-                if self._lease is not None:
-                    self._lease.end()
+                self._end_lease()
                 if self._work_file is not None:
                     self.notes.clear()  # nobody's code has killed it
                     self._work_file.release()
@@ -348,10 +367,15 @@ def open_shard(
     visit: bool = False,
     rebind: bool = False,
     copying: Copying | None = None,
+    lease: NodeLease | None = None,
 ) -> Shard:
     """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
 
     Waits `PATIENCE` seconds for a process that has died a moment ago, and whose lease isn't over.
+
+    Args:
+        lease: under which this process has other shards; then it waits for no other process. None: this store
+            has one of its own.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
@@ -360,12 +384,12 @@ def open_shard(
     began = time.monotonic()
     try:
         while True:
-            shard = Shard(address, session)
+            shard = Shard(address, session, lease)
             try:
                 shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
             except StoreLockedError:
                 locked_out = time.monotonic() - began
-                if locked_out >= PATIENCE:
+                if locked_out >= PATIENCE or (lease is not None and not shard.hangs):
                     raise
                 if locked_out >= _LOCKED_OUT:
                     # An owner that stands still between statements which it sends without waiting for their
@@ -390,7 +414,17 @@ def free_in(connection: Connection) -> float:
     return max(0.0, float(seconds))
 
 
-def _own_name() -> str:
+def new_node() -> int:
+    """Return a number for this process, or for one thing that it has open."""
+    return secrets.randbits(62)
+
+
+def label() -> str:
+    """Return what people call this process among several."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def own_name() -> str:
     """Return what people are told of this process."""
     return f"number {os.getpid()} on {socket.gethostname()}"
 

@@ -1,0 +1,126 @@
+"""Which processes share a store in shards, as its database tells it: what they see, and how to join them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, final
+
+import attrs
+
+from ..seams import Store, WallClock
+from .rules import Retention
+from .schema import Stamp
+
+
+@final
+@attrs.frozen
+class NodeRow:
+    """A node that lives.
+
+    Attributes:
+        name: what people call it: its machine and the number of its process.
+        door: where the others reach it, HOST:PORT.
+        version: of triobot.
+        seconds: since it came.
+        drained: it is to have no shards.
+    """
+
+    id: int
+    name: str
+    door: str
+    version: str
+    seconds: float
+    drained: bool
+
+
+@final
+@attrs.frozen
+class OwnerRow:
+    """A shard, and who has it.
+
+    Attributes:
+        owner: a node, or a tool that has it open; None: nobody that lives.
+        name: of whoever has it, or had it last; empty: nobody yet.
+        seconds: for how long that has been so.
+        works: its events are handled there.
+    """
+
+    shard: int
+    owner: int | None
+    name: str
+    seconds: float
+    works: bool
+
+
+@final
+@attrs.frozen
+class Roster:
+    """The nodes and the shards of a store, at one moment."""
+
+    nodes: Sequence[NodeRow]
+    owners: Sequence[OwnerRow]
+
+
+class Membership(Protocol):
+    """This process as one of the nodes that share a store."""
+
+    @property
+    def id(self) -> int:
+        """Return its number; another one after the lease was lost."""
+        ...
+
+    def held(self) -> bool:
+        """Return whether its lease is certain: nobody else can have what it has."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Return whether others may have taken all that it had; `join` makes it a node again."""
+        ...
+
+    async def host(self) -> str:
+        """Return the address of this machine, as the database sees it."""
+        ...
+
+    async def common(self, stamp: Stamp, names: Sequence[str]) -> Mapping[str, str]:
+        """Read the settings of the whole bot that are kept in its home shard.
+
+        Raises:
+            ConfigError: the store is another bot's.
+        """
+        ...
+
+    async def join(self, door: str, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Be a node from now on.
+
+        Args:
+            prepare: makes the store ready; called first if no other node lives, and by one at a time.
+        """
+        ...
+
+    async def leave(self) -> None:
+        """Be none any more, and tell the others."""
+        ...
+
+    async def look(self) -> Roster:
+        """Return who is there, and who has what."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until somebody has said that something changed, or so long."""
+        ...
+
+    async def say_works(self, shard: int) -> None:
+        """Say that a shard's events are handled by this node now."""
+        ...
+
+    async def let_go(self, shard: int) -> None:
+        """Let others have a shard that this node has by its row alone, and not open."""
+        ...
+
+    def open_store(
+        self, url: str, *, stamp: Stamp, clock: WallClock, retention: Retention
+    ) -> AbstractAsyncContextManager[Store]:
+        """Open a shard under this node's lease; as `triobot.store.open_store`."""
+        ...
