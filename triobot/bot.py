@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .client.successor import AnyTransport
     from .conversations.services import Services
     from .fronts import AsgiBot
+    from .nodes.node import Node
     from .nodes.parent import ParentLine
     from .runtime import Front, Intake, Runtime, Statistics, Surroundings
 
@@ -79,7 +80,7 @@ T = TypeVar("T")
 class OutsideDoor:
     """The door of `Bot.to`."""
 
-    _work: Runtime = attrs.field(repr=False)
+    _work: Callable[[], Runtime] = attrs.field(repr=False)
 
     async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
         """Send something."""
@@ -122,7 +123,7 @@ class OutsideDoor:
 
     def _from_outside(self) -> Runtime:
         refuse_conversations("bot.to()", INSTEAD)
-        return self._work
+        return self._work()
 
 
 @contextmanager
@@ -197,6 +198,8 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
+        # Where its shards come and go, and with them what does the work.
+        self._node: Node | None = None
         self._around: Surroundings | None = None
         self._stop = trio.Event()
         self._mounted: WeakSet[QuartTrio] = WeakSet()
@@ -389,8 +392,11 @@ class Bot(Router):
 
         around = self._around
         if around.shards if around is not None else read_shards(settings.store).shards is not None:
+            from .nodes.cluster import open_cluster
             from .nodes.node import open_node
 
+            if around is None and read_shards(settings.store).whole.startswith("postgresql:"):
+                return open_cluster(settings, clock, self._hook)
             return open_node(settings, clock, self._hook, around=around, place=place, line=line)
         return open_intake(settings, clock, self._hook, around=around)
 
@@ -403,11 +409,12 @@ class Bot(Router):
         from .runtime import Intake, open_work
         from .watchdog import watched_loop
 
-        if self._work is not None:
+        if self._work is not None or self._node is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
         around, develops = self._around, front.settings.development
-        opening = partial(open_work, front) if isinstance(front, Intake) else _node_work(front)
+        opening: Callable[..., AbstractAsyncContextManager[Runtime | None]]
+        opening = partial(open_work, front) if isinstance(front, Intake) else _node_work(self, front)
         told = tell_nobody if around is None else around.on_failure
         if around is not None:
             transport = media = around.transport
@@ -450,7 +457,7 @@ class Bot(Router):
                             yield
                         nursery.cancel_scope.cancel()
         finally:
-            self._work = None
+            self._work = self._node = None
 
     # --- other front ends
 
@@ -511,13 +518,13 @@ class Bot(Router):
             LocalProtocolError: this is no chat's id, phone number or group name.
         """
         refuse_conversations("bot.to()", INSTEAD)
-        door = OutsideDoor(running := self._running())
+        running, door = self._running(), OutsideDoor(self._running)
         if isinstance(place, int | str):
             return ChatRef(door, as_recipient(place))
         return room_ref(door, running.dispatcher.elsewhere.table, place, key, f"{calling_line()}: to()")
 
     def _place(self, place: ChatId) -> RoomRef:
-        door = OutsideDoor(self._running())
+        door = OutsideDoor(self._running)
         return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
 
     def person(self, sender_id: SenderId) -> RoomRef:
@@ -526,7 +533,7 @@ class Bot(Router):
         Raises: as `to`.
         """
         refuse_conversations("bot.person()", "chat.person()")
-        return person_ref(OutsideDoor(self._running()), sender_id)
+        return person_ref(self._outside(), sender_id)
 
     @property
     def shared(self) -> RoomRef:
@@ -535,7 +542,7 @@ class Bot(Router):
         Raises: as `to`.
         """
         refuse_conversations("bot.shared", "chat.shared")
-        return RoomRef(OutsideDoor(self._running()), SHARED)
+        return RoomRef(self._outside(), SHARED)
 
     def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
         """Iterate over the chats that keep something under a key, with the value: an audience, or an export.
@@ -597,18 +604,29 @@ class Bot(Router):
         refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
         return self._running().statistics()
 
+    def _outside(self) -> OutsideDoor:
+        self._running()
+        return OutsideDoor(self._running)
+
     def _running(self) -> Runtime:
+        if self._node is not None:
+            return self._node.any_work()
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
 
 
-def _node_work(front: Front) -> Callable[..., AbstractAsyncContextManager[Runtime]]:
-    """Return what opens the works of all shards of this process."""
+def _node_work(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[Runtime | None]]:
+    """Return what opens the works of the shards of this process; where they come and go it yields None."""
+    from .nodes.keeper import keeps, open_kept_work
     from .nodes.node import Node, open_node_work
 
     assert isinstance(front, Node)
-    return partial(open_node_work, front)
+    if front.keeper is None:
+        return partial(open_node_work, front)
+    bot._node = front  # pyright: ignore[reportPrivateUsage]
+    keeps(front).background = bot._background  # pyright: ignore[reportPrivateUsage]
+    return partial(open_kept_work, front)
 
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:

@@ -73,7 +73,7 @@ from .shards import read_shards
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox, WayIn
-from .webhook.secrets import Secrets
+from .webhook.secrets import Secrets, read_former, read_kept
 from .wire.ids import ChatId
 from .wire.rules import JsonValue
 
@@ -92,6 +92,14 @@ _HOUR: Final = 3600.0
 # A token of fewer letters is a test's, and may be a word of any line.
 _TELLS: Final = 8
 _PAGE: Final = 256
+
+
+class OpensStore(Protocol):
+    """Opens the store at an address, as `triobot.store.open_store` does."""
+
+    def __call__(
+        self, url: str, /, *, stamp: Stamp, clock: WallClock, retention: Retention
+    ) -> AbstractAsyncContextManager[Store]: ...
 
 
 class Front(Protocol):
@@ -472,10 +480,12 @@ async def open_intake(
     *,
     around: Surroundings | None = None,
     tells_jumps: bool = True,
+    opens: OpensStore = open_store,
 ) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
 
     Args:
+        opens: opens the store that the settings name.
         tells_jumps: raises an alarm when this machine's clock is set; one shard of a process does.
 
     Raises:
@@ -486,9 +496,9 @@ async def open_intake(
         raise ConfigError("a store in shards is opened shard by shard")
     # Of the store, too: each time that it is read, a jump may be noticed.
     timepiece = Timepiece(clock)
-    async with _opened_store(settings, timepiece, around) as store:
+    async with _opened_store(settings, timepiece, around, opens) as store:
         secrets, untils = await webhook_secrets(settings, store, timepiece.now())
-        voice = Speaker(settings.label, await _log_key(store), partial(_covered, settings, secrets))
+        voice = Speaker(settings.label, await _log_key(store), partial(covered, settings, secrets))
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece.take_up(jumped)
@@ -520,7 +530,7 @@ async def _begin_intake(
     nursery.start_soon(bell.keep_telling, store, clock, intake.is_over)
     nursery.start_soon(intake.inbox.run)
     if untils:
-        nursery.start_soon(_forget_former, intake.secrets, untils, clock)
+        nursery.start_soon(forget_former, intake.secrets, untils, clock)
     if listens and (targets := _alarm_targets(intake)):
         hours = settings.alarm_repeat_hours
         intake.couriers = [
@@ -532,7 +542,7 @@ async def _begin_intake(
                 unstored=bell.unstored,
                 repeat=hours * 3_600_000 if hours else None,
                 raise_alarm=bell.ring,
-                cover=partial(_covered, settings, intake.secrets),
+                cover=partial(covered, settings, intake.secrets),
             )
             for target in targets
         ]
@@ -579,7 +589,7 @@ async def _log_key(store: Store) -> str:
     return key
 
 
-def _covered(settings: Settings, secrets: Secrets, text: str) -> str:
+def covered(settings: Settings, secrets: Secrets, text: str) -> str:
     """Return a text without the bot's secrets."""
     token = "" if settings.token is None else settings.token.reveal()
     return secrets.covered(text.replace(token, "***") if len(token) >= _TELLS else text)
@@ -615,7 +625,7 @@ def _unreadable(bell: AlarmBell, operation: str, shape: str) -> None:
 
 
 def _opened_store(
-    settings: Settings, clock: WallClock, around: Surroundings | None
+    settings: Settings, clock: WallClock, around: Surroundings | None, opens: OpensStore
 ) -> AbstractAsyncContextManager[Store]:
     if around is not None:
         return nullcontext(around.store)
@@ -624,7 +634,7 @@ def _opened_store(
     most = _MOST_ENDED if settings.development else None
     ended = settings.keep_ended * DAY
     retention = Retention(crashed=kept_for, raw=kept_for, ended=ended, most_ended=most)
-    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
+    return opens(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
 async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
@@ -639,8 +649,7 @@ async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[S
     if kept is None:
         kept = Secrets.generate().current
         await store.commit(PutSetting(SECRET, kept))
-    former = [(secret, until) for secret, until in await _former_secrets(store) if until > now]
-    return Secrets.parse(" ".join([kept, *(secret for secret, _ in former)])), [until for _, until in former]
+    return read_kept(kept, await store.setting(FORMER_SECRET) or "", now)
 
 
 async def renew_webhook_secret(store: Store, until: int) -> None:
@@ -658,11 +667,11 @@ async def renew_webhook_secret(store: Store, until: int) -> None:
 
 async def _former_secrets(store: Store) -> list[tuple[str, int]]:
     """Read the secrets before the current one, the newest first, and until when each is accepted."""
-    words = (await store.setting(FORMER_SECRET) or "").split()
-    return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
+    return read_former(await store.setting(FORMER_SECRET) or "")
 
 
-async def _forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
+async def forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
+    """Accept each former secret until its time, the oldest first."""
     for until in reversed(untils):
         # In pieces, since the time of day may be set.
         left = until - clock.now()

@@ -39,6 +39,8 @@ class Settings:
             the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
         store: ``sqlite:PATH`` or ``memory:`` (``TRIOBOT_STORE``); experimental: ``postgresql://...``.
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
+        door: where the other nodes reach this one, HOST:PORT (``TRIOBOT_DOOR``), if the store is in shards in
+            PostgreSQL; by default the address by which the database knows this machine, and a free port.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
         unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
         unix_mode, unix_group: who may connect there, besides the bot's own user: a mode such as 0o660
@@ -93,6 +95,7 @@ class Settings:
     store: str = "sqlite:triobot.db"
     host: str = "127.0.0.1"
     port: int = 8080
+    door: str | None = None
     fd: int | None = None
     unix: str | None = None
     unix_mode: int | None = None
@@ -229,6 +232,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "store": str,
     "host": str,
     "port": _whole("a number", 9),
+    "door": str,
     "unix": str,
     "unix_mode": _mode,
     "unix_group": str,

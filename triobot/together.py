@@ -39,7 +39,7 @@ from .resources import Provided
 from .runtime import Front
 from .seams import LeaseLostError, OnAlarm, WallClock
 from .settings import Settings
-from .shards import ALONE, NodePlace
+from .shards import ALONE, NodePlace, read_shards
 from .standby import stand_by
 from .watchdog import telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
@@ -207,7 +207,9 @@ async def serve_together(
     tls = None
     if first.tls_certificate is not None:
         tls = RenewedCertificate(first.tls_certificate, first.tls_key)
-    shared = [settings.store for _, settings in bots if is_on_server(settings.store)]
+    # A store in shards is shared: its processes work side by side, and none stands by.
+    each = (settings.store for _, settings in bots)
+    shared = [store for store in each if is_on_server(store) and read_shards(store).shards is None]
     binds = [bind_of(first, stays=bool(shared))]
     serve_now = partial(
         _serve_now,
@@ -304,7 +306,7 @@ async def _serve_now(
         if first.metrics_port is not None:
             page = await listener.start(
                 _serve_metrics,
-                [api for intake in intakes for api in intake.apis],
+                lambda: [api for intake in intakes for api in intake.apis],
                 TcpBind(first.metrics_host, first.metrics_port),
                 closing,
             )
@@ -322,7 +324,7 @@ async def _serve_now(
 
 
 async def _serve_metrics(
-    apis: Sequence[OperatorApi],
+    apis: Callable[[], Sequence[OperatorApi]],
     bind: TcpBind,
     shutdown: trio.Event,
     *,
@@ -332,7 +334,7 @@ async def _serve_metrics(
 
     async def handle(talk: Talk) -> None:
         if path_of(talk.request) == METRICS_PATH:
-            await answer_metrics(apis, talk)
+            await answer_metrics(apis(), talk)
         else:
             await talk.answer(404, _TEXT, b"there is GET /metrics\n", close=True)
 

@@ -80,9 +80,18 @@ class Here:
 
     taken: list[bytes] = attrs.Factory(list[bytes])
     acknowledged: list[EventStored] = attrs.Factory(list[EventStored])
+    closed: bool = False
+    unwritable: bool = False
+    slow: trio.Event | None = None
 
     async def accept(self, content_type: str, body: bytes, event: object = None) -> Outcome:
         await trio.lowlevel.checkpoint()
+        if self.slow is not None:
+            await self.slow.wait()
+        if self.closed:
+            raise trio.ClosedResourceError
+        if self.unwritable:
+            return Unwritable()
         self.taken.append(body)
         return EventStored(False, "event:1:digest")
 
@@ -151,6 +160,121 @@ async def test_events_are_held_for_an_owner_that_is_away_and_keep_their_order(
     assert [body for body in away.taken if body != text_event(other, "x")] == bodies
     assert len(outcomes) == 6
     assert all(isinstance(outcome, EventStored) for outcome in outcomes)
+
+
+# --- shards that come and go
+
+
+@attrs.define
+class Moving:
+    """A process whose shards come and go, and the inbox of one that may be there."""
+
+    away: Away = attrs.Factory(lambda: Away(up=False))
+    own: Here = attrs.Factory(Here)
+    here: dict[int, Inbox] = attrs.Factory(dict[int, Inbox])
+
+    def inbox(self) -> NodeInbox:
+        return NodeInbox(Doors(SHARDS, cast("Any", {})), self.here, self.away)
+
+    def come(self, chat: int) -> None:
+        self.here[shard_of(ChatId(chat), SHARDS)] = cast("Inbox", self.own)
+
+    def go(self) -> None:
+        self.here.clear()
+
+
+async def test_later_events_don_t_overtake_those_that_are_held_when_their_shard_comes_here(
+    autojump_clock: MockClock,
+) -> None:
+    moving = Moving()
+    inbox, chat = moving.inbox(), THERE[0]
+    bodies = [text_event(chat, str(number)) for number in range(4)]
+    async with trio.open_nursery() as nursery:
+        for body in bodies[:3]:
+            nursery.start_soon(inbox.accept, FORM, body)
+            await trio.sleep(0.001)
+        await trio.sleep(0.5)
+        moving.come(chat)
+        # Those that are held look again in a while, and this one comes before.
+        nursery.start_soon(inbox.accept, FORM, bodies[3])
+    assert moving.own.taken == bodies
+    assert await inbox.accept(FORM, text_event(chat, "alone")) != Unreached()
+
+
+async def test_an_event_whose_shard_leaves_while_it_is_stored_is_handed_on(autojump_clock: MockClock) -> None:
+    moving = Moving(away=Away())
+    inbox, chat = moving.inbox(), THERE[0]
+    moving.come(chat)
+    moving.own.closed = True
+    body = text_event(chat, "a")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.accept, FORM, body)
+        await trio.sleep(0.1)
+        assert moving.away.taken == []  # it has been removed from here only then
+        moving.go()
+    assert moving.away.taken == [body]
+
+
+async def test_what_a_lost_lease_has_refused_is_handed_on_to_the_next_owner(
+    autojump_clock: MockClock,
+) -> None:
+    moving = Moving(away=Away())
+    inbox, chat, held = moving.inbox(), THERE[0], True
+    inbox.certain = lambda: held
+    moving.come(chat)
+    moving.own.unwritable = True
+    body = text_event(chat, "a")
+    # The store itself is full, or away: that is the platform's to repeat.
+    assert await inbox.accept(FORM, body) == Unwritable()
+    outcomes: list[Outcome] = []
+
+    async def post() -> None:
+        outcomes.append(await inbox.accept(FORM, body))
+
+    async with trio.open_nursery() as nursery:
+        moving.own.slow = trio.Event()
+        nursery.start_soon(post)
+        await trio.testing.wait_all_tasks_blocked()
+        held = False
+        moving.own.slow.set()
+        await trio.sleep(0.1)
+        moving.go()
+    assert moving.away.taken == [body]
+    assert isinstance(outcomes[0], EventStored)
+
+
+async def test_a_process_that_is_not_certain_of_its_lease_takes_nothing_new(
+    autojump_clock: MockClock,
+) -> None:
+    """It may have stood still, and what it reads then may have been repeated and answered elsewhere."""
+    moving = Moving(away=Away())
+    inbox = moving.inbox()
+    inbox.certain = lambda: False
+    moving.come(OWN[0])
+    for chat in (OWN[0], THERE[0]):
+        began = trio.current_time()
+        assert await inbox.accept(FORM, text_event(chat, "a")) == Unreached()
+        assert trio.current_time() == began
+    assert (moving.own.taken, moving.away.taken) == ([], [])
+
+
+async def test_a_process_without_shards_hands_everything_on(autojump_clock: MockClock) -> None:
+    moving = Moving(away=Away())
+    inbox = moving.inbox()
+    assert isinstance(await inbox.accept(FORM, text_event(OWN[0], "a")), EventStored)
+    await inbox.accept(FORM, b"chat_id=1")
+    assert moving.away.taken == [text_event(OWN[0], "a"), b"chat_id=1"]
+
+
+async def test_that_a_200_was_written_is_told_once_and_never_in_circles(autojump_clock: MockClock) -> None:
+    """Two processes may each believe that the other one has the shard."""
+    moving = Moving(away=Away())
+    inbox = moving.inbox()
+    inbox.answered_there(f"event:{OWN[0]}:digest")
+    assert moving.away.acknowledged == []
+    moving.come(OWN[0])
+    inbox.answered_there(f"event:{OWN[0]}:digest")
+    assert moving.own.acknowledged == [EventStored(False, f"event:{OWN[0]}:digest")]
 
 
 async def test_an_owner_that_can_t_store_an_event_is_answered_for_with_503(autojump_clock: MockClock) -> None:

@@ -103,13 +103,15 @@ async def proxied(folder: Path, behind: Path, *secrets: str) -> AsyncGenerator[h
 
 
 @asynccontextmanager
-async def before_two(folder: Path, ports: Sequence[int], secret: str) -> AsyncGenerator[int]:
-    """nginx with the configuration for two nodes, without TLS; yields its port.
+async def before_two(
+    folder: Path, ports: Sequence[int], secret: str, name: str = "pizza-two.conf"
+) -> AsyncGenerator[int]:
+    """nginx with a configuration for two nodes, without TLS; yields its port.
 
     Its logs are in the folder ``log``.
     """
     (folder / "log").mkdir()
-    text = (DEPLOY / "nginx/pizza-two.conf").read_text()
+    text = (DEPLOY / "nginx" / name).read_text()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
         for old, new in (

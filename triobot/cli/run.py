@@ -52,7 +52,7 @@ FORMATS: Final = ("plain", "json")
 # The options that are settings as they are.
 _SETTINGS: Final = (
     *("host", "port", "unix", "unix_mode", "unix_group"),
-    *("tls_certificate", "tls_key", "store", "grace", "metrics_host", "metrics_port"),
+    *("tls_certificate", "tls_key", "store", "door", "grace", "metrics_host", "metrics_port"),
 )
 
 
@@ -80,6 +80,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
     parser.add_argument(
         "--store", metavar="URL", help="sqlite:PATH, postgresql://... or memory: (default sqlite:triobot.db)"
+    )
+    parser.add_argument(
+        "--door",
+        metavar="HOST:PORT",
+        help="where other nodes reach this one, for a store in shards in PostgreSQL (default: a free port)",
     )
     parser.add_argument(
         "--limit",

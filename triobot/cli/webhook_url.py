@@ -11,13 +11,13 @@ import trio
 
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
-from ..operator.calling import file_of
-from ..runtime import renew_webhook_secret, webhook_secrets
+from ..operator.calling import file_of, is_on_server
+from ..runtime import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets
 from ..secrets import Secret
 from ..settings import Settings
 from ..shards import home_of, read_shards
-from ..store import open_store
-from ..webhook.secrets import Secrets, webhook_address
+from ..store import is_made, open_store, read_common
+from ..webhook.secrets import Secrets, read_kept, webhook_address
 from .arguments import number
 from .consulting import settings_of, stamp_of
 
@@ -123,6 +123,11 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
     home = _at_home(settings).store
+    if is_on_server(home) and read_shards(home).shards is not None and await is_made(home):
+        # Nodes may have it, and other processes read it all the same.
+        kept = await read_common(settings.store, stamp_of(settings), (SECRET, FORMER_SECRET))
+        if SECRET in kept:
+            return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings
     async with open_store(home, stamp=stamp_of(settings), clock=clock, visit=True) as store:
         secrets, _ = await webhook_secrets(settings, store, clock.now())
     if settings.store != "memory:":

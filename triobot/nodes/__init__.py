@@ -4,4 +4,7 @@ Read `frames` first: all that one shard may ask another. `owners` does it, in th
 `doors` finds that shard, be it in this process or in another. `inbox` hands each event to the inbox of its
 chat's shard, and `announcing` spreads a broadcast over all of them. `node` opens the shards of this process
 and their works side by side: each is the runtime of a bot by itself, in the same code.
+
+Where shards move between machines, `cluster` makes the process one of the nodes, `directory` knows who has
+what, `placement` says who should, and `keeper` opens and closes the shards of this process accordingly.
 """

@@ -2,29 +2,33 @@
 
 An event is handed on once: whoever gets it from another process takes it itself, or says that it can't. While
 a shard has no owner, or that doesn't answer, its events are held, those of a chat one behind the other, for
-two seconds at most each. Then they are answered 503, which promises nothing. So are those at once that come
-when too many are held already.
+two seconds at most each; where shards move between processes, for as long as a lease lives besides. Then they
+are answered 503, which promises nothing. So are those at once that come when too many are held already.
+
+If a shard comes to this process while events of a chat are held here, later ones go behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, final
 
 import attrs
 import trio
 
 from ..errors import RemoteProtocolError, StoreError
+from ..rooms import SHARED
 from ..shards import shard_of
 from ..webhook.inbox import EventStored, Inbox, Outcome, Unreached, Unwritable
 from ..wire.decode import decode_event
+from ..wire.events import Event
 from ..wire.ids import ChatId
 from .doors import Doors
 from .owners import NoOwnerError
 
 HOLD_SECONDS: Final = 2.0
-"""How long an event waits for the owner of its shard."""
+"""How long an event waits for the owner of its shard, where shards don't move."""
 MOST_HELD: Final = 256
 """Events that may wait for the owners in one other process; further ones are refused at once."""
 _AGAIN_SECONDS: Final = 0.02
@@ -33,8 +37,8 @@ _AGAIN_SECONDS: Final = 0.02
 class HandsOn(Protocol):
     """What brings events to the processes that have other shards."""
 
-    def node_of(self, shard: int) -> int:
-        """Return which process has a shard."""
+    def node_of(self, shard: int) -> int | None:
+        """Return which process has a shard; None: none that is known."""
         ...
 
     def is_full(self, shard: int) -> bool:
@@ -59,38 +63,75 @@ class NodeInbox:
     """The way in for all events of a bot whose store is in shards.
 
     Args:
-        here: the inboxes of the shards of this process.
+        here: the inboxes of the shards of this process, which may come and go.
         away: brings events to the others; None: there are no others.
+
+    Attributes:
+        hold_seconds: how long an event waits for the owner of its shard.
+        certain: returns whether no other process can have the shards of this one.
     """
 
     def __init__(self, doors: Doors, here: Mapping[int, Inbox], away: HandsOn | None = None) -> None:
         self._doors = doors
         self._here = here
         self._away = away
-        self._first = next(iter(here.values()))
-        self._held: dict[int, int] = {}
+        self.hold_seconds = HOLD_SECONDS
+        self.certain: Callable[[], bool] = lambda: True
+        self._held: dict[int | None, int] = {}
         # Of chats whose events are under way to another process: one after the other.
         self._turns: dict[ChatId, _Turn] = {}
         self.handed_on = self.refused = 0
 
     async def accept(self, content_type: str, body: bytes) -> Outcome:
         """Make one request's event durable in its shard; see `Inbox.accept`."""
+        if not self.certain():
+            # Whoever stood still may read here what was repeated elsewhere long ago, and answered there.
+            self.refused += 1
+            return Unreached()
         try:
             event = decode_event(content_type, body)
         except RemoteProtocolError:
-            return await self._first.accept(content_type, body)
+            # It is kept as it came, wherever that is.
+            where = next(iter(self._here), self._doors.home)
+            until = trio.current_time() + self.hold_seconds
+            return await self._bring(where, SHARED, content_type, body, None, until)
         shard: int | None = None
+        until = trio.current_time() + self.hold_seconds
         try:
-            with trio.move_on_after(HOLD_SECONDS):
+            with trio.move_on_at(until):
                 shard = await self._doors.shard_of_event(event)
         except StoreError:
             return Unwritable()
         if shard is None:
             self.refused += 1
             return Unreached()
-        if (inbox := self._here.get(shard)) is not None:
-            return await inbox.accept(content_type, body, event)
-        return await self._hand_on(shard, event.chat_id, content_type, body)
+        return await self._bring(shard, event.chat_id, content_type, body, event, until)
+
+    async def _bring(
+        self, shard: int, chat_id: ChatId, content_type: str, body: bytes, event: Event | None, until: float
+    ) -> Outcome:
+        if (inbox := self._here.get(shard)) is not None and chat_id not in self._turns:
+            if self._away is None:
+                return await inbox.accept(content_type, body, event)
+            with suppress(NoOwnerError):
+                return await self._accept(inbox, content_type, body, event)
+        return await self._hand_on(shard, chat_id, content_type, body, until)
+
+    async def _accept(
+        self, inbox: Inbox, content_type: str, body: bytes, event: Event | None = None
+    ) -> Outcome:
+        """Make an event durable in a shard of this process.
+
+        Raises:
+            NoOwnerError: the shard leaves this process, or another one may have it; nothing was stored.
+        """
+        try:
+            outcome = await inbox.accept(content_type, body, event)
+        except trio.ClosedResourceError:
+            raise NoOwnerError from None
+        if isinstance(outcome, Unwritable) and not self.certain():
+            raise NoOwnerError
+        return outcome
 
     async def take(self, shard: int, content_type: str, body: bytes) -> Outcome:
         """Accept an event that another process has handed on to this shard; never hand it on again.
@@ -100,7 +141,7 @@ class NodeInbox:
         """
         if (inbox := self._here.get(shard)) is None:
             raise NoOwnerError
-        return await inbox.accept(content_type, body)
+        return await self._accept(inbox, content_type, body)
 
     def answered(self, taken: EventStored) -> None:
         """Remember that the 200 of this was fully written. Never waits."""
@@ -112,7 +153,14 @@ class NodeInbox:
         elif self._away is not None:
             self._away.answered(shard, taken.key)
 
-    async def _hand_on(self, shard: int, chat_id: ChatId, content_type: str, body: bytes) -> Outcome:
+    def answered_there(self, key: str) -> None:
+        """Hear from another process that it has written the 200 of a delivery; never tell it on."""
+        if (inbox := self._here.get(shard_of(_chat_of(key), self._doors.shards))) is not None:
+            inbox.answered(EventStored(False, key))
+
+    async def _hand_on(
+        self, shard: int, chat_id: ChatId, content_type: str, body: bytes, until: float
+    ) -> Outcome:
         away = self._away
         assert away is not None
         node = away.node_of(shard)
@@ -121,10 +169,12 @@ class NodeInbox:
             return Unreached()
         self._held[node] = self._held.get(node, 0) + 1
         try:
-            with trio.move_on_after(HOLD_SECONDS):
+            with trio.move_on_at(until):
                 async with self._turn_of(chat_id):
                     while True:
                         try:
+                            if shard in self._here:
+                                return await self.take(shard, content_type, body)
                             outcome = await away.hand_on(shard, content_type, body)
                         except NoOwnerError:
                             await trio.sleep(_AGAIN_SECONDS)

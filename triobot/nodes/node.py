@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 import attrs
 import trio
 
+from ..conversations.data import Speech
 from ..conversations.doors.far import Far
+from ..conversations.routes.router import Table
 from ..conversations.services import Announcing
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreAwayError
 from ..logs import KEY, Speaker, new_key, speaking
 from ..operator import OperatorApi
 from ..outbox import Broadcasts, OutboxStatistics
@@ -35,17 +37,18 @@ from ..settings import Settings
 from ..shards import ALONE, MADE, MEMBER_OF, NodePlace, ShardedAddress, home_of, read_shards
 from ..store import Stamp, is_made, open_store
 from ..webhook.answers import Readiness, TrafficCounters
+from ..webhook.inbox import Inbox
 from ..webhook.secrets import Secrets
 from .announcing import SpreadAnnouncing
 from .doors import Doors, FarPlaces, NodeOutbox
 from .inbox import NodeInbox
 from .owners import Owner
 from .parent import ParentLine
-from .peers import PeerDoor, Peers, door_of
+from .peers import PeerDoor, Peers, door_of, neighbours_beside
 
-_DOOR_KEY: Final = "door_key"
+DOOR_KEY: Final = "door_key"
 """The setting with the key that the processes prove to one another."""
-_COMMON: Final = (SECRET, FORMER_SECRET, KEY, _DOOR_KEY)
+_COMMON: Final = (SECRET, FORMER_SECRET, KEY, DOOR_KEY)
 
 
 async def prepare_shards(settings: Settings, clock: WallClock) -> None:
@@ -70,8 +73,8 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
         await webhook_secrets(settings, store, clock.now())
         if await store.setting(KEY) is None:
             await store.commit(PutSetting(KEY, new_key()))
-        if await store.setting(_DOOR_KEY) is None:
-            await store.commit(PutSetting(_DOOR_KEY, secrets.token_hex(32)))
+        if await store.setting(DOOR_KEY) is None:
+            await store.commit(PutSetting(DOOR_KEY, secrets.token_hex(32)))
         common = {setting: await store.setting(setting) for setting in _COMMON}
     for shard, one in enumerate(address.each):
         if shard == home:
@@ -106,57 +109,141 @@ def _named(store: str) -> str:
 class Node:
     """The shards that this process has, as listeners and front ends see them; see `triobot.runtime.Front`.
 
-    Attributes:
-        intakes: of the shards, by number.
+    Args:
         doors: the ways to all shards.
-        owners: what answers for the shards of this process.
+        voice: its log lines.
+        secrets: of the bot's webhook.
         line: to the process that has started this one, if one has.
         peers: the other processes; None: there are none.
+
+    Attributes:
+        intakes: of the shards, by number. They may come and go, and so may all that follow.
+        owners: what answers for the shards of this process.
+        works: what handles their events.
+        outboxes: what sends to their chats.
+        keeper: brings shards here and gives them up; None: they stay from the start to the end.
     """
 
     def __init__(
         self,
         settings: Settings,
-        intakes: Mapping[int, Intake],
         doors: Doors,
-        owners: Mapping[int, Owner],
+        owners: dict[int, Owner],
+        voice: Speaker,
+        secrets: Secrets,
         line: ParentLine | None = None,
         peers: Peers | None = None,
     ) -> None:
         self.settings = settings
-        self.intakes = intakes
         self.doors = doors
         self.owners = owners
+        self.voice = voice
+        self.secrets = secrets
         self.line = line
         self.peers = peers
-        first = next(iter(intakes.values()))
-        self.voice: Speaker = first.voice
-        self.secrets: Secrets = first.secrets
-        self.inbox = NodeInbox(doors, {shard: intake.inbox for shard, intake in intakes.items()}, peers)
+        self.intakes: dict[int, Intake] = {}
+        self.works: dict[int, Runtime] = {}
+        self.outboxes: dict[int, Outbox] = {}
+        self.keeper: Keeps | None = None
+        self._inboxes: dict[int, Inbox] = {}
+        self._traffic: TrafficCounters | None = None
+        self.inbox = NodeInbox(doors, self._inboxes, peers)
+
+    def add(self, shard: int, intake: Intake, owner: Owner) -> None:
+        """Take the events of a shard from now on."""
+        # What metrics call it: they are of one shard each.
+        intake.api.name = f"{self.settings.label}-{shard}"
+        self.intakes[shard] = intake
+        self.owners[shard] = owner
+        self._inboxes[shard] = intake.inbox
+        self._tell_traffic()
+
+    def remove(self, shard: int) -> None:
+        """Take none any more."""
+        del self.intakes[shard], self.owners[shard], self._inboxes[shard]
+        self._tell_traffic()
 
     @property
     def traffic(self) -> TrafficCounters | None:
         """Return what our own listener refuses."""
-        return next(iter(self.intakes.values())).traffic
+        return self._traffic
 
     @traffic.setter
     def traffic(self, traffic: TrafficCounters | None) -> None:
-        next(iter(self.intakes.values())).traffic = traffic
+        self._traffic = traffic
+        self._tell_traffic()
+
+    def _tell_traffic(self) -> None:
+        """Have one shard tell operators of the listener."""
+        for number, intake in enumerate(self.intakes.values()):
+            intake.traffic = None if number else self._traffic
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
         """Return what answers operators, for each shard."""
         return [intake.api for intake in self.intakes.values()]
 
+    def any_work(self) -> Runtime:
+        """Return the work of one shard; through its neighbours it reaches all.
+
+        Raises:
+            StoreAwayError: there is none now.
+        """
+        work = self.works.get(self.doors.home) or next(iter(self.works.values()), None)
+        if work is None:
+            raise StoreAwayError("this process has none of the bot's shards now; ask again")
+        return work
+
     @property
     def has_home(self) -> bool:
-        """Return whether what is the whole bot's is done in this process."""
-        return self.doors.home in self.intakes
+        """Return whether what is the whole bot's is done in this process from its start to its end."""
+        return self.keeper is None and self.doors.home in self.intakes
 
     def readiness(self) -> Readiness:
         """Return what ``/readyz`` says: ready if all shards of this process are, else what the first says."""
+        if self.keeper is not None:
+            return self.keeper.readiness()
         said = [intake.readiness() for intake in self.intakes.values()]
         return next((one for one in said if not one.ready), said[0])
+
+    @asynccontextmanager
+    async def open_work_of(
+        self, shard: int, rest: Rests, open_it: Callable[..., AbstractAsyncContextManager[Runtime]]
+    ) -> AsyncGenerator[Runtime]:
+        """Handle the accepted events of a shard of this process while the block runs; then come to rest.
+
+        Args:
+            rest: until which no shard's conversations need this one any more.
+            open_it: opens the work of an intake.
+        """
+        intake, owner = self.intakes[shard], self.owners[shard]
+        neighbours = ShardNeighbours(self.doors, shard, self.outboxes, self.works, rest)
+        try:
+            with speaking(intake.voice):
+                async with open_it(intake, neighbours=neighbours) as work:
+                    self.works[shard] = work
+                    owner.begin(work)
+                    yield work
+        finally:
+            owner.end()
+            self.works.pop(shard, None)
+            self.outboxes.pop(shard, None)
+
+
+class Keeps(Protocol):
+    """What brings shards to a process, and gives them up, while that runs."""
+
+    def readiness(self) -> Readiness:
+        """Return whether events are taken, wherever their shards are."""
+        ...
+
+
+class Rests(Protocol):
+    """Knows when no shard's conversations need another one any more."""
+
+    async def wait(self) -> None:
+        """Say that one shard has come to rest, and wait for those that it waits for."""
+        ...
 
 
 @asynccontextmanager
@@ -197,57 +284,49 @@ async def open_node(
             beside = None if around is None else attrs.evolve(around, store=around.shards[shard])
             opening = open_intake(own, clock, on_alarm, around=beside, tells_jumps=not intakes)
             intakes[shard] = await opened.enter_async_context(opening)
-            # What metrics call it: they are of one shard each.
-            intakes[shard].api.name = f"{own.label}-{shard}"
         nursery = await opened.enter_async_context(trio.open_nursery())
-        owners = {shard: Owner(intake, nursery) for shard, intake in intakes.items()}
+        first, owners, peers, key = next(iter(intakes.values())), dict[int, Owner](), None, b""
+        store = Path(address.whole.partition(":")[2])
+        if place.of > 1:
+            key = bytes.fromhex(await first.store.setting(DOOR_KEY) or "")
+            peers = neighbours_beside(place, store, key)
+        node = Node(settings, Doors(shards, owners, peers), owners, first.voice, first.secrets, line, peers)
+        for shard, intake in intakes.items():
+            node.add(shard, intake, Owner(intake, nursery))
         try:
-            if place.of == 1:
-                yield Node(settings, intakes, Doors(shards, owners, None), owners, line, None)
-                return
-            store = Path(address.whole.partition(":")[2])
-            key = bytes.fromhex(await next(iter(intakes.values())).store.setting(_DOOR_KEY) or "")
-            peers = Peers(place, store, key)
-            nursery.start_soon(peers.keep_connected)
-            node = Node(settings, intakes, Doors(shards, owners, peers), owners, line, peers)
-            await nursery.start(PeerDoor(node.inbox, owners, key).serve, door_of(store, place.number))
+            if peers is not None:
+                nursery.start_soon(peers.keep_connected)
+                await nursery.start(PeerDoor(node.inbox, owners, key).serve, door_of(store, place.number))
             yield node
         finally:
             nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def open_node_work(node: Node, *given: Any, **named: Any) -> AsyncGenerator[Runtime]:
+async def open_node_work(node: Node, table: Table, texts: Speech, **named: Any) -> AsyncGenerator[Runtime]:
     """Handle the accepted events of all shards of this process while the block runs; then come to rest.
 
     Yields the work of one of them; through its neighbours it reaches all.
 
     Args:
-        given, named: as for `open_work`, of each shard.
+        table, texts, named: as for `open_work`, of each shard.
     """
     rest, stop = _Rest(len(node.intakes), node.line), trio.Event()
-    works: dict[int, Runtime] = {}
-    outboxes: dict[int, Outbox] = {}
+
+    def open_it(intake: Intake, **more: Any) -> AbstractAsyncContextManager[Runtime]:
+        return open_work(intake, table, texts, **named, **more)
 
     async def live(shard: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        intake, owner = node.intakes[shard], node.owners[shard]
-        neighbours = ShardNeighbours(node.doors, shard, outboxes, works, rest)
-        try:
-            with speaking(intake.voice):
-                async with open_work(intake, *given, **named, neighbours=neighbours) as work:
-                    works[shard] = work
-                    owner.begin(work)
-                    task_status.started()
-                    await stop.wait()
-        finally:
-            owner.end()
+        async with node.open_work_of(shard, rest, open_it):
+            task_status.started()
+            await stop.wait()
 
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as starting:
             for shard in node.intakes:
                 starting.start_soon(nursery.start, live, shard)
         try:
-            yield works[next(iter(node.intakes))]
+            yield node.works[next(iter(node.intakes))]
         finally:
             stop.set()
 
@@ -280,7 +359,7 @@ class ShardNeighbours:
     _own: int
     _outboxes: dict[int, Outbox]
     _works: Mapping[int, Runtime]
-    _rest: _Rest
+    _rest: Rests
 
     @property
     def far(self) -> Far:

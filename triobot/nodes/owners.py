@@ -68,7 +68,8 @@ class Owner:
 
     def end(self) -> None:
         """Answer no more: the work ends."""
-        self._work, self._works = None, trio.Event()
+        begun, self._work, self._works = self._works, None, trio.Event()
+        begun.set()  # whoever waits for the work asks again
 
     async def give_up(self, sessions: Sequence[str]) -> None:
         """Forget the parts that these starts have opened: whoever made them is gone."""

@@ -1,7 +1,8 @@
 """The other processes that have shards of the same store: asked over one kept connection each.
 
-Each process listens at a socket beside the store, and connects to all others. 256 requests at most are under
-way to one of them: further events are refused, and what conversations ask waits for its turn.
+Each process listens at a door, a socket beside the store or a TCP port, and connects to all others. 256
+requests at most are under way to one of them: further events are refused, and what conversations ask waits
+for its turn.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import logging
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, assert_never, cast, final
+from typing import Final, TypeAlias, assert_never, cast, final
 
 import trio
 
@@ -29,6 +30,10 @@ from .links import Kind, NodeLink, StrangerError, open_link
 from .owners import NoOwnerError, Owner
 
 _log: Final = logging.getLogger("triobot.nodes")
+Connect: TypeAlias = Callable[[], Awaitable[trio.SocketStream]]
+"""Connects to another process's door."""
+# A machine that is gone without a word is found out after so many seconds, where the system can do that.
+_KEEPALIVE: Final[Mapping[str, int]] = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 UNDER_WAY: Final = 256
 """Requests that may be under way to one other process."""
 _AGAIN_SECONDS: Final = 0.05
@@ -52,10 +57,17 @@ def door_of(store: Path, node: int) -> Path:
 
 @final
 class Peer:
-    """Another process, as this one asks it."""
+    """Another process, as this one asks it.
 
-    def __init__(self, path: Path, key: bytes) -> None:
-        self._path = path
+    Args:
+        door: where it listens, for the log.
+        connect: connects to it.
+        key: both sides prove it.
+    """
+
+    def __init__(self, door: str, connect: Connect, key: bytes) -> None:
+        self._door = door
+        self._connect = connect
         self._key = key
         self._link: NodeLink | None = None
         self._numbers = 0
@@ -77,15 +89,14 @@ class Peer:
         """Connect, and connect again whenever the connection ends, until cancelled."""
         while True:
             try:
-                with short_name(self._path) as name:
-                    stream = await trio.open_unix_socket(name)
+                stream = await self._connect()
                 async with open_link(stream, self._key, first=True) as link:
                     await self._live(link)
             except (OSError, trio.BrokenResourceError, trio.TooSlowError):
                 pass  # it isn't there yet, or not any more
             except StrangerError as error:
                 if not self._strange:
-                    _log.error("the process at %s is not asked: %s", self._path, error)
+                    _log.error("the process at %s is not asked: %s", self._door, error)
                 self._strange = True
             await trio.sleep(_AGAIN_SECONDS)
 
@@ -163,42 +174,63 @@ class _Reply:
 
 @final
 class Peers:
-    """All other processes with shards of the store."""
+    """All other processes with shards of the store.
 
-    def __init__(self, place: NodePlace, store: Path, key: bytes) -> None:
-        self._place = place
-        self.all: Final[dict[int, Peer]] = {
-            node: Peer(door_of(store, node), key) for node in range(place.of) if node != place.number
-        }
+    Args:
+        node_of: returns which process has a shard; None: it isn't known, or none has.
+        look: called when a process says that it doesn't have a shard that it should; never waits.
 
-    def node_of(self, shard: int) -> int:
-        """Return which process has a shard."""
-        return self._place.node_of(shard)
+    Attributes:
+        all: the processes, by number. They may come and go.
+    """
+
+    def __init__(self, node_of: Callable[[int], int | None], look: Callable[[], None] = lambda: None) -> None:
+        self._node_of = node_of
+        self._look = look
+        self.all: Final[dict[int, Peer]] = {}
+
+    def node_of(self, shard: int) -> int | None:
+        """Return which process has a shard; None: none that is known."""
+        return self._node_of(shard)
 
     def is_full(self, shard: int) -> bool:
         """Return whether no more events are taken for a shard's owner now."""
-        return self._of(shard).is_full
+        node = self._node_of(shard)
+        return node is not None and node in self.all and self.all[node].is_full
 
     async def ask(self, shard: int, frame: Frame) -> object:
         """Have the owner of a shard do this."""
         content = bytes([shard]) + encode_value(frame).encode()
-        return decode_value((await self._of(shard).request(Kind.ASK, content)).decode())
+        return decode_value((await self._request(shard, Kind.ASK, content)).decode())
 
     async def hand_on(self, shard: int, content_type: str, body: bytes) -> Outcome:
         """Bring an event to the owner of its shard, and return what became of it there."""
         head = content_type.encode()
         content = _LENGTHS.pack(shard, len(head)) + head + body
-        answer = await self._of(shard).request(Kind.EVENT, content)
+        answer = await self._request(shard, Kind.EVENT, content)
         if (outcome := _OUTCOMES.get(answer[:1])) is not None:
             return outcome
         return EventStored(answer[:1] == b"2", answer[1:].decode() or None)
 
     def answered(self, shard: int, key: str) -> None:
         """Tell a shard's owner that the 200 of a delivery was fully written."""
-        self._of(shard).tell(Kind.ANSWERED, bytes([shard]) + key.encode())
+        with suppress(NoOwnerError):
+            self._of(shard).tell(Kind.ANSWERED, bytes([shard]) + key.encode())
+
+    async def _request(self, shard: int, kind: Kind, content: bytes) -> bytes:
+        peer = self._of(shard)
+        try:
+            return await peer.request(kind, content)
+        except NoOwnerError:
+            if peer.is_there:
+                self._look()
+            raise
 
     def _of(self, shard: int) -> Peer:
-        return self.all[self._place.node_of(shard)]
+        node = self._node_of(shard)
+        if node is None or node not in self.all:
+            raise NoOwnerError
+        return self.all[node]
 
     async def keep_connected(self) -> None:
         """Keep a connection to each, until cancelled."""
@@ -207,9 +239,32 @@ class Peers:
                 nursery.start_soon(peer.keep_connected)
 
 
+def neighbours_beside(place: NodePlace, store: Path, key: bytes) -> Peers:
+    """Return the processes that have the other shards from their start to their end, beside this store."""
+    peers = Peers(place.node_of)
+    for node in range(place.of):
+        if node != place.number:
+            path = door_of(store, node)
+            peers.all[node] = Peer(str(path), partial(_connect_beside, path), key)
+    return peers
+
+
+async def _connect_beside(path: Path) -> trio.SocketStream:
+    with short_name(path) as name:
+        return await trio.open_unix_socket(name)
+
+
+def keep_alive(stream: trio.SocketStream) -> None:
+    """Have the system find out when the other machine is gone."""
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            stream.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 @final
 class PeerDoor:
-    """Answers the other processes: at a socket beside the store, which only this user's processes reach."""
+    """Answers the other processes."""
 
     def __init__(self, inbox: NodeInbox, owners: Mapping[int, Owner], key: bytes) -> None:
         self._inbox = inbox
@@ -219,19 +274,30 @@ class PeerDoor:
     async def serve(
         self, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Answer until cancelled.
+        """Answer at a socket beside the store, which only this user's processes reach, until cancelled.
 
         Raises:
             OSError: the socket can't be made.
         """
-        listener = trio.SocketListener(bind_beside(path))
+        await self.answer([trio.SocketListener(bind_beside(path))], task_status=task_status)
+
+    async def answer(
+        self,
+        listeners: Sequence[trio.SocketListener],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Answer until cancelled."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(trio.serve_listeners, self._answer_all, [listener])
+            await nursery.start(trio.serve_listeners, self._answer_all, listeners)
             task_status.started()
 
     async def _answer_all(self, stream: trio.SocketStream) -> None:
-        if not is_ours(cast("socket.socket", stream.socket)):
+        beside = stream.socket.family == getattr(socket, "AF_UNIX", None)
+        if beside and not is_ours(cast("socket.socket", stream.socket)):
             return
+        if not beside:
+            keep_alive(stream)
         sessions: list[tuple[Owner, str]] = []
         try:
             async with open_link(stream, self._key, first=False) as link, trio.open_nursery() as nursery:
@@ -253,7 +319,7 @@ class PeerDoor:
         while (frame := await link.receive()) is not None:
             kind, number, content = frame
             if kind is Kind.ANSWERED:
-                self._inbox.answered(EventStored(False, content[1:].decode()))
+                self._inbox.answered_there(content[1:].decode())
                 continue
             # The other side counts as well; this is for one that doesn't.
             await room.acquire()

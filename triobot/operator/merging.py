@@ -152,6 +152,9 @@ def merged_status(told: Sequence[Told]) -> Told:
     if "working" in merged:
         merged["working"] = all(one.get("working", False) for one in told)
     merged["risk"] = next((one["risk"] for one in told if one["risk"]), told[0]["risk"])
+    if "node" in merged:
+        # Shards may be at several nodes.
+        merged["node"] = ", ".join(dict.fromkeys(str(one["node"]) for one in told if "node" in one))
     merged["shards"] = len(told)
     return merged
 

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets as system
+from collections.abc import Sequence
 from typing import Final, final
 from urllib.parse import urlsplit
 
@@ -112,3 +113,19 @@ def webhook_address(public_base: str, secrets: Secrets) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
         raise ConfigError("the webhook's public address must look like https://bot.example.com")
     return public_base.rstrip("/") + secrets.path
+
+
+def read_former(kept: str) -> list[tuple[str, int]]:
+    """Read the secrets before the current one as a store keeps them, and until when each is accepted."""
+    words = kept.split()
+    return [(secret, int(until)) for secret, until in zip(words[::2], words[1::2], strict=True)]
+
+
+def read_kept(kept: str, former: str, now: int) -> tuple[Secrets, Sequence[int]]:
+    """Return the secrets that a store keeps, the current one and the former ones that are accepted still.
+
+    Returns:
+        Them, and until when those behind the current one are accepted.
+    """
+    valid = [(secret, until) for secret, until in read_former(former) if until > now]
+    return Secrets.parse(" ".join([kept, *(secret for secret, _ in valid)])), [until for _, until in valid]

@@ -1,0 +1,220 @@
+"""Two processes of one bot at work on one PostgreSQL in shards, behind nginx, while people order from them.
+
+``python -m tests.processes.cluster 40 kill freeze stop drain`` tells the longest that a chat had to wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias, final, get_args
+
+import attrs
+import trio
+
+from tests.loopback import PATIENCE, Platform, Users, open_platform
+from tests.postgres import Server, run_server, why_not
+from tests.processes.nodes import READY, Node, _free_port
+from tests.processes.ordering import Customer, check_heard
+from tests.processes.process import ROOT, SECRET, environment, start_node
+from tests.processes.proxy import before_two
+
+Trouble: TypeAlias = Literal["kill", "freeze", "stop", "drain", "restart"]
+"""What happens to a node: SIGKILL, SIGSTOP past its lease and SIGCONT, SIGTERM, or that its shards go to the
+other one while it lives; or to the server: all its sessions crash."""
+
+SHARDS = 4
+SCHEMA = "parts"
+
+
+def drop(server: Server) -> None:
+    """Leave nothing of the store."""
+    for schema in (SCHEMA, *(f"{SCHEMA}_{number}" for number in range(SHARDS))):
+        server.ask(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+@attrs.frozen
+class Lived:
+    """What happened.
+
+    Attributes:
+        texts: what reached each chat, in order, as often as it did.
+        output: what the nodes wrote.
+        pauses: the longest that a chat had to wait for its next text, by trouble.
+    """
+
+    texts: Mapping[int, Sequence[str]]
+    output: str
+    pauses: Sequence[tuple[Trouble, float]]
+
+    @property
+    def repeats(self) -> int:
+        """Texts that came once more."""
+        return sum(len(texts) - len(set(texts)) for texts in self.texts.values())
+
+    def check(self, chats: int) -> None:
+        """Every conversation ended as it should, in its order; what came twice may not have come."""
+        assert len(self.texts) == chats
+        for chat, texts in self.texts.items():
+            check_heard(texts, chat, len(self.pauses))
+        if all(trouble in ("stop", "drain") for trouble, _ in self.pauses):
+            assert self.repeats == 0
+        assert self.repeats <= chats * len(self.pauses)
+        told = (
+            "ALARM crash_loop: ",
+            "ALARM store_unwritable: ",
+            "alarms can't be stored: ",
+            "every chat has",
+        )
+        told += ("was taken over by another process",)
+        errors = [line for line in self.output.splitlines() if " ERROR " in line or "Traceback" in line]
+        assert (odd := [line for line in errors if not any(words in line for words in told)]) == [], odd
+
+
+@final
+class Cluster:
+    """Two nodes that share a store."""
+
+    def __init__(self, folder: Path, platform: Platform, server: Server) -> None:
+        self.nodes = [Node(_free_port(), folder / f"log{number}") for number in (0, 1)]
+        self.store = server.url(query=f"schema={SCHEMA}&shards={SHARDS}")
+        self._platform = platform
+        self._server = server
+
+    async def start(self, node: Node) -> None:
+        """Start a process there, and wait until it takes events."""
+        node.process = await start_node(
+            "orders", port=node.port, platform=self._platform.url, store=self.store, log=node.log, ready=READY
+        )
+
+    def shares(self) -> dict[str, int]:
+        """How many shards are at work at each node that lives, by its process's number."""
+        found = self._server.ask(
+            f"SELECT label, count(shard) FILTER (WHERE works) FROM {SCHEMA}.nodes"
+            f" LEFT JOIN {SCHEMA}.owners ON id = owner WHERE door IS NOT NULL AND until > clock_timestamp()"
+            " GROUP BY label"
+        )
+        return {str(label).rpartition(":")[2]: int(str(count)) for label, count in found}
+
+    async def until(self, *shares: int) -> None:
+        """Wait until so many nodes live, and have these shares."""
+        with trio.fail_after(PATIENCE):
+            while sorted(self.shares().values()) != sorted(shares):
+                await trio.sleep(0.05)
+
+    async def suffer(self, trouble: Trouble) -> None:
+        """Do this to the first node, and wait until all shards are at work again."""
+        node, whole, half = self.nodes[0], SHARDS, SHARDS // 2
+        assert node.process is not None
+        match trouble:
+            case "kill":
+                await node.process.kill()
+                await self.until(whole)
+            case "stop":
+                assert await node.process.stop() == 0
+                await self.until(whole)
+            case "freeze":
+                await node.process.freeze()
+                await self.until(whole)
+                node.process.thaw()
+                await self.until(0, whole)
+            case "drain":
+                command = [sys.executable, "-m", "triobot", "nodes", "drain", str(node.process.popen.pid)]
+                environ = environment(TRIOBOT_STORE=self.store, TRIOBOT_BASE_URL=self._platform.url)
+                await trio.run_process(command, env=environ, cwd=ROOT, capture_stdout=True)
+                await self.until(0, whole)
+                assert await node.process.stop() == 0
+                await self.until(whole)
+            case "restart":
+                await trio.to_thread.run_sync(self._server.crash)
+                await self.until(half, half)
+
+    async def mend(self) -> None:
+        """Have two nodes again, with half of the shards each."""
+        for node in self.nodes:
+            if node.process is None or node.process.popen.poll() is not None:
+                await self.start(node)
+        await self.until(SHARDS // 2, SHARDS // 2)
+
+    async def stop(self) -> None:
+        """Stop both."""
+        for node in self.nodes:
+            assert node.process is not None
+            assert await node.process.stop() == 0
+
+    def kill(self) -> None:
+        """Leave no process behind."""
+        for node in self.nodes:
+            if node.process is not None:
+                node.process.kill_now()
+                node.process.popen.wait()
+
+
+async def _listen(
+    platform: Platform, *, task_status: trio.TaskStatus[dict[int, float]] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Note the longest that each chat has waited for its next text."""
+    longest: dict[int, float] = {}
+    heard: dict[int, tuple[int, float]] = {}
+    task_status.started(longest)
+    while True:
+        before = platform.total
+        await platform.wait_until(lambda before=before: platform.total > before)
+        now = trio.current_time()
+        for chat, texts in platform.texts.items():
+            count, at = heard.get(chat, (0, now))
+            if len(texts) > count:
+                heard[chat] = len(texts), now
+                longest[chat] = max(longest.get(chat, 0.0), now - at)
+
+
+async def order_from_cluster(
+    folder: Path, server: Server, troubles: Sequence[Trouble], *, chats: int
+) -> Lived:
+    """Let everybody order once for each trouble, which comes when a third of all texts has been said."""
+    pauses: list[tuple[Trouble, float]] = []
+    async with open_platform() as platform:
+        cluster = Cluster(folder, platform, server)
+        try:
+            ports = [node.port for node in cluster.nodes]
+            async with before_two(folder, ports, SECRET, "pizza-nodes.conf") as port:
+                users = Users(port, f"/{SECRET}")
+                for number, trouble in enumerate(troubles):
+                    await cluster.mend()
+                    begun = platform.total
+                    async with trio.open_nursery() as listening:
+                        longest = await listening.start(_listen, platform)
+                        async with trio.open_nursery() as nursery:
+                            for chat in range(1000, 1000 + chats):
+                                nursery.start_soon(Customer(platform, users, chat).order, number)
+                            moment = begun + chats
+                            await platform.wait_until(lambda moment=moment: platform.total >= moment)
+                            await cluster.suffer(trouble)
+                        listening.cancel_scope.cancel()
+                    pauses.append((trouble, max(longest.values())))
+                await cluster.mend()
+            await cluster.stop()
+        finally:
+            cluster.kill()
+    output = "".join(node.log.read_text() for node in cluster.nodes)
+    return Lived(dict(platform.texts), output, pauses)
+
+
+def main() -> None:
+    chats = int(sys.argv[1])
+    troubles: list[Trouble] = [word for said in sys.argv[2:] for word in get_args(Trouble) if word == said]
+    if (reason := why_not()) is not None:
+        raise SystemExit(reason)
+    with tempfile.TemporaryDirectory() as folder, run_server() as server:
+        lived = trio.run(partial(order_from_cluster, chats=chats), Path(folder), server, troubles)
+    lived.check(chats)
+    print(f"{chats * len(troubles)} conversations: all ended well, {lived.repeats} texts twice")
+    for trouble, seconds in lived.pauses:
+        print(f"{trouble:8} no chat waited longer than {seconds:.1f} s for its next text")
+
+
+if __name__ == "__main__":
+    main()

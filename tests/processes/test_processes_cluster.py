@@ -1,0 +1,91 @@
+"""One bot in two processes on one PostgreSQL in shards: both work, and what happens to one of them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.loopback import Users, open_platform
+from tests.postgres import Server
+from tests.processes.cluster import SCHEMA, SHARDS, Cluster, Trouble, drop, order_from_cluster
+from tests.processes.process import SECRET
+from tests.processes.proxy import needs
+from tests.processes.test_processes_postgres import Operator
+
+pytestmark = [pytest.mark.processes, needs("nginx")]
+
+CHATS = 12
+
+
+@pytest.mark.parametrize(
+    "troubles", [("stop", "drain"), ("kill", "freeze"), ("restart",)], ids=["leave", "die", "restart"]
+)
+async def test_every_conversation_ends_right(
+    tmp_path: Path, postgres: Server, troubles: tuple[Trouble, ...]
+) -> None:
+    """No answer that got its 200 is lost, each chat hears everything in order, and nothing starts twice."""
+    drop(postgres)
+    lived = await order_from_cluster(tmp_path, postgres, troubles, chats=CHATS)
+    lived.check(CHATS)
+    for shard in range(SHARDS):
+        schema = f"{SCHEMA}_{shard}"
+        assert postgres.ask(f"SELECT count(*) FROM {schema}.inbox") == [(0,)]
+        assert postgres.ask(f"SELECT count(*) FROM {schema}.conversations") == [(0,)]
+        assert postgres.ask(f"SELECT owner FROM {schema}.shard") == [(None,)]
+    assert postgres.ask(f"SELECT count(*) FROM {SCHEMA}.nodes") == [(0,)]
+    if "freeze" in troubles:
+        assert "ALARM crash_loop: " not in lived.output
+        assert "other nodes have taken over what this one had" in lived.output
+
+
+async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(
+    tmp_path: Path, postgres: Server
+) -> None:
+    drop(postgres)
+    async with open_platform() as platform:
+        cluster = Cluster(tmp_path, platform, postgres)
+        triobot = Operator(platform.url, cluster.store)
+        ask = partial(trio.to_thread.run_sync, triobot)
+        try:
+            await cluster.mend()
+            users = [Users(node.port, f"/{SECRET}") for node in cluster.nodes]
+            for chat in range(1, 21):
+                assert await users[chat % 2].calls(chat, f"{chat}") == 200
+            await platform.wait_until(lambda: platform.total == 20)
+            told = json.loads((await ask("status", "--json")).stdout)
+            assert (told["running"], told["working"], told["shards"]) == (True, True, SHARDS)
+            pids = [node.process.popen.pid for node in cluster.nodes if node.process is not None]
+            assert all(f"number {pid} on " in told["node"] for pid in pids)
+            rows = [json.loads(line) for line in (await ask("journal", "list", "--json")).stdout.splitlines()]
+            assert sorted(row["chat_id"] for row in rows) == list(range(1, 21))
+            listed = (await ask("nodes")).stdout
+            assert all(f":{pid}  door 127.0.0.1:" in listed for pid in pids)
+            assert listed.count("shards: ") == 2
+            assert len(json.loads((await ask("nodes", "--json")).stdout)["owners"]) == SHARDS
+            refused = await ask("nodes", "drain", "nobody")
+            assert (refused.returncode, "no node is called nobody" in refused.stderr) == (1, True)
+            await cluster.stop()
+        finally:
+            cluster.kill()
+        assert "no node runs" in (await ask("nodes")).stdout
+        told = json.loads((await ask("status", "--json")).stdout)
+        assert (told["running"], told["conversations"]) == (False, 20)
+
+
+async def test_a_door_that_can_not_be_is_told_before_anything_begins(
+    tmp_path: Path, postgres: Server
+) -> None:
+    drop(postgres)
+    triobot = Operator("http://127.0.0.1:9", postgres.url(query=f"schema={SCHEMA}&shards={SHARDS}"))
+    bot = "tests.processes.bots:orders"
+    for door, words in (
+        ("10.0.0.11", "HOST:PORT, such as"),
+        ("0.0.0.0:7300", "one address of this machine"),
+        ("192.0.2.1:7300", "the other nodes can't reach this one at 192.0.2.1:7300"),
+    ):
+        done = await trio.to_thread.run_sync(partial(triobot, "run", bot, "--port", "0", "--door", door))
+        assert (done.returncode, words in done.stderr) == (1, True), done.stderr

@@ -1,0 +1,119 @@
+"""A node of several that share a store in PostgreSQL: it joins them, opens its door, and keeps its share.
+
+The others reach it over TCP. Both sides of a connection prove the store's key, and what goes over it is not
+encrypted: the network must be private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Final
+
+import trio
+
+from ..errors import ConfigError, StoreAwayError
+from ..logs import KEY, Speaker, registered, speaking
+from ..runtime import FORMER_SECRET, SECRET, covered, forget_former
+from ..seams import OnAlarm, WallClock
+from ..settings import Settings
+from ..shards import read_shards
+from ..store import Stamp, open_membership
+from ..store.members import Membership
+from ..webhook.secrets import Secrets, read_kept
+from .directory import Directory, read_door, written_door
+from .doors import Doors
+from .keeper import Keeper
+from .node import DOOR_KEY, Node, prepare_shards
+from .owners import Owner
+from .peers import PeerDoor
+
+_LEASE_SECONDS: Final = 3.0
+_BEHIND_IT: Final = 2.0
+_LEAVE_SECONDS: Final = 2.0
+
+
+@asynccontextmanager
+async def open_cluster(
+    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+) -> AsyncGenerator[Node]:
+    """Be one of the nodes of a store in shards while the block runs, and accept events for all of them.
+
+    Shards come as soon as there is work for them to do: see `open_kept_work`.
+
+    Raises:
+        ConfigError: the store is another bot's, or can't be used; or nobody can listen at the door.
+        StoreError: the store can't be reached, or a shard of it can't be opened.
+    """
+    address = read_shards(settings.store)
+    if address.shard is not None or address.shards is None:
+        raise ConfigError("a bot runs on all shards of its store: leave &shard= out of the store's address")
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    async with open_membership(settings.store) as membership:
+        listeners, door = await _listen(settings, membership)
+        async with trio.open_nursery() as nursery:
+            try:
+                await membership.join(door, partial(prepare_shards, settings, clock))
+                names = (SECRET, FORMER_SECRET, KEY, DOOR_KEY)
+                common = await membership.common(stamp, names)
+                secrets, untils = _secrets_in(settings, common, clock.now())
+                if untils:
+                    nursery.start_soon(forget_former, secrets, untils, clock)
+                voice = Speaker(settings.label, common.get(KEY, ""), partial(covered, settings, secrets))
+                directory = Directory(membership, _key_in(common))
+                owners: dict[int, Owner] = {}
+                doors = Doors(address.shards, owners, directory.peers)
+                node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
+                node.inbox.hold_seconds = _LEASE_SECONDS + _BEHIND_IT
+                node.inbox.certain = membership.held
+                node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door)
+                with registered(voice), speaking(voice):
+                    await nursery.start(directory.run)
+                    await nursery.start(PeerDoor(node.inbox, owners, _key_in(common)).answer, listeners)
+                    with speaking(None):
+                        yield node
+            finally:
+                nursery.cancel_scope.cancel()
+                for listener in listeners:
+                    with trio.CancelScope(shield=True):
+                        await listener.aclose()
+                with trio.move_on_after(_LEAVE_SECONDS, shield=True), suppress(StoreAwayError):
+                    await membership.leave()
+
+
+def _secrets_in(settings: Settings, common: Mapping[str, str], now: int) -> tuple[Secrets, Sequence[int]]:
+    if settings.webhook_secret is not None:
+        return Secrets.parse(settings.webhook_secret.reveal()), ()
+    return read_kept(common.get(SECRET, ""), common.get(FORMER_SECRET, ""), now)
+
+
+def _key_in(common: Mapping[str, str]) -> bytes:
+    try:
+        key = bytes.fromhex(common[DOOR_KEY])
+    except (KeyError, ValueError):
+        key = b""
+    if not key:
+        raise ConfigError("the store's home shard has no key for the nodes' doors; bring that shard back")
+    return key
+
+
+async def _listen(settings: Settings, membership: Membership) -> tuple[list[trio.SocketListener], str]:
+    """Listen at this node's door; return where the others find it.
+
+    Raises:
+        ConfigError: nobody can listen there.
+    """
+    if settings.door is not None:
+        host, port = read_door(settings.door)
+    else:
+        host, port = await membership.host(), 0
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        raise ConfigError(
+            f"the other nodes can't reach this one at {written_door(host, port)}: {error.strerror or error};"
+            f" name an address of this machine in their network, --door HOST:PORT or {settings.env}DOOR"
+        ) from None
+    bound: int = listeners[0].socket.getsockname()[1]
+    return listeners, written_door(host, bound)
