@@ -201,6 +201,26 @@ async def test_later_events_don_t_overtake_those_that_are_held_when_their_shard_
     assert await inbox.accept(FORM, text_event(chat, "alone")) != Unreached()
 
 
+async def test_what_is_being_stored_when_its_time_is_over_is_not_given_up(autojump_clock: MockClock) -> None:
+    """Else it would be answered 503, and be stored all the same."""
+    moving = Moving()
+    inbox, chat = moving.inbox(), THERE[0]
+    moving.own.slow = trio.Event()
+    outcomes: list[Outcome] = []
+
+    async def post() -> None:
+        outcomes.append(await inbox.accept(FORM, text_event(chat, "a")))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(post)
+        await trio.sleep(HOLD_SECONDS - 0.1)
+        moving.come(chat)
+        await trio.sleep(1)
+        moving.own.slow.set()
+    assert len(moving.own.taken) == 1
+    assert isinstance(outcomes[0], EventStored)
+
+
 async def test_an_event_whose_shard_leaves_while_it_is_stored_is_handed_on(autojump_clock: MockClock) -> None:
     moving = Moving(away=Away())
     inbox, chat = moving.inbox(), THERE[0]
@@ -241,6 +261,26 @@ async def test_what_a_lost_lease_has_refused_is_handed_on_to_the_next_owner(
         moving.go()
     assert moving.away.taken == [body]
     assert isinstance(outcomes[0], EventStored)
+
+
+async def test_a_200_that_comes_late_leaves_a_repetition_to_be_known(autojump_clock: MockClock) -> None:
+    """The store was away for longer than a proxy waits, which has asked another process meanwhile."""
+    moving = Moving(away=Away())
+    inbox = moving.inbox()
+    inbox.late_after = 5.0
+    moving.come(OWN[0])
+    for seconds, key in ((4.9, "event:1:digest"), (5.1, None)):
+        moving.own.slow = trio.Event()
+        outcomes: list[Outcome] = []
+
+        async def post(outcomes: list[Outcome] = outcomes) -> None:
+            outcomes.append(await inbox.accept(FORM, text_event(OWN[0], "a")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(post)
+            await trio.sleep(seconds)
+            moving.own.slow.set()
+        assert outcomes == [EventStored(False, key)]
 
 
 async def test_a_process_that_is_not_certain_of_its_lease_takes_nothing_new(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 import pytest
 
 from tests.postgres import ROLE, Server
 from tests.store.contract.contract import ROOMY, SettableClock, accepted, arrival
+from triobot import Bot, Chat
 from triobot.errors import ConfigError, StoreCorruptError, StoreError, StoreLockedError
+from triobot.filters import text
 from triobot.nodes.node import prepare_shards
 from triobot.seams import InboxRow, PutSetting
 from triobot.secrets import Secret
@@ -43,6 +46,16 @@ def settings_of(store: str) -> Settings:
     return Settings(
         token=Secret("rig-token"), base_url="http://127.0.0.1:9", allow_insecure=True, store=store
     )
+
+
+def a_bot(settings: Settings) -> Bot:
+    bot = Bot(settings=settings)
+
+    @bot.conversation(text(), name="hear")
+    async def hear(chat: Chat) -> None:
+        await chat.send("heard")
+
+    return bot
 
 
 async def test_events_of_two_shards_have_different_numbers_and_go_on_in_their_steps(whole: str) -> None:
@@ -133,6 +146,21 @@ async def test_a_shard_of_another_bot_is_refused(whole: str) -> None:
     await rebind_store(whole, stamp=other, clock=SettableClock())
     for shard in range(SHARDS):
         await made(f"{whole}&shard={shard}", other)
+
+
+async def test_a_bot_with_another_token_begins_nothing(whole: str, postgres: Server) -> None:
+    """Whether other nodes live or not; what is wrong is said by itself, and not as one of a group."""
+    settings = settings_of(whole)
+    other = attrs.evolve(settings, token=Secret("token-two"))
+    async with a_bot(settings).running():
+        with pytest.raises(ConfigError, match="store rebind"):
+            async with a_bot(other).running():
+                raise AssertionError
+        assert postgres.ask("SELECT count(*) FROM parts.nodes") == [(1,)]
+    with pytest.raises(ConfigError, match="store rebind"):
+        async with a_bot(other).running():
+            raise AssertionError
+    assert postgres.ask("SELECT count(*) FROM parts.nodes") == [(0,)]
 
 
 async def test_another_program_s_schema_is_left_alone(whole: str, postgres: Server) -> None:

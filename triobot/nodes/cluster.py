@@ -52,34 +52,34 @@ async def open_cluster(
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     async with open_membership(settings.store) as membership:
         listeners, door = await _listen(settings, membership)
-        async with trio.open_nursery() as nursery:
-            try:
-                await membership.join(door, partial(prepare_shards, settings, clock))
-                names = (SECRET, FORMER_SECRET, KEY, DOOR_KEY)
-                common = await membership.common(stamp, names)
-                secrets, untils = _secrets_in(settings, common, clock.now())
-                if untils:
-                    nursery.start_soon(forget_former, secrets, untils, clock)
-                voice = Speaker(settings.label, common.get(KEY, ""), partial(covered, settings, secrets))
-                directory = Directory(membership, _key_in(common))
-                owners: dict[int, Owner] = {}
-                doors = Doors(address.shards, owners, directory.peers)
-                node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
-                node.inbox.hold_seconds = _LEASE_SECONDS + _BEHIND_IT
-                node.inbox.certain = membership.held
-                node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door)
-                with registered(voice), speaking(voice):
-                    await nursery.start(directory.run)
-                    await nursery.start(PeerDoor(node.inbox, owners, _key_in(common)).answer, listeners)
-                    with speaking(None):
-                        yield node
-            finally:
-                nursery.cancel_scope.cancel()
+        try:
+            await membership.join(door, partial(prepare_shards, settings, clock))
+            common = await membership.common(stamp, (SECRET, FORMER_SECRET, KEY, DOOR_KEY))
+            key = _key_in(common)
+            secrets, untils = _secrets_in(settings, common, clock.now())
+            voice = Speaker(settings.label, common.get(KEY, ""), partial(covered, settings, secrets))
+            directory, owners = Directory(membership, key), dict[int, Owner]()
+            doors = Doors(address.shards, owners, directory.peers)
+            node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
+            node.inbox.hold_seconds = _LEASE_SECONDS + _BEHIND_IT
+            node.inbox.late_after = node.inbox.hold_seconds
+            node.inbox.certain = membership.held
+            node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door)
+            with registered(voice):
+                async with trio.open_nursery() as nursery:
+                    with speaking(voice):
+                        if untils:
+                            nursery.start_soon(forget_former, secrets, untils, clock)
+                        await nursery.start(directory.run)
+                        await nursery.start(PeerDoor(node.inbox, owners, key).answer, listeners)
+                    yield node
+                    nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
                 for listener in listeners:
-                    with trio.CancelScope(shield=True):
-                        await listener.aclose()
-                with trio.move_on_after(_LEAVE_SECONDS, shield=True), suppress(StoreAwayError):
-                    await membership.leave()
+                    await listener.aclose()
+            with trio.move_on_after(_LEAVE_SECONDS, shield=True), suppress(StoreAwayError):
+                await membership.leave()
 
 
 def _secrets_in(settings: Settings, common: Mapping[str, str], now: int) -> tuple[Secrets, Sequence[int]]:

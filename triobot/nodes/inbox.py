@@ -10,6 +10,7 @@ If a shard comes to this process while events of a chat are held here, later one
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, final
@@ -69,6 +70,8 @@ class NodeInbox:
     Attributes:
         hold_seconds: how long an event waits for the owner of its shard.
         certain: returns whether no other process can have the shards of this one.
+        late_after: seconds from an event's arrival, after which its 200 counts for nothing: a proxy may have
+            asked another process meanwhile, and so a repetition is to be known as one.
     """
 
     def __init__(self, doors: Doors, here: Mapping[int, Inbox], away: HandsOn | None = None) -> None:
@@ -77,6 +80,7 @@ class NodeInbox:
         self._away = away
         self.hold_seconds = HOLD_SECONDS
         self.certain: Callable[[], bool] = lambda: True
+        self.late_after = math.inf
         self._held: dict[int | None, int] = {}
         # Of chats whose events are under way to another process: one after the other.
         self._turns: dict[ChatId, _Turn] = {}
@@ -96,7 +100,8 @@ class NodeInbox:
             until = trio.current_time() + self.hold_seconds
             return await self._bring(where, SHARED, content_type, body, None, until)
         shard: int | None = None
-        until = trio.current_time() + self.hold_seconds
+        arrived = trio.current_time()
+        until = arrived + self.hold_seconds
         try:
             with trio.move_on_at(until):
                 shard = await self._doors.shard_of_event(event)
@@ -105,7 +110,10 @@ class NodeInbox:
         if shard is None:
             self.refused += 1
             return Unreached()
-        return await self._bring(shard, event.chat_id, content_type, body, event, until)
+        outcome = await self._bring(shard, event.chat_id, content_type, body, event, until)
+        if isinstance(outcome, EventStored) and trio.current_time() >= arrived + self.late_after:
+            return EventStored(outcome.repeated, None)
+        return outcome
 
     async def _bring(
         self, shard: int, chat_id: ChatId, content_type: str, body: bytes, event: Event | None, until: float
@@ -169,14 +177,17 @@ class NodeInbox:
             return Unreached()
         self._held[node] = self._held.get(node, 0) + 1
         try:
-            with trio.move_on_at(until):
+            with trio.move_on_at(until) as scope:
                 async with self._turn_of(chat_id):
                     while True:
                         try:
                             if shard in self._here:
+                                # What is being stored is not given up: nobody would know what came of it.
+                                scope.deadline = math.inf
                                 return await self.take(shard, content_type, body)
                             outcome = await away.hand_on(shard, content_type, body)
                         except NoOwnerError:
+                            scope.deadline = until
                             await trio.sleep(_AGAIN_SECONDS)
                         except StoreError:
                             return Unwritable()

@@ -122,9 +122,10 @@ class Keeper:
                     if self._membership.lost:
                         await self._join_again()
                     elif not await self._act(lives, opens):
-                        self._started = True
-                        task_status.started()
-                        task_status = trio.TASK_STATUS_IGNORED
+                        if self._directory.placement is not None:
+                            self._started = True
+                            task_status.started()
+                            task_status = trio.TASK_STATUS_IGNORED
                         await self._directory.wait_news()
             # All at once: nobody has to wait for a shard that goes last.
             for life in self._lives.values():
