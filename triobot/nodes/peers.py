@@ -298,11 +298,16 @@ class PeerDoor:
             return
         if not beside:
             keep_alive(stream)
+        # What has begun to be stored goes on when the connection ends: whoever repeats it is to find it.
+        async with trio.open_nursery() as events:
+            await self._answer_link(stream, events)
+
+    async def _answer_link(self, stream: trio.SocketStream, events: trio.Nursery) -> None:
         sessions: list[tuple[Owner, str]] = []
         try:
             async with open_link(stream, self._key, first=False) as link, trio.open_nursery() as nursery:
                 nursery.start_soon(_until_broken, link.keep_sending, nursery.cancel_scope)
-                reading = partial(self._read, link, nursery, sessions)
+                reading = partial(self._read, link, nursery, events, sessions)
                 nursery.start_soon(_until_broken, reading, nursery.cancel_scope)
         except StrangerError as error:
             _log.warning("a process was sent away that wanted to hand something on: %s", error)
@@ -314,7 +319,13 @@ class PeerDoor:
                 for owner, session in sessions:
                     await owner.give_up([session])
 
-    async def _read(self, link: NodeLink, nursery: trio.Nursery, sessions: list[tuple[Owner, str]]) -> None:
+    async def _read(
+        self,
+        link: NodeLink,
+        nursery: trio.Nursery,
+        events: trio.Nursery,
+        sessions: list[tuple[Owner, str]],
+    ) -> None:
         room = trio.Semaphore(UNDER_WAY)
         while (frame := await link.receive()) is not None:
             kind, number, content = frame
@@ -323,7 +334,8 @@ class PeerDoor:
                 continue
             # The other side counts as well; this is for one that doesn't.
             await room.acquire()
-            nursery.start_soon(self._answer, link, kind, number, content, sessions, room)
+            answering = events if kind is Kind.EVENT else nursery
+            answering.start_soon(self._answer, link, kind, number, content, sessions, room)
 
     async def _answer(
         self,
