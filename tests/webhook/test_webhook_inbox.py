@@ -350,7 +350,7 @@ class NoClaim:
 
 
 async def two_at_once(*, first_fails: bool = False) -> tuple[Rig, list[Outcome]]:
-    """Three deliveries of one event: two come while the first is being stored, and would be answered at once."""
+    """Three deliveries of one event: two come while the first is being stored, and are answered at once."""
     rig, body = make_rig(), text_event("hello").data
     rig.inbox.claims = taker = SlowTaker(rig.store)
     taker.fails = first_fails
