@@ -27,16 +27,19 @@ def read_at(fd: int, size: int, at: int) -> bytes:
 
 
 def write_at(fd: int, data: bytes, at: int) -> None:
-    """Write to a place of a file. Used by one thread at a time.
+    """Write all of this to a place of a file. Used by one thread at a time.
 
     Raises:
-        OSError: there is no room.
+        OSError: there is no room; some of it may be written.
     """
-    if hasattr(os, "pwrite"):
-        os.pwrite(fd, data, at)
-        return
-    os.lseek(fd, at, os.SEEK_SET)
-    os.write(fd, data)
+    # The last write that there is room for is shorter, and no error.
+    while data:
+        if hasattr(os, "pwrite"):
+            written = os.pwrite(fd, data, at)
+        else:
+            os.lseek(fd, at, os.SEEK_SET)
+            written = os.write(fd, data)
+        data, at = data[written:], at + written
 
 
 def restrict(fd: int) -> None:

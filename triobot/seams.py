@@ -42,6 +42,8 @@ LONGEST_KEY: Final = 200
 
 LARGEST_VALUE: Final = 1024 * 1024
 """Characters of one value of a chat: all of a chat's are in memory while it lives."""
+STREAM_ID: Final = "stream"
+"""The setting that names a store for its replicas; a backup and what is restored of one have it, too."""
 WORK_SLOTS: Final = 64
 """How many numbers a store can note of what is at work."""
 
@@ -596,6 +598,45 @@ Relay: TypeAlias = Callable[[Callable[[Relayed, Hear], Awaitable[None]]], Awaita
 """Has each request answered by this function, until cancelled; an answer nobody waits for is cancelled."""
 
 
+@final
+@attrs.frozen
+class Shipped:
+    """A piece of a store's stream: bytes of its image, and then of one log after the other.
+
+    Attributes:
+        of: which of them it belongs to.
+        at: where its bytes begin there.
+        ends: the image, or this log, is complete with it.
+        size: of the whole image.
+        as_of: all that had been committed at this time has been sent; None: there is more.
+    """
+
+    of: Literal["image", "log"]
+    at: int
+    data: bytes = attrs.field(default=b"", repr=False)
+    ends: bool = False
+    size: int = 0
+    as_of: int | None = None
+
+
+class LogStream(Protocol):
+    """Sends what a store commits to a program that keeps a replica of it."""
+
+    @property
+    def attached(self) -> tuple[int, int | None] | None:
+        """Return since when one is attached, and as of when it has everything; None: none is."""
+        ...
+
+    async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
+        """Send an image of the store and then its log as that is committed, until cancelled.
+
+        Raises:
+            ConflictError: another program is attached; or this one has to begin anew.
+            StoreError: the store could not be read.
+        """
+        ...
+
+
 class Store(Protocol):
     """What outlives the process. What writes returns when the write is durable; what notes, at once.
 
@@ -692,6 +733,11 @@ class Store(Protocol):
     @property
     def relay(self) -> Relay | None:
         """Return what has operators' requests answered that reach the store itself; None: none do."""
+        ...
+
+    @property
+    def stream(self) -> LogStream | None:
+        """Return what sends the store to a replica as it is committed; None: this engine can't."""
         ...
 
     def lease(self, chat_id: ChatId) -> Lease | None:

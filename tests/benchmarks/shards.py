@@ -86,7 +86,7 @@ async def measure(setup: Setup, events: int) -> tuple[float, float]:
     return cpu / events * 1e6, events / took
 
 
-async def load(users: Users, events: int, *, start: int) -> None:
+async def load(users: Users, events: int, *, start: int, connections: int = CONNECTIONS) -> None:
     """Post so many texts of as many chats, over connections that stay open."""
     left = iter(range(start, start + events))
 
@@ -96,7 +96,7 @@ async def load(users: Users, events: int, *, start: int) -> None:
                 assert await users.say(line, chat, "hello") == 200
 
     async with trio.open_nursery() as nursery:
-        for _ in range(CONNECTIONS):
+        for _ in range(connections):
             nursery.start_soon(post)
 
 

@@ -60,6 +60,7 @@ from triobot.operator.requests import (
     ListAlarms,
     ListChats,
     SettleParked,
+    StreamStore,
     Told,
 )
 from triobot.operator.routes import ROUTES, decode_request, encode_request, routes_at
@@ -639,6 +640,7 @@ REQUESTS = [
     AboutJobs(run="pizza.tidy"),
     AboutJobs(forget="pizza.tidy"),
     Backup(Path("/tmp/ä b")),
+    StreamStore(),
     ListAlarms(),
     EndAlarms("backlog", "sends"),
     EndAlarms(all=True),

@@ -67,23 +67,24 @@ class Customer:
     async def order(self, number: int) -> None:
         """One order, from the first word to the bot's last."""
         name = f"{'silent' if self.chat % 2 else 'quick'} {self.chat}.{number}"
-        await self._post(text_event(self.chat, f"{number}"))
-        await self._sees(f"{number}: Name?")
-        await self._post(text_event(self.chat, name))
+        await self.post(text_event(self.chat, f"{number}"))
+        await self.sees(f"{number}: Name?")
+        await self.post(text_event(self.chat, name))
         if not self.chat % 2:
-            await self._sees(f"{number}: Hurry?")
-            await self._post(text_event(self.chat, f"yes {number}"))
-        await self._sees(f"{number}: Size")
+            await self.sees(f"{number}: Hurry?")
+            await self.post(text_event(self.chat, f"yes {number}"))
+        await self.sees(f"{number}: Size")
         button = self.platform.buttons[self.chat]["Large"]
-        await self._post(press_event(self.chat, button, f"press{self.chat}x{number}"))
-        await self._sees(f"{number}: {name}")
+        await self.post(press_event(self.chat, button, f"press{self.chat}x{number}"))
+        await self.sees(f"{number}: {name}")
 
-    async def _sees(self, beginning: str) -> None:
+    async def sees(self, beginning: str) -> None:
+        """Wait for a text that begins so."""
         texts = self.platform.texts[self.chat]
         await self.platform.wait_until(lambda: bool(texts) and texts[-1].startswith(beginning))
 
-    async def _post(self, body: bytes) -> None:
-        """As the platform does: again and again, until it is answered."""
+    async def post(self, body: bytes) -> None:
+        """Send an event as the platform does: again and again, until it is answered."""
         while True:
             try:
                 async with self.users.connect() as line:

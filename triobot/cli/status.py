@@ -158,6 +158,8 @@ def _lines(told: Told) -> Iterator[str]:
         yield f"THE STORE MAY LOSE what it has acknowledged: {told['risk']}"
     live = f", {told['live']} in memory" if "live" in told else ""
     yield f"conversations: {told['conversations']}{live}, {told['parked']} parked"
+    if "stream" in told:
+        yield _stream(cast("Mapping[str, int | None]", told["stream"]), now)
     if told["next_wake"] is not None:
         yield f"next wakes at {instant(told['next_wake'])}"
     oldest = told["oldest_event_at"]
@@ -183,6 +185,12 @@ def _lines(told: Told) -> Iterator[str]:
         yield f"alarms: {len(alarms) or 'none'}"
     for alarm in alarms:
         yield f"  {instant(alarm['at'])} {alarm['kind']} x{alarm['times']}: {alarm['text']}"
+
+
+def _stream(stream: Mapping[str, int | None], now: int) -> str:
+    taken = stream.get("as_of")
+    how_far = "is taking an image" if taken is None else f"had everything {span(now - taken)} ago"
+    return f"a streamer is attached since {instant(stream['since'])}, and {how_far}"
 
 
 def _money(ages: object, now: int) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Final
 
 import trio
@@ -18,17 +19,24 @@ from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.merging import backup_of
 from ..operator.requests import Backup
 from ..settings import Settings
-from ..store import back_up_sqlite, examine_sqlite, rebind_store, restore_sqlite
+from ..store import back_up_sqlite, examine_sqlite, is_replica, rebind_store, restore_sqlite
 from ..store.copying import copy_elsewhere
 from .arguments import add_actions, add_json
-from .consulting import add_bot_options, each_of, settings_of, stamp_of, store_file
+from .consulting import add_bot_options, each_of, moment, settings_of, stamp_of, store_file
+from .store_stream import copied, folders_of, stream
 
 DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not. Don't use cp: a copy of a live store
-misses what is in its log. restore makes a backup the store again, while the bot doesn't run, and keeps the
-store that it replaces beside it. The bot then knows that it was restored: it asks what became of payments,
-and stops a broadcast that was under way, since nobody knows who was told after the backup. check looks for
-damage, in the store of a bot that doesn't run or in a backup.
+misses what is in its log.
+
+stream keeps a replica of the store in a folder, as the bot commits, until Ctrl-C or SIGTERM. Put the folder
+on another disk: if the store's disk is lost, restore FOLDER loses the last second at most. If the bot is
+away, stream waits; it says each change of state in one line. It needs no token, and the bot's own user.
+
+restore makes a backup, or the replica in a stream's folder, the store again, while the bot doesn't run, and
+keeps the store that it replaces beside it. The bot then knows that it was restored: it asks what became of
+payments, and stops a broadcast that was under way, since nobody knows who was told after the backup. check
+looks for damage, in the store of a bot that doesn't run, in a backup or in a stream's folder.
 
 copy moves a store into a new one: from a file to PostgreSQL or back, or to another number of shards. Stop the
 bot first. Conversations go on in the copy where they were; the old store is left as it was, and says where it
@@ -42,6 +50,8 @@ examples:
   triobot store backup /var/backups/pizza-monday.db
   triobot store check /var/backups/pizza-monday.db
   triobot store restore /var/backups/pizza-monday.db
+  triobot store stream /mnt/pizza-stream
+  triobot store restore /mnt/pizza-stream
   triobot store rebind pizza:bot
   triobot store copy sqlite:pizza.db "sqlite:busy.db?shards=4" --bot pizza:bot
 """
@@ -52,9 +62,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser, {name: what for name, (what, _) in _ACTIONS.items()})
     add_bot_options(parser, *actions.values())
     actions["backup"].add_argument("what", metavar="FILE", help="the new file")
-    actions["restore"].add_argument("what", metavar="FILE", help="the backup")
+    actions["stream"].add_argument("what", metavar="FOLDER", help="the replica's own folder, on another disk")
+    actions["restore"].add_argument("what", metavar="FILE", help="the backup, or the folder of a stream")
     actions["check"].add_argument(
-        "what", metavar="FILE", nargs="?", help="a backup, or another file; else the bot's store"
+        "what",
+        metavar="FILE",
+        nargs="?",
+        help="a backup, a stream's folder, or another file; else the bot's store",
     )
     actions["rebind"].add_argument(
         "what", metavar="MODULE:BOT", nargs="?", help="the bot whose settings count, as with --bot"
@@ -109,6 +123,19 @@ async def _nothing(fields: object) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     backup = Path(arguments.what)
     settings = settings_of(arguments)
+    if not backup.is_dir():
+        _restore_one(arguments, settings, backup, backup)
+        return
+    shards = each_of(settings)
+    for one, folder in zip(shards, folders_of(backup, len(shards)), strict=True):
+        with copied(folder, store_file(one).absolute().parent) as (copy, manifest, missing):
+            _restore_one(arguments, one, copy, folder)
+            print(
+                f"it has all that was committed by {moment(manifest.as_of)}" if missing is None else missing
+            )
+
+
+def _restore_one(arguments: argparse.Namespace, settings: Settings, backup: Path, called: Path) -> None:
     file = store_file(settings)
     # Where no store is, none is lost by a mistake: a new machine needs no token yet.
     stamp = stamp_of(settings) if arguments.rebind or file.exists() else None
@@ -116,15 +143,19 @@ def _restore(arguments: argparse.Namespace) -> None:
     kept = trio.run(partial(restore_sqlite, backup, file, stamp=checked, clock=SystemClock()))
     if arguments.rebind and stamp is not None:
         trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
-    print(f"restored {settings.store} from {backup}")
+    print(f"restored {settings.store} from {called}")
     if kept is not None:
         print(f"the store before it is kept as {kept}")
+
+
+def _stream(arguments: argparse.Namespace) -> None:
+    stream(settings_of(arguments), Path(arguments.what).absolute())
 
 
 def _check(arguments: argparse.Namespace) -> None:
     file = store_file(settings_of(arguments)) if arguments.what is None else Path(arguments.what)
     try:
-        problems = trio.run(examine_sqlite, file)
+        problems = _problems_of_stream(file) if file.is_dir() else trio.run(examine_sqlite, file)
     except StoreLockedError as error:
         raise StoreLockedError(f"{error}; back it up, and check the backup") from error
     if arguments.json:
@@ -136,6 +167,17 @@ def _check(arguments: argparse.Namespace) -> None:
         raise StoreError(f"{file} is damaged; restore a backup, and keep this file for a closer look")
     if not arguments.json:
         print(f"{file} is whole")
+
+
+def _problems_of_stream(folder: Path) -> Sequence[str]:
+    # One of a store in shards has a folder for each.
+    folders = [folder] if is_replica(folder) else sorted(one for one in folder.iterdir() if is_replica(one))
+    problems: list[str] = []
+    for one in folders or [folder]:
+        with copied(one, Path(gettempdir())) as (copy, _, missing):
+            problems += [] if missing is None else [missing]
+            problems += trio.run(examine_sqlite, copy)
+    return problems
 
 
 def _rebind(arguments: argparse.Namespace) -> None:
@@ -176,6 +218,7 @@ def _copy(arguments: argparse.Namespace) -> None:
 
 _ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], None]]]] = {
     "backup": ("copy the store into a new file, while the bot runs or not", _backup),
+    "stream": ("keep a replica of a running bot's store in a folder, until Ctrl-C", _stream),
     "restore": ("make a backup the store again, while the bot doesn't run", _restore),
     "check": ("look for damage, while the bot doesn't run", _check),
     "copy": ("move the store to PostgreSQL or a file, or to another number of shards", _copy),

@@ -14,10 +14,12 @@ from ..alarm_targets import TOLD
 from ..clock import JUMPED
 from ..conversations.revival.care import EARLY, LIVED_AT, ROUTING
 from ..payments.cashier import EPOCH, WATCHED
+from ..seams import STREAM_ID
 from ..shards import home_of
 from ..store.copying import Settings, SettingsFound
 
-_OWN: Final = frozenset({LIVED_AT, JUMPED, EARLY, ROUTING, EPOCH, WATCHED})
+# What has replicas is the store that was copied; the copy begins without.
+_OWN: Final = frozenset({LIVED_AT, JUMPED, EARLY, ROUTING, EPOCH, WATCHED, STREAM_ID})
 
 
 def divided_settings(found: SettingsFound) -> Sequence[Settings]:

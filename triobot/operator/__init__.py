@@ -32,6 +32,7 @@ from .requests import Request as Request
 from .requests import SettleParked as SettleParked
 from .requests import ShowJournal as ShowJournal
 from .requests import Status as Status
+from .requests import StreamStore as StreamStore
 from .requests import Told as Told
 from .serving import answer_metrics as answer_metrics
 from .serving import serve_api as serve_api

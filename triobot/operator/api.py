@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from secrets import token_hex
 from typing import Final, TypeAlias, assert_never, final
 
 import attrs
@@ -13,7 +14,7 @@ from ..errors import ConfigError, ConflictError, NotFoundError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
 from ..money import AcknowledgeAlarms
 from ..rooms import is_chat
-from ..seams import InboxRow, Store, WallClock
+from ..seams import STREAM_ID, InboxRow, PutSetting, Shipped, Store, WallClock
 from ..wire.ids import ChatId
 from .requests import (
     AboutBroadcasts,
@@ -32,10 +33,13 @@ from .requests import (
     SettleParked,
     ShowJournal,
     Status,
+    StreamStore,
     Told,
 )
 from .views import outlined, room_in
 
+STREAM_FORMAT: Final = 1
+"""Of the lines in which a store is streamed; another number is another version's."""
 _MOST_ALARMS: Final = 1_000
 _PAGE: Final = 256
 
@@ -135,6 +139,8 @@ class OperatorApi:
             case Backup(path):
                 await self._store.backup(path)
                 await tell({"path": str(path)})
+            case StreamStore():
+                await self._stream(tell)
             case AboutJobs():
                 if self._jobs is None:
                     raise ConfigError("nobody here knows of jobs")
@@ -158,6 +164,33 @@ class OperatorApi:
                 await tell(await self._payments(fields))
             case _:
                 assert_never(request)
+
+    async def _stream(self, tell: Tell) -> None:
+        """Send the store, as `Shipped` pieces behind a line that says whose they are."""
+        stream, opening = self._store.stream, self._store.opening()
+        if stream is None:
+            raise ConfigError("only a store in a file can be streamed")
+        store = await self._store.setting(STREAM_ID)
+        if store is None:
+            store = token_hex(16)
+            await self._store.commit(PutSetting(STREAM_ID, store))
+        begun: Told = {
+            "stream": STREAM_FORMAT,
+            "store": store,
+            "bot": self.name,
+            "epoch": opening.epoch,
+            "boot": opening.boot,
+        }
+        said = False
+
+        async def tell_piece(piece: Shipped) -> None:
+            nonlocal said
+            if not said:
+                said = True
+                await tell(begun)
+            await tell(attrs.asdict(piece))
+
+        await stream.ship(tell_piece)
 
     async def _list_alarms(self, tell: Tell) -> None:
         for row in await self._store.alarms.open(limit=_MOST_ALARMS):
@@ -206,6 +239,8 @@ class OperatorApi:
             if opening.node is not None:
                 told["node"] = opening.node
             told |= self._health()
+        if (stream := self._store.stream) is not None and (attached := stream.attached) is not None:
+            told["stream"] = {"since": attached[0], "as_of": attached[1]}
         if self._lag is not None:
             told["event_lag"] = await self._lag()
         return told

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Final, final
 
 import httpx
 
@@ -124,8 +124,44 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
 async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]]) -> None:
     if response.status_code != HTTPStatus.OK:
         raise error_in(response.status_code, await response.aread())
-    async for line in response.aiter_lines():
-        await tell(read_line(line))
+    lines = _Lines(tell)
+    async for piece in response.aiter_bytes():
+        await lines.feed(piece)
+    await lines.end()
+
+
+@final
+class _Lines:
+    """Reads the lines of an answer as they come; one that has `data` says how many bytes follow it."""
+
+    def __init__(self, tell: Callable[[Told], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._got = bytearray()
+        self._line: Told | None = None
+
+    async def feed(self, piece: bytes) -> None:
+        """Read what has come."""
+        self._got += piece
+        while True:
+            if self._line is None:
+                end = self._got.find(b"\n")
+                if end < 0:
+                    return
+                self._line = read_line(bytes(self._got[:end]))
+                del self._got[: end + 1]
+            told, length = self._line, self._line.get("data")
+            if isinstance(length, int):
+                if len(self._got) < length:
+                    return
+                told = {**told, "data": bytes(self._got[:length])}
+                del self._got[:length]
+            self._line = None
+            await self._tell(told)
+
+    async def end(self) -> None:
+        """Read a last line without an end."""
+        if self._got:
+            await self._tell(read_line(bytes(self._got)))
 
 
 def read_line(line: str | bytes) -> Told:

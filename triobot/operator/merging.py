@@ -36,12 +36,13 @@ from .requests import (
     SettleParked,
     ShowJournal,
     Status,
+    StreamStore,
     Told,
 )
 
 Ask: TypeAlias = "Callable[[Request, Callable[[Told], Awaitable[None]]], Awaitable[object]]"
 """Carries a request to one shard, and brings the lines of its answer."""
-_LEAST: Final = frozenset({"opened_at", "next_wake", "oldest_event_at", "rate"})
+_LEAST: Final = frozenset({"opened_at", "next_wake", "oldest_event_at", "rate", "since", "as_of"})
 _EARLIEST: Final = ("oldest_unverified_at", "oldest_unsettled_at")
 _MOST: Final = frozenset({"at", "unclean", "epoch", "event_lag", "send_age"})
 
@@ -86,6 +87,8 @@ async def _answered(asks: Sequence[Ask], request: Request) -> Sequence[Told]:
         case Backup(path):
             made = [await _lines(ask, Backup(backup_of(path, shard))) for shard, ask in enumerate(asks)]
             return [line for lines in made for line in lines]
+        case StreamStore():
+            raise ConflictError("each shard has a stream of its own")
         case AboutJobs():
             return await _lines(asks[home_of(len(asks))], request)
         case ListAlarms() | EndAlarms():

@@ -16,7 +16,7 @@ from ..wire.ids import ChatId
 from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 
 Told: TypeAlias = Mapping[str, object]
-"""An answer, or a line of it: values that JSON can hold."""
+"""An answer, or a line of it: values that JSON can hold; under ``data``, bytes that follow the line."""
 
 LONGEST_WORDS: Final = 4_000
 
@@ -167,6 +167,12 @@ class Backup:
 
 @final
 @attrs.frozen
+class StreamStore:
+    """Send an image of the store and then its log, as that is committed, for as long as somebody reads."""
+
+
+@final
+@attrs.frozen
 class AboutJobs:
     """Ask what is known of jobs; have one run now, or forget one that is gone.
 
@@ -232,6 +238,7 @@ Request: TypeAlias = (
     | ListChats
     | Forget
     | Backup
+    | StreamStore
     | AboutJobs
     | ListAlarms
     | EndAlarms

@@ -44,6 +44,7 @@ from .requests import (
     SettleParked,
     ShowJournal,
     Status,
+    StreamStore,
     Told,
 )
 
@@ -147,6 +148,7 @@ ROUTES: Final = (
     _at("POST /jobs/{run}/run", AboutJobs, "run:text"),
     _at("DELETE /jobs/{forget}", AboutJobs, "forget:text"),
     _at("POST /backup", Backup, "path:text"),
+    _at("GET /stream", StreamStore),
     _at("GET /alarms", ListAlarms),
     _at("POST /alarms/acknowledge", EndAlarms, "kind:text key:text all:flag"),
     _at("GET /broadcasts", AboutBroadcasts, ask="broadcast.list"),

@@ -224,16 +224,27 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
     headers = _LINES if route.is_of_many else _ONE
 
     async def tell(told: Told) -> None:
+        told, data = parted(told)
         if talk.status:
             await talk.write(_line(told))
         else:
             await talk.begin(200, headers, _line(told))
+        if data:
+            await talk.write(data)
 
     await api.answer(decode_request(route, fields, query, bytes(body)), tell)
     if talk.status:
         await talk.end()
     else:
         await talk.answer(200, headers, b"")
+
+
+def parted(told: Told) -> tuple[Told, bytes]:
+    """Return what is told as JSON can hold it, and the bytes that follow its line, which says how many."""
+    data = told.get("data")
+    if not isinstance(data, bytes):
+        return told, b""
+    return {**told, "data": len(data)}, data
 
 
 async def _refuse(talk: Talk, status: int, text: str, *more: tuple[bytes, bytes]) -> None:

@@ -23,6 +23,12 @@ from ..shards import Share, read_shards
 from .members import Membership, Roster
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
+from .replica import Manifest as Manifest
+from .replica import Replica as Replica
+from .replica import copy_replica as copy_replica
+from .replica import is_replica as is_replica
+from .replica import lock_replica as lock_replica
+from .replica import make_folders as make_folders
 from .rules import DAY as DAY
 from .rules import RETENTION
 from .rules import Retention as Retention

@@ -26,6 +26,7 @@ import trio
 from ..errors import ConfigError
 from ..journals import Lease, Opening
 from ..open_files import CAREFUL, room_beside, write_at
+from ..seams import Shipped
 from ..shards import Share
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
@@ -54,6 +55,7 @@ from .schema import (
     run_migration,
     stored_stamp,
 )
+from .shipping import Shipment, Shipping
 from .sqlite_errors import for_the_opener
 from .statements import Tables
 from .writer import Transactions
@@ -79,6 +81,7 @@ class StoreFile:
         opening: what is known of this run and of the one before.
         visited: a tool has it, and leaves it as if it had not been there.
         notes: what the database doesn't know of, for the process that comes after a kill.
+        shipping: who takes what is committed, in this file's turn.
         transactions: runs the writer's batches on the connection.
     """
 
@@ -87,7 +90,8 @@ class StoreFile:
         self.opening = Opening(boot=0, at=0)
         self.visited = False
         self.tables = Tables(connection)
-        self.transactions = Transactions(connection, self.tables, path)
+        self.shipping = Shipping(path)
+        self.transactions = Transactions(connection, self.tables, path, may_fold=self.shipping.may_fold)
         self.notes = lock.notes
         self.connection = connection
         self.turn = threading.Lock()
@@ -128,6 +132,33 @@ class StoreFile:
             self.transactions.checkpoint(erase=True)
             grow_log(self.path)
 
+    def begin_shipping(self, now: int) -> Shipment:
+        """Begin to send this file to a streamer, as it is now and with an empty log.
+
+        Raises:
+            ConflictError: another streamer is attached, or the log can't be emptied.
+            StoreCorruptError: the store is broken.
+        """
+        with self.turn:
+            self.check_open()
+            self.shipping.refuse_second()
+            self.transactions.checkpoint(erase=True)
+            if (broken := self.transactions.broken) is not None:
+                raise broken
+            shipment = self.shipping.begin(now)
+            grow_log(self.path)
+            return shipment
+
+    def take(self, shipment: Shipment) -> Shipped | None:
+        """Return the next piece of the log; None if all that is committed has been sent.
+
+        Raises:
+            ConflictError: the streamer has to begin anew.
+        """
+        with self.turn:
+            self.check_open()
+            return shipment.take()
+
     def check_open(self) -> None:
         """Raise trio.ClosedResourceError if it was closed; to be called in one's turn."""
         if self._closed:
@@ -158,6 +189,7 @@ class StoreFile:
             try:
                 self.connection.close()
             finally:
+                self.shipping.close()
                 self._lock.release()
 
 

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Final, TypeVar, final
 
+import attrs
 import trio
 
 from ..errors import ConfigError, StoreFullError
-from ..seams import (
-    Store,
-    WallClock,
-)
+from ..seams import Shipped, Store, WallClock
 from ..shards import Share
 from .backups import back_up_file, examine_file, restore_file
 from .file import StoreFile, open_file
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, Migration, Stamp
 from .table_store import serve
+
+R = TypeVar("R")
+
+# How far behind a replica may be: what is committed meanwhile is sent together.
+_PAUSE_SECONDS: Final = 0.25
 
 
 @asynccontextmanager
@@ -81,7 +85,8 @@ async def open_sqlite(
             share=share,
         )
     )
-    async with serve(file, clock, back_up=partial(_back_up_open, file, clock)) as store:
+    back_up, stream = partial(_back_up_open, file, clock), FileStream(file, clock)
+    async with serve(file, clock, back_up=back_up, stream=stream) as store:
         yield store
 
 
@@ -147,6 +152,49 @@ async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
     Raises: as `back_up_sqlite`.
     """
     return await trio.to_thread.run_sync(examine_file, Path(path))
+
+
+@final
+class FileStream:
+    """`triobot.seams.LogStream` of a store file."""
+
+    def __init__(self, file: StoreFile, clock: WallClock) -> None:
+        self._file = file
+        self._clock = clock
+
+    @property
+    def attached(self) -> tuple[int, int | None] | None:
+        shipping = self._file.shipping
+        return (shipping.since, shipping.as_of) if shipping.attached else None
+
+    async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
+        shipment = await self._in_thread(partial(self._file.begin_shipping, self._clock.now()))
+        try:
+            at = 0
+            while at < shipment.size:
+                piece = await self._in_thread(partial(shipment.read_image, at))
+                await tell(piece)
+                at += len(piece.data)
+            while True:
+                now = self._clock.now()
+                taken = await self._in_thread(partial(self._file.take, shipment))
+                if shipment.behind and taken is not None:
+                    await tell(taken)
+                    continue
+                # What comes meanwhile waits: to ask again at once would cost a round for each commit.
+                await tell(attrs.evolve(taken or Shipped("log", 0), as_of=now))
+                self._file.shipping.as_of = now
+                await trio.sleep(_PAUSE_SECONDS)
+        finally:
+            self._file.shipping.end()
+
+    async def _in_thread(self, work: Callable[[], R]) -> R:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(1))
+        except OSError as error:
+            raise StoreFullError(
+                f"the store {self._file.path} can't be read for a stream: {error.strerror}"
+            ) from error
 
 
 def _let_others_write() -> None:

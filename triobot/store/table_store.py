@@ -27,6 +27,7 @@ from ..seams import (
     InboxRow,
     KeepRaw,
     Latencies,
+    LogStream,
     Quota,
     Receiver,
     Relay,
@@ -153,13 +154,14 @@ async def serve(
     held: Callable[[], bool] | None = None,
     on_loss: Callable[[Callable[[], None]], None] | None = None,
     relay: Relay | None = None,
+    stream: LogStream | None = None,
 ) -> AsyncGenerator[TableStore, None]:
     """Serve an open store for as long as the block runs, and close it.
 
     Args:
         held: as `triobot.seams.Store.held`.
         on_loss: is given what a thread is to call when another process has the store.
-        relay: as `triobot.seams.Store.relay`.
+        relay, stream: as `triobot.seams.Store` has them.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
 
@@ -183,7 +185,14 @@ async def serve(
         try:
             with body:
                 yield TableStore(
-                    opened.opening, writer, opened.notes, clock, back_up=back_up, held=held, relay=relay
+                    opened.opening,
+                    writer,
+                    opened.notes,
+                    clock,
+                    back_up=back_up,
+                    held=held,
+                    relay=relay,
+                    stream=stream,
                 )
         except BaseException as error:
             raised = error
@@ -210,7 +219,7 @@ class TableStore:
         notes: what outlives the process, and isn't in the tables.
         clock: the time of day.
         back_up: copies the store into a file.
-        held, relay: as `triobot.seams.Store` has them.
+        held, relay, stream: as `triobot.seams.Store` has them.
     """
 
     def __init__(
@@ -223,9 +232,11 @@ class TableStore:
         back_up: Callable[[Path], Awaitable[None]],
         held: Callable[[], bool] | None = None,
         relay: Relay | None = None,
+        stream: LogStream | None = None,
     ) -> None:
         self.held = held
         self.relay = relay
+        self.stream = stream
         self._opening = opening
         self._lease = Lease(0, opening.boot)
         self._writer = writer

@@ -242,9 +242,22 @@ class _TransactionLostError(Exception):
 
 @final
 class Transactions:
-    """Runs batches on one connection, one at a time."""
+    """Runs batches on one connection, one at a time.
 
-    def __init__(self, connection: sqlite3.Connection, tables: Tables, path: Path) -> None:
+    Args:
+        may_fold: tells whether the log may be moved into the file now, and is told whether that is to leave
+            nothing in the log: then it must be. None: it always may.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        tables: Tables,
+        path: Path,
+        *,
+        may_fold: Callable[[bool], bool] | None = None,
+    ) -> None:
+        self._may_fold = may_fold
         self._sql = connection
         self._tables = tables
         self._path = path
@@ -275,6 +288,8 @@ class Transactions:
         Args:
             erase: leave nothing in the log.
         """
+        if self._may_fold is not None and not self._may_fold(erase):
+            return
         try:
             self._sql.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if erase else 'PASSIVE'})").fetchone()
         except sqlite3.Error as error:

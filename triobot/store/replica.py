@@ -1,0 +1,384 @@
+"""A replica of a store in a folder: an exact image, and behind it the log as far as it was sent.
+
+    store.db        the image; a database of SQLite
+    store.db-wal    what was committed after it, in SQLite's own log
+    stream.json     of which store, and as of when: the manifest
+    stream.lock     locked while a streamer runs
+    next.db         the next image, while it is being copied; it then takes the place of the first
+
+Whatever ends the streamer, and wherever, image and log are a store that SQLite recovers: it takes each
+transaction of the log that is whole and whose sums fit, and nothing behind that. When a log is over, it is
+*folded* into the image by a checkpoint. As long as the log is there, a checkpoint that was cut short is done
+again. A log is removed only behind that, and an image is replaced only where no log is.
+
+Everything here runs in a worker thread. What goes wrong with the folder is a StoreError.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, final
+
+import attrs
+
+from ..errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError, StoreVersionError
+from ..file_locks import try_lock
+from ..open_files import CAREFUL, OWNER_ONLY, read_at, room_beside, write_at
+from ..seams import Shipped
+from .log_file import HEAD, read_head
+from .private_files import sync, sync_folder
+from .schema import BACKUP, put_meta
+
+_FORMAT: Final = 1
+_IMAGE: Final = "store.db"
+_LOG: Final = "store.db-wal"
+_NEXT: Final = "next.db"
+_LOCK: Final = "stream.lock"
+_MANIFEST: Final = "stream.json"
+_DRAFT: Final = "stream.json.new"
+_OURS: Final = frozenset({_IMAGE, _LOG, _NEXT, _LOCK, _MANIFEST, _DRAFT})
+_EMPTY: Final = frozenset({"lost+found"})
+
+
+@final
+@attrs.frozen
+class Manifest:
+    """What a replica is of.
+
+    Attributes:
+        store: names the store; copies of it and those restored from one have the same name.
+        bot: what the bot is called in logs.
+        epoch, boot: of the store: how often it was restored and opened.
+        began_at: when its image was complete.
+        as_of: the replica has all that had been committed then; 0 where it was found damaged.
+        log: so much of a log was there then.
+        salts: which log that is.
+    """
+
+    store: str
+    bot: str
+    epoch: int
+    boot: int
+    began_at: int = 0
+    as_of: int = 0
+    log: int = 0
+    salts: str = ""
+
+
+@final
+class Replica:
+    """A replica that is being written.
+
+    Args:
+        folder: it belongs to this replica alone, and is locked.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._next: int | None = None
+        self._log: int | None = None
+        self._at = 0
+        self._dirty = False
+        self._manifest: Manifest | None = None
+
+    def is_beside(self, file: Path) -> bool:
+        """Return whether a file is on the same disk."""
+        return self.folder.stat().st_dev == file.parent.stat().st_dev
+
+    def begin(self, of: Manifest) -> None:
+        """Begin a new image; the one that is there stays what it is until the new one is complete.
+
+        Raises:
+            ConfigError: what is there belongs to another store, or is newer.
+            StoreFullError: the folder can't be written.
+        """
+        with self._told():
+            self.close()
+            _check_same(self.folder, of)
+            (self.folder / _NEXT).unlink(missing_ok=True)
+            self._next = os.open(
+                self.folder / _NEXT, os.O_RDWR | os.O_CREAT | os.O_EXCL | CAREFUL, OWNER_ONLY
+            )
+            self._manifest = of
+
+    def take(self, piece: Shipped) -> None:
+        """Write a piece of the stream; what was written is durable when one with `as_of` is taken.
+
+        Raises:
+            StoreCorruptError: the folder doesn't hold what was written to it; begin anew.
+            StoreFullError: the folder can't be written; begin anew.
+        """
+        with self._told():
+            if piece.of == "image":
+                self._take_image(piece)
+                return
+            if piece.data:
+                self._append(piece)
+            if piece.ends:
+                self._end_log()
+            if piece.as_of is not None:
+                self._confirm(piece.as_of)
+
+    def close(self) -> None:
+        """Close all files; what was written last may not be durable."""
+        for fd in (self._next, self._log):
+            if fd is not None:
+                os.close(fd)
+        self._next = self._log = None
+        self._at, self._dirty = 0, False
+
+    def _take_image(self, piece: Shipped) -> None:
+        assert self._next is not None
+        if not piece.at and (room := room_beside(self.folder)) < piece.size:
+            raise StoreFullError(
+                f"{self.folder} has room for {room} bytes, and a new image takes {piece.size}, beside the one"
+                " that is there"
+            )
+        write_at(self._next, piece.data, piece.at)
+        if not piece.ends:
+            return
+        sync(self._next)
+        os.close(self._next)
+        self._next = None
+        image = self.folder / _IMAGE
+        # What is there is as good as ever until the new one has its name. Its log must be gone by then:
+        # SQLite would write what it holds over the new image.
+        with suppress(sqlite3.Error):
+            fold(image)
+        (self.folder / _LOG).unlink(missing_ok=True)
+        sync_folder(self.folder)
+        (self.folder / _NEXT).replace(image)
+        sync_folder(self.folder)
+
+    def _append(self, piece: Shipped) -> None:
+        if self._log is None:
+            path = self.folder / _LOG
+            self._log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CAREFUL, OWNER_ONLY)
+            sync_folder(self.folder)
+        if piece.at != self._at:
+            raise StoreCorruptError(f"a piece of the log is missing, behind {self._at} bytes")
+        write_at(self._log, piece.data, piece.at)
+        self._at += len(piece.data)
+        self._dirty = True
+
+    def _end_log(self) -> None:
+        """Fold a log that is over; what of it can't be found any more, the manifest claims no longer."""
+        if self._log is not None:
+            sync(self._log)
+            os.close(self._log)
+        written, self._at = self._at, 0
+        self._log, self._dirty = None, False
+        if (found := fold(self.folder / _IMAGE)) != written:
+            self._confirm(0)
+            raise StoreCorruptError(
+                f"of a log of {written} bytes in {self.folder}, {found} could be read again; look after the"
+                " disk"
+            )
+
+    def _confirm(self, as_of: int) -> None:
+        assert self._manifest is not None
+        if self._dirty and self._log is not None:
+            sync(self._log)
+            self._dirty = False
+        began = self._manifest.began_at or as_of
+        salts = "" if self._log is None else read_at(self._log, HEAD, 0)[16:24].hex()
+        self._manifest = attrs.evolve(self._manifest, began_at=began, as_of=as_of, log=self._at, salts=salts)
+        draft = self.folder / _DRAFT
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | CAREFUL, OWNER_ONLY)
+        try:
+            write_at(fd, json.dumps({"format": _FORMAT, **attrs.asdict(self._manifest)}).encode(), 0)
+        finally:
+            os.close(fd)
+        draft.replace(self.folder / _MANIFEST)
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            yield
+        except FileExistsError as error:
+            raise ConfigError(
+                f"{error.filename} is there already, and was left alone; move it away"
+            ) from None
+        except OSError as error:
+            raise StoreFullError(f"the folder {self.folder} can't be written: {error.strerror}") from error
+        except sqlite3.Error as error:
+            raise StoreFullError(f"the replica in {self.folder} can't be written: {error}") from error
+
+
+def fold(image: Path) -> int:
+    """Move a log into its image and remove it, if there is one; return how much of it was good.
+
+    Raises:
+        sqlite3.Error: it can't be read or written; the log is still there.
+    """
+    log = image.with_name(f"{image.name}-wal")
+    if not image.exists() or not log.exists():
+        return 0
+    with log.open("rb") as file:
+        head = read_head(file.read(HEAD))
+    with closing(sqlite3.connect(image, isolation_level=None)) as connection:
+        # Without shared memory, which folders of other machines lack.
+        connection.execute("PRAGMA locking_mode = exclusive").fetchone()
+        connection.execute("PRAGMA fullfsync = 1")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        # In this mode SQLite tells how many entries it has found.
+        _, entries, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    log.unlink(missing_ok=True)
+    sync_folder(image.parent)
+    return 0 if head is None or not entries else HEAD + entries * head.entry_size
+
+
+def is_replica(folder: Path) -> bool:
+    """Return whether this folder holds a replica."""
+    return (folder / _MANIFEST).is_file()
+
+
+def make_folders(folders: Sequence[Path]) -> None:
+    """Make these folders in one that is there, unless they are: one for each shard.
+
+    Raises:
+        ConfigError: they can't be made.
+    """
+    try:
+        for folder in folders:
+            folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the folder {error.filename} can't be made: {error.strerror}") from None
+
+
+@contextmanager
+def lock_replica(folder: Path, store: Path) -> Generator[Replica]:
+    """Lock a folder for the replica of a store, for as long as the block runs.
+
+    Raises:
+        ConfigError: the folder isn't there, is the store's own, or holds something else.
+        StoreLockedError: another streamer writes there.
+    """
+    try:
+        folder = folder.resolve()
+        if not folder.is_dir():
+            raise ConfigError(f"there is no folder {folder}; make it, or mount what belongs there")
+        if folder == store.resolve().parent:
+            raise ConfigError(
+                f"{folder} is where the store is; a stream needs a folder of its own, on another disk"
+            )
+        there = {file.name for file in folder.iterdir()}
+        # Before its first image is complete, there is nothing else to know a stream's folder by.
+        others = there - _EMPTY - (_OURS if _LOCK in there else _EMPTY)
+        if others and not is_replica(folder):
+            raise ConfigError(
+                f"{folder} holds {min(others)} and no stream; a stream needs a folder of its own"
+            )
+        fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | CAREFUL, OWNER_ONLY)
+    except OSError as error:
+        raise ConfigError(f"the folder {folder} can't be used: {error.strerror}") from None
+    try:
+        if not try_lock(fd):
+            raise StoreLockedError(f"another streamer writes to {folder}; one at a time can")
+        replica = Replica(folder)
+        try:
+            yield replica
+        finally:
+            replica.close()
+    finally:
+        os.close(fd)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Read what a folder holds a replica of; None if it holds none.
+
+    Raises:
+        StoreVersionError: a newer triobot wrote it.
+        StoreCorruptError: it can't be read.
+    """
+    path = folder / _MANIFEST
+    try:
+        told: Any = json.loads(path.read_bytes())
+        written = told.pop("format")
+        if written != _FORMAT:
+            raise StoreVersionError(f"{path} is of stream format {written}, and this triobot knows {_FORMAT}")
+        return Manifest(**told)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise StoreCorruptError(f"{path} can't be read; it says of which store this is the stream") from None
+
+
+def _check_same(folder: Path, of: Manifest) -> None:
+    there = read_manifest(folder)
+    if there is None:
+        return
+    if there.store != of.store:
+        raise ConfigError(
+            f"{folder} holds the stream of another store, of a bot called {there.bot!r}. If the bot has lost"
+            " its store and begun with an empty one, stop it and restore this one; else name another folder"
+        )
+    if (of.epoch, of.boot) < (there.epoch, there.boot):
+        raise ConfigError(
+            f"{folder} holds a later state of this store than the bot has: an older copy may have been put in"
+            " its place. Restore this one, or name another folder"
+        )
+
+
+def copy_replica(folder: Path, into: Path) -> tuple[Path, Manifest, str | None]:
+    """Copy a replica into another folder, as a backup of the store; nothing in the replica is changed.
+
+    Returns: the copy; what it is of; what is missing in it, for a person.
+
+    Raises:
+        ConfigError: there is no replica, or no room for a copy.
+        StoreLockedError: a streamer runs.
+        StoreCorruptError, StoreVersionError: it can't be read.
+    """
+    copy = into / _IMAGE
+    with _held_still(folder):
+        if (manifest := read_manifest(folder)) is None or not (folder / _IMAGE).is_file():
+            raise ConfigError(f"{folder} holds no stream, or none of which an image was ever complete")
+        try:
+            for name in (_IMAGE, _LOG):
+                if (folder / name).exists():
+                    shutil.copyfile(folder / name, into / name)
+                    (into / name).chmod(OWNER_ONLY)
+        except OSError as error:
+            raise ConfigError(f"{folder} can't be copied into {into}: {error.strerror}") from None
+    try:
+        log = (into / _LOG).read_bytes()[:HEAD] if (into / _LOG).exists() else b""
+        found = fold(copy)
+        with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+            put_meta(connection, BACKUP, str(manifest.as_of))
+    except sqlite3.Error as error:
+        raise StoreCorruptError(f"the stream in {folder} is damaged: {error}") from error
+    missing = None
+    if manifest.as_of == 0:
+        missing = "the streamer found it damaged, and no new image was complete: the last commits are missing"
+    elif log[16:24].hex() == manifest.salts and found < manifest.log:
+        missing = (
+            f"its log is damaged: {manifest.log} bytes were written, and {found} are good;"
+            " the last commits are missing"
+        )
+    return copy, manifest, missing
+
+
+@contextmanager
+def _held_still(folder: Path) -> Generator[None]:
+    try:
+        fd = os.open(folder / _LOCK, os.O_RDONLY | CAREFUL)
+    except FileNotFoundError:
+        yield  # a copy of a replica may lack it
+        return
+    except OSError as error:
+        raise ConfigError(f"{folder / _LOCK} can't be opened: {error.strerror}") from None
+    try:
+        if not try_lock(fd, shared=True):
+            raise StoreLockedError(f"a streamer writes to {folder}; stop it first")
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,199 @@
+"""Sends a store file to one streamer: an image of it, then its log as that is committed.
+
+Between two checkpoints the file doesn't change, only the log grows. So the image is copied by plain reads
+while checkpoints are held back; and of a log that a checkpoint ends, what has not been sent is read into
+memory first. No commit waits for a streamer. Where the log grows too long meanwhile, or too much would have
+to be kept, the streamer is sent away and begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Final, final
+
+from ..errors import ConflictError
+from ..open_files import CAREFUL, read_at
+from ..seams import Shipped
+from .log_file import HEAD, LogHead, read_committed, read_head
+
+PIECE: Final = 256 * 1024
+LONGEST_LOG: Final = 256 * 1024 * 1024
+"""So long may the log get while an image is copied."""
+MOST_KEPT: Final = 64 * 1024 * 1024
+"""So much may be kept in memory of logs that are over."""
+
+
+@final
+class Shipment:
+    """What one streamer is sent. All but `read_image` is called in the file's turn.
+
+    Attributes:
+        size: the image's.
+        lost: why the streamer has to begin anew; None while it needn't.
+        behind: whether there may be more than what was taken last.
+    """
+
+    def __init__(self, file: int, log: Path) -> None:
+        self.size = os.fstat(file).st_size
+        self.lost: str | None = None
+        self.behind = True
+        self._file = file
+        self._log = log
+        self._imaging = True
+        # The log that is being sent, how much of it was, and the sum of the last entry.
+        self._head: LogHead | None = None
+        self._at = 0
+        self._sum = b""
+        self._kept: deque[Shipped] = deque()
+
+    def check(self) -> None:
+        """Raise ConflictError if the streamer has to begin anew."""
+        if self.lost is not None:
+            raise ConflictError(self.lost)
+
+    def read_image(self, at: int) -> Shipped:
+        """Return the next piece of the image; once that is over, checkpoints are held back no more.
+
+        Raises:
+            ConflictError: the file may have changed since the image was begun.
+        """
+        data = read_at(self._file, min(PIECE, self.size - at), at)
+        self.check()
+        ends = at + len(data) >= self.size
+        if ends:
+            self._imaging = False
+        return Shipped("image", at, data, ends=ends, size=self.size)
+
+    def take(self) -> Shipped | None:
+        """Return the next piece of the log; None if all that is committed has been sent.
+
+        Raises:
+            ConflictError: some of it is gone.
+        """
+        self.check()
+        self.behind = True
+        return self._kept.popleft() if self._kept else self._read()
+
+    def may_fold(self, *, erase: bool) -> bool:
+        """Tell whether a checkpoint may be made now; what it ends is kept, as far as it hasn't been sent.
+
+        Args:
+            erase: it must be made in any case.
+        """
+        if self.lost is not None:
+            return True
+        try:
+            if not self._imaging:
+                self._keep()
+            elif not erase and self._log.stat().st_size < LONGEST_LOG:
+                return False
+            else:
+                self._lose("the store's file had to change while its image was being copied")
+        except OSError as error:
+            self._lose(f"the store's log can't be read: {error.strerror}")
+        return True
+
+    def _keep(self) -> None:
+        size = sum(len(piece.data) for piece in self._kept)
+        while (piece := self._read()) is not None:
+            self._kept.append(piece)
+            size += len(piece.data)
+            if size > MOST_KEPT:
+                self._lose("it takes less than is committed")
+                return
+
+    def _lose(self, why: str) -> None:
+        self._kept.clear()
+        self.lost = f"the streamer has to begin anew: {why}"
+
+    def _read(self) -> Shipped | None:
+        try:
+            fd = os.open(self._log, os.O_RDONLY | CAREFUL)
+        except FileNotFoundError:
+            return self._end_log()
+        try:
+            head = read_head(read_at(fd, HEAD, 0))
+            if self._head is not None and (head is None or head.salts != self._head.salts):
+                return self._end_log()
+            if head is None:
+                self.behind = False
+                return None
+            found = read_committed(fd, head, self._at or HEAD, self._sum if self._at else head.sum)
+        finally:
+            os.close(fd)
+        self.behind = found.more
+        if not found.data:
+            return None
+        at, data = self._at, found.data if self._at else head.data + found.data
+        self._head, self._sum, self._at = head, found.sum, at + len(data)
+        return Shipped("log", at, data)
+
+    def _end_log(self) -> Shipped | None:
+        """Return that the log that is being sent is over; None if nothing of one has been sent."""
+        if self._head is None:
+            self.behind = False
+            return None
+        over = Shipped("log", self._at, b"", ends=True)
+        self._head, self._at = None, 0
+        return over
+
+
+@final
+class Shipping:
+    """Whether a streamer is attached to a store file, and what it is sent.
+
+    Attributes:
+        since: when it was attached.
+        as_of: it has been sent all that was committed then; None: not so much yet.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self.since = 0
+        self.as_of: int | None = None
+        self._database = database
+        self._log = database.with_name(f"{database.name}-wal")
+        self._shipment: Shipment | None = None
+        # Kept until the store is closed: closing it would drop the locks that SQLite has on the same file.
+        self._fd: int | None = None
+
+    @property
+    def attached(self) -> bool:
+        """Return whether a streamer is."""
+        return self._shipment is not None
+
+    def refuse_second(self) -> None:
+        """Raise ConflictError if a streamer is attached."""
+        if self._shipment is not None:
+            raise ConflictError("another streamer is attached to this store")
+
+    def begin(self, now: int) -> Shipment:
+        """Begin an image of the file as it is, with an empty log; called in the file's turn.
+
+        Raises:
+            ConflictError: the log is not empty: it couldn't be folded.
+            OSError: the file can't be read.
+        """
+        if self._log.exists() and self._log.stat().st_size:
+            raise ConflictError("the store's log couldn't be emptied; its disk may be full")
+        if self._fd is None:
+            self._fd = os.open(self._database, os.O_RDONLY | CAREFUL)
+        self.since, self.as_of = now, None
+        self._shipment = Shipment(self._fd, self._log)
+        return self._shipment
+
+    def end(self) -> None:
+        """Let the streamer go, in any thread."""
+        self._shipment = None
+
+    def may_fold(self, erase: bool) -> bool:
+        """Tell whether a checkpoint may be made now; called in the file's turn, before each."""
+        shipment = self._shipment
+        return shipment is None or shipment.may_fold(erase=erase)
+
+    def close(self) -> None:
+        """Close what was opened for images, after SQLite's own connection."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
