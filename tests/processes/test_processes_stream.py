@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import attrs
 import pytest
@@ -16,7 +19,8 @@ import trio
 
 from tests.loopback import PATIENCE, Users, open_platform, press_event, text_event
 from tests.processes.ordering import Customer, check_heard
-from tests.processes.process import ROOT, SECRET, environment, listen, start_bot
+from tests.processes.process import ROOT, SECRET, environment, listen, running_bot, start_bot
+from triobot.store import copy_replica
 
 pytestmark = pytest.mark.processes
 
@@ -135,6 +139,60 @@ async def test_conversations_go_on_after_the_disk_of_their_bot_is_lost(tmp_path:
                 process.popen.wait()
     for chat in CHATS:
         check_heard(platform.texts[chat], chat, orders=2)
+
+
+async def test_no_event_that_was_answered_before_the_last_shipped_moment_is_missing(
+    tmp_path: Path, long: bool
+) -> None:
+    """However often the streamer is killed, and in whatever it does: it begins anew, or folds, or writes."""
+    chance, folder, log = random.Random(1), tmp_path / "replica", tmp_path / "log"
+    folder.mkdir()
+    store = tmp_path / "bot.db"
+    answered: dict[int, list[int]] = {chat: [] for chat in range(16)}
+    async with (
+        open_platform() as platform,
+        running_bot("bot", platform=platform.url, store=store) as (_, port),
+        trio.open_nursery() as load,
+    ):
+        users = Users(port, f"/{SECRET}")
+
+        async def talk(customer: Customer) -> None:
+            times = answered[customer.chat]
+            while True:
+                await customer.post(text_event(customer.chat, _word(customer.chat, len(times))))
+                times.append(time.time_ns() // 1_000_000)
+
+        for chat in answered:
+            load.start_soon(talk, Customer(platform, users, chat))
+        for _ in range(30 if long else 3):
+            with streaming(store, folder, log) as streamer:
+                await streamer.has_all()
+                # So many events later, so that a kill falls into whatever comes then.
+                count = sum(map(len, answered.values())) + chance.randrange(400)
+                with trio.fail_after(PATIENCE):
+                    while sum(map(len, answered.values())) < count:
+                        await trio.sleep(0.005)
+            as_of = streamer.as_of()
+            there = await trio.to_thread.run_sync(_words_in, folder, tmp_path)
+            for chat, times in answered.items():
+                before = sum(at < as_of for at in times)
+                missing = [n for n in range(before) if _word(chat, n) not in there]
+                assert not missing, f"{len(missing)} of {before} of chat {chat}"
+        load.cancel_scope.cancel()
+
+
+def _word(chat: int, n: int) -> str:
+    return f"w{chat}x{n}."
+
+
+def _words_in(folder: Path, aside: Path) -> str:
+    """All that conversations have recorded, and what waits for them, as a replica comes back."""
+    with TemporaryDirectory(dir=aside) as made:
+        copy, _, missing = copy_replica(folder, Path(made))
+        assert missing is None
+        with closing(sqlite3.connect(copy)) as rows:
+            found = rows.execute("SELECT records FROM journal UNION ALL SELECT body FROM inbox").fetchall()
+        return "\n".join(one if isinstance(one, str) else one.decode() for (one,) in found)
 
 
 async def begin_second(customer: Customer) -> None:

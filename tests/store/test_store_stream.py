@@ -410,6 +410,18 @@ def test_a_wrong_bit_in_the_log_is_found_when_it_is_folded(path: Path, folder: P
         assert restored_rows(folder) == live_rows(file)
 
 
+def test_an_image_that_cannot_be_read_any_more_is_replaced_without_its_log(path: Path, folder: Path) -> None:
+    """SQLite would write what that log holds over the new image."""
+    with store_at(path) as file, streamer(file, folder) as one:
+        put(file, "n", "1" * 50_000)
+        one.catch_up()
+        with (folder / "store.db").open("r+b") as image:
+            image.write(b"no database")
+        put(file, "n", "2")
+        one.begin()
+        assert restored_rows(folder) == live_rows(file)
+
+
 def test_a_torn_tail_is_no_part_of_what_comes_back(path: Path, folder: Path) -> None:
     with store_at(path) as file, streamer(file, folder) as one:
         put(file, "n", "1")
