@@ -113,6 +113,8 @@ async def test_conversations_go_on_after_the_disk_of_their_bot_is_lost(tmp_path:
                             load.start_soon(begin_second, customer)
                     await streamer.has_all()
                     await process.kill()
+                    streamer.popen.terminate()
+                    assert streamer.popen.wait(PATIENCE) == 0
                 for file in disk.iterdir():
                     file.unlink()
                 await command(store, "store", "check", str(folder))

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from sqlite_rig import STAMP
 
-from triobot.seams import PutSetting, Write
+from triobot.seams import PutSetting, Shipped, Write
 from triobot.store.backups import examine_file, restore_file
 from triobot.store.file import StoreFile, open_file
 from triobot.store.replica import Manifest, Replica, copy_replica, lock_replica
@@ -67,10 +67,7 @@ def checkpoint(file: StoreFile) -> None:
 
 
 class Streamer:
-    """A streamer that takes a piece when it is told to.
-
-    It keeps as of which commit the replica is: the counter goes up with each `confirm`.
-    """
+    """A streamer that takes a piece when it is told to."""
 
     def __init__(self, file: StoreFile, replica: Replica) -> None:
         self.file = file
@@ -91,8 +88,6 @@ class Streamer:
 
     def pull(self) -> bool:
         """Take one piece; False if there was none, and the replica has everything."""
-        from triobot.seams import Shipped
-
         assert self.shipment is not None
         piece = self.file.take(self.shipment)
         if piece is not None:
