@@ -115,6 +115,39 @@ async def test_values_and_signals_reach_chats_of_other_shards(autojump_clock: Mo
             await person.sees_nothing(within=1)
 
 
+async def test_values_of_chats_in_other_shards_are_taken_away_whatever_crashes(
+    autojump_clock: MockClock,
+) -> None:
+    bot = Bot()
+    greeting(bot)
+
+    @bot.conversation(text("clear"), name="clear")
+    async def clear(chat: Chat) -> None:
+        others = await chat.step(numbers)
+        for number in others:
+            await chat.to(number).clear(COUNTED)
+        await chat.ask("Cleared. Sure?")
+        await chat.send("Sure.")
+
+    async with drive(bot) as world:
+        found = await people(world, 12)
+
+        async def numbers() -> list[int]:
+            return [person.chat_id for person in found]
+
+        for person in found:
+            await bot.to(person.chat_id).set(COUNTED, 7)
+        for person in found[:6]:
+            await bot.to(person.chat_id).clear(COUNTED)
+            assert await bot.to(person.chat_id).get(COUNTED) == 0
+        await found[0].says("clear")
+        await found[0].sees("Cleared. Sure?")
+        await world.crashes()
+        await found[0].says("yes")
+        await found[0].sees("Sure.")
+        assert [await bot.to(person.chat_id).get(COUNTED) for person in found] == [0] * 12
+
+
 async def test_routes_are_started_and_stopped_in_chats_of_other_shards(autojump_clock: MockClock) -> None:
     bot = Bot()
     greeting(bot)

@@ -12,7 +12,7 @@ from typing import Final, assert_never, final
 
 import trio
 
-from ..conversations.doors.once import note_name, note_of, old_notes
+from ..conversations.doors.once import EMPTIED, note_name, note_of, old_notes
 from ..errors import StoreError
 from ..outbox.broadcasts import Announcement
 from ..outbox.course import PAGE
@@ -164,7 +164,7 @@ class Owner:
             keeping, commits = work.dispatcher.keeping, work.dispatcher.commits
             if was is not None and (await keeping.read(place)).get(key) != was[0]:
                 return None
-            note = PutData(place, note_name(once, now), new or "")
+            note = PutData(place, note_name(once, now), EMPTIED if new is None else new)
             old = [PutData(place, name, None) for name in old_notes(stored, now)]
             commits.add([keeping.put_now(place, key, new), note, *old])
             await commits.wait_written()

@@ -15,6 +15,8 @@ from ..data import OURS
 
 NOTE: Final = f"{OURS}once."
 """What the name of a note begins with."""
+EMPTIED: Final = "-"
+"""What a note says where a value was taken away: no store keeps an empty text."""
 _NOTED: Final = 7 * 24 * 3_600_000
 """As long as a signal's key is known: a note that nobody has settled by then goes."""
 
