@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from cli_rig import Command
 
 from triobot.clock import SystemClock
 from triobot.journals import AppendRecords, BeginConversation, ConversationId, ParkConversation
-from triobot.seams import Arrival, InboxRow, Quota
+from triobot.seams import Arrival, InboxRow, KeepRaw, Quota
 from triobot.settings import read_environment
 from triobot.store import Stamp, open_store
 from triobot.wire.ids import ChatId
@@ -119,6 +120,32 @@ def test_a_store_is_moved_and_its_bot_goes_there(
     assert f"was copied to sqlite:{hello.parent}/busy.db?shards=3, and its conversations" in refused.err
     assert refused.err.count("\n") == 1
     assert (after.code, after.out) == (0, before.out)
+
+
+def test_what_a_chat_said_is_forgotten_in_all_shards(
+    triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that can't be read is kept in whichever shard it came to."""
+    monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
+    monkeypatch.setenv("TRIOBOT_STORE", there := "sqlite:busy.db?shards=3")
+    assert triobot("webhook-url", "hello:bot", *PUBLIC).code == 0
+    stamp = Stamp(read_environment(os.environ).base_url, "a-token-of-tests")
+
+    async def keep_and_count(*, keep: bool) -> int:
+        kept = 0
+        for shard in range(3):
+            address = f"{there}&shard={shard}"
+            async with open_store(address, stamp=stamp, clock=SystemClock(), visit=True) as store:
+                if keep:
+                    await store.commit(KeepRaw(1, "not readable", "text/plain", b"chat_id=7071&data=secret"))
+                kept += len(await store.raw(limit=9))
+        return kept
+
+    assert trio.run(partial(keep_and_count, keep=True)) == 3
+    told = triobot("forget", "7071", "--yes")
+    assert (told.code, "3 other rows" in told.out) == (0, True), told
+    assert trio.run(partial(keep_and_count, keep=False)) == 0
+    assert "nothing was kept of chat 7071" in triobot("forget", "7071", "--yes").out
 
 
 def test_a_copy_that_was_made_is_not_made_again(

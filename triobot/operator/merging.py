@@ -1,9 +1,9 @@
 """Answers of a store in shards: who is asked what, and one answer of theirs.
 
 Each shard has a socket of its own, or a file while no bot runs, and answers as a store by itself does. What
-names a chat goes to its shard alone; what names a conversation or a payment, to each until one knows it; the
-rest goes to all of them, and what comes back is merged. An answer without one of the shards would be a wrong
-one: so a shard that can't be asked fails the whole.
+names a chat goes to its shard alone, but for the order to forget it; what names a conversation or a payment,
+to each until one knows it; the rest goes to all of them, and what comes back is merged. An answer without one
+of the shards would be a wrong one: so a shard that can't be asked fails the whole.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ async def _answered(asks: Sequence[Ask], request: Request) -> Sequence[Told]:
         case ListChats(limit):
             return [chat for lines in await _of_all(asks, request) for chat in lines][:limit]
         case Forget(place):
-            return await _lines(asks[shard_of(place, len(asks))], request)
+            own = shard_of(place, len(asks))
+            # First the one that refuses if money is open there. Requests that can't be read lie in any shard.
+            told = [await _lines(ask, request) for ask in (asks[own], *asks[:own], *asks[own + 1 :])]
+            return [_forgotten([lines[0] for lines in told])]
         case Backup(path):
             made = [await _lines(ask, Backup(backup_of(path, shard))) for shard, ask in enumerate(asks)]
             return [line for lines in made for line in lines]
@@ -138,6 +141,12 @@ async def _of_number(asks: Sequence[Ask], conversation: int, request: Request) -
 
 
 # --- what is merged
+
+
+def _forgotten(each: Sequence[Told]) -> Told:
+    """Return what was deleted in all shards."""
+    total: Told = {name: sum(cast("int", one[name]) for one in each) for name in each[0] if name != "found"}
+    return {**total, "found": any(one["found"] for one in each)}
 
 
 def merged_status(told: Sequence[Told]) -> Told:
