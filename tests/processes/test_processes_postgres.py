@@ -51,8 +51,11 @@ async def test_the_server_is_killed_under_a_running_bot(tmp_path: Path, postgres
                 await platform.wait_until(lambda: len(platform.texts[7]) == 1)
                 # On a busy machine its recovery takes longer than the webhook lets a connection idle.
                 await trio.to_thread.run_sync(postgres.crash)
+                refused: set[int] = set()
                 while (status := await users.calls(7, "large")) != 200:
-                    assert status == 503
+                    refused.add(status)
+                # On a busy machine it may just have begun to work: then it begins anew, and cuts what it has.
+                assert refused <= ({0, 503} if "it begins anew" in process.output else {503})
                 await platform.wait_until(lambda: len(platform.texts[7]) >= 2)
                 assert await process.stop() == 0
             finally:
