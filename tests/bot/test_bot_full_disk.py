@@ -11,6 +11,7 @@ import trio
 from tests.bot.rig import FORM, Chats, make_bot
 from tests.loopback import PATIENCE, text_event
 from triobot import Alarm, Chat
+from triobot.webhook.answers import Readiness
 from triobot.webhook.inbox import EventStored, Unwritable
 
 
@@ -67,3 +68,22 @@ async def test_a_store_that_can_t_grow_refuses_events_and_recovers(
         await chats.wait_for(7, *taken)
 
     assert [alarm.kind for alarm in alarms] == ["store_unwritable"]
+
+
+async def test_a_bot_that_does_not_know_whether_it_has_its_store_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its database is away for longer than its lease; no event has come that would tell."""
+    has = True
+    bot = make_bot(Chats())
+
+    @bot.conversation
+    async def nothing(chat: Chat) -> None: ...
+
+    async with bot.running() as intake:
+        monkeypatch.setattr(intake.store, "held", lambda: has)
+        assert intake.readiness() == Readiness(True, {**intake.readiness().states, "store": "ok"})
+        has = False
+        assert (intake.readiness().ready, intake.readiness().states["store"]) == (False, "away")
+        has = True
+        assert intake.readiness().ready

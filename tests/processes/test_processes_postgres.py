@@ -16,7 +16,7 @@ from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import ROLE, Server
 from tests.processes.nodes import READY, Node
 from tests.processes.ordering import order_all
-from tests.processes.process import SECRET, BotProcess, environment, get, listen, start_bot, start_node
+from tests.processes.process import SECRET, BotProcess, environment, listen, start_bot, start_node
 from tests.wire_proxy import proxying
 
 pytestmark = pytest.mark.processes
@@ -97,35 +97,6 @@ async def test_a_server_that_goes_away_while_the_bot_begins_is_waited_for(
             finally:
                 node.kill_now()
                 node.popen.wait()
-
-
-async def test_a_node_tells_that_its_database_is_away_before_it_has_refused_an_event(
-    tmp_path: Path, postgres: Server, store: str
-) -> None:
-    """Within a lease: then another node may have the store, for all it knows."""
-    with proxying(postgres.port) as proxy, listen() as sock:
-        port, log = sock.getsockname()[1], tmp_path / "log"
-        store = postgres.url(port=proxy.port, query="schema=bot")
-        async with open_platform() as platform:
-            process = await start_bot("orders", platform=platform.url, store=store, sock=sock, log=log)
-            try:
-                proxy.refuses = True
-                proxy.cut()
-                await until_readyz_says(port, b" 503 ")
-                proxy.refuses = False
-                await until_readyz_says(port, b" 200 ")
-                assert await Users(port, f"/{SECRET}").calls(7, "hi") == 200
-                assert await process.stop() == 0
-            finally:
-                process.kill_now()
-                process.popen.wait()
-        assert "store_unwritable" not in process.output
-
-
-async def until_readyz_says(port: int, status: bytes) -> None:
-    with trio.fail_after(PATIENCE):
-        while status not in await get(port, "/readyz"):
-            await trio.sleep(0.05)
 
 
 class Operator:
