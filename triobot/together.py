@@ -247,6 +247,8 @@ async def serve_together(
             log.info("%s", error)  # another one that waited was quicker
         except (*_PASSING, BaseExceptionGroup) as error:
             why = BaseExceptionGroup("", [error])
+            if stop.is_set() and begun and why.split(LeaseLostError)[1] is None:
+                return  # another one goes on with it, and this one was to end
             if not begun or stop.is_set() or why.split(_PASSING)[1] is not None:
                 raise
             if why.subgroup(LeaseLostError) is not None:
