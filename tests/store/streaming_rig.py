@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from sqlite_rig import STAMP
 
-from triobot.seams import PutSetting, Shipped, Write
+from triobot.seams import PutSetting, Write
 from triobot.store.backups import examine_file, restore_file
 from triobot.store.file import StoreFile, open_file
 from triobot.store.replica import Manifest, Replica, copy_replica, lock_replica
@@ -87,15 +87,12 @@ class Streamer:
             at += len(piece.data)
 
     def pull(self) -> bool:
-        """Take one piece; False if there was none, and the replica has everything."""
+        """Take one piece; False if the replica has everything with it."""
         assert self.shipment is not None
-        piece = self.file.take(self.shipment)
-        if piece is not None:
-            self.replica.take(piece)
-            return True
         self.now += 1
-        self.replica.take(Shipped("log", 0, as_of=self.now))
-        return False
+        piece = self.file.take(self.shipment, self.now)
+        self.replica.take(piece)
+        return piece.as_of is None
 
     def catch_up(self) -> None:
         """Take all there is."""

@@ -39,6 +39,7 @@ from triobot.errors import ConfigError, ConflictError, StoreCorruptError, StoreF
 from triobot.seams import PutData, PutSetting, Shipped
 from triobot.store import replica as replicas
 from triobot.store import restore_sqlite, shipping
+from triobot.store.file import StoreFile
 from triobot.store.replica import copy_replica, lock_replica, read_manifest
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
@@ -105,9 +106,9 @@ def test_the_store_does_not_change_under_an_image(path: Path, folder: Path) -> N
                 piece = shipment.read_image(at)
                 replica.take(piece)
                 at += len(piece.data)
-            while (piece := file.take(shipment)) is not None:
+            while (piece := file.take(shipment, 7)).as_of is None:
                 replica.take(piece)
-            replica.take(Shipped("log", 0, as_of=7))
+            replica.take(piece)
             assert restored_rows(folder) == live_rows(file)
             checkpoint(file)
             file.shipping.end()
@@ -256,6 +257,39 @@ async def test_a_store_ships_itself_until_nobody_wants_it(path: Path, folder: Pa
     async with opened(back / "bot.db") as store:
         assert await store.setting("last") == "1"
         assert (store.opening().epoch, store.opening().restored) == (1, True)
+
+
+async def test_a_log_that_is_folded_behind_a_piece_is_sent_before_its_time_is(
+    path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of it is in memory by the time that the piece is on its way."""
+    taken = StoreFile.take
+
+    def take_and_fold(file: StoreFile, *args: Any) -> Any:
+        piece = taken(file, *args)
+        checkpoint(file)
+        return piece
+
+    monkeypatch.setattr(StoreFile, "take", take_and_fold)
+    folder.mkdir()
+    async with opened(path) as store:
+        assert store.stream is not None
+        with lock_replica(folder, path) as replica:
+            replica.begin(OF)
+            confirmed = list[str]()
+
+            async def take(piece: Shipped) -> None:
+                await trio.to_thread.run_sync(replica.take, piece)
+                if piece.of == "image" and piece.ends:
+                    for n in range(40):  # more entries than one piece has
+                        await store.commit(PutSetting(f"n{n}", "x" * 9_000))
+                if piece.as_of is not None:
+                    confirmed.append(recovered_rows(folder))
+                    nursery.cancel_scope.cancel()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.stream.ship, take)
+            assert confirmed == [rows_of(as_a_crash_leaves_it(path, folder.with_name("crashed")))]
 
 
 # --- whatever ends either side
@@ -429,9 +463,8 @@ def test_a_torn_tail_is_no_part_of_what_comes_back(path: Path, folder: Path) -> 
         before = live_rows(file)
         put(file, "n", "2" * 9_000)
         assert one.shipment is not None
-        piece = file.take(one.shipment)
-        assert piece is not None
-        one.replica.take(attrs.evolve(piece, data=piece.data[:-50]))
+        piece = file.take(one.shipment, 7)
+        one.replica.take(attrs.evolve(piece, data=piece.data[:-50], as_of=None))
         assert restored_rows(folder) == before
 
 

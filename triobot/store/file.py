@@ -149,15 +149,15 @@ class StoreFile:
             grow_log(self.path)
             return shipment
 
-    def take(self, shipment: Shipment) -> Shipped | None:
-        """Return the next piece of the log; None if all that is committed has been sent.
+    def take(self, shipment: Shipment, now: int) -> Shipped:
+        """Return the next piece of the log; with `now` as its `as_of` if nothing is committed behind it.
 
         Raises:
             ConflictError: the streamer has to begin anew.
         """
         with self.turn:
             self.check_open()
-            return shipment.take()
+            return shipment.take(now)
 
     def check_open(self) -> None:
         """Raise trio.ClosedResourceError if it was closed; to be called in one's turn."""

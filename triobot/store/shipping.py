@@ -13,6 +13,8 @@ from collections import deque
 from pathlib import Path
 from typing import Final, final
 
+import attrs
+
 from ..errors import ConflictError
 from ..open_files import CAREFUL, read_at
 from ..seams import Shipped
@@ -32,20 +34,20 @@ class Shipment:
     Attributes:
         size: the image's.
         lost: why the streamer has to begin anew; None while it needn't.
-        behind: whether there may be more than what was taken last.
     """
 
     def __init__(self, file: int, log: Path) -> None:
         self.size = os.fstat(file).st_size
         self.lost: str | None = None
-        self.behind = True
         self._file = file
         self._log = log
         self._imaging = True
         # The log that is being sent, how much of it was, and the sum of the last entry.
         self._head: LogHead | None = None
         self._at = 0
-        self._sum = b""
+        self._sum: bytes = b""
+        # There may be more committed than what was read last.
+        self._more = True
         self._kept: deque[Shipped] = deque()
 
     def check(self) -> None:
@@ -66,15 +68,19 @@ class Shipment:
             self._imaging = False
         return Shipped("image", at, data, ends=ends, size=self.size)
 
-    def take(self) -> Shipped | None:
-        """Return the next piece of the log; None if all that is committed has been sent.
+    def take(self, now: int) -> Shipped:
+        """Return the next piece of the log: with `now` as its `as_of` if nothing is committed behind it.
 
         Raises:
             ConflictError: some of it is gone.
         """
         self.check()
-        self.behind = True
-        return self._kept.popleft() if self._kept else self._read()
+        if self._kept:
+            return self._kept.popleft()
+        piece = self._read()
+        if piece is None or not self._more:
+            return attrs.evolve(piece or Shipped("log", 0), as_of=now)
+        return piece
 
     def may_fold(self, *, erase: bool) -> bool:
         """Tell whether a checkpoint may be made now; what it ends is kept, as far as it hasn't been sent.
@@ -109,6 +115,7 @@ class Shipment:
         self.lost = f"the streamer has to begin anew: {why}"
 
     def _read(self) -> Shipped | None:
+        self._more = True
         try:
             fd = os.open(self._log, os.O_RDONLY | CAREFUL)
         except FileNotFoundError:
@@ -118,12 +125,11 @@ class Shipment:
             if self._head is not None and (head is None or head.salts != self._head.salts):
                 return self._end_log()
             if head is None:
-                self.behind = False
                 return None
             found = read_committed(fd, head, self._at or HEAD, self._sum if self._at else head.sum)
         finally:
             os.close(fd)
-        self.behind = found.more
+        self._more = found.more
         if not found.data:
             return None
         at, data = self._at, found.data if self._at else head.data + found.data
@@ -133,7 +139,6 @@ class Shipment:
     def _end_log(self) -> Shipped | None:
         """Return that the log that is being sent is over; None if nothing of one has been sent."""
         if self._head is None:
-            self.behind = False
             return None
         over = Shipped("log", self._at, b"", ends=True)
         self._head, self._at = None, 0

@@ -14,7 +14,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, TypeVar, final
 
-import attrs
 import trio
 
 from ..errors import ConfigError, StoreFullError
@@ -176,15 +175,12 @@ class FileStream:
                 await tell(piece)
                 at += len(piece.data)
             while True:
-                now = self._clock.now()
-                taken = await self._in_thread(partial(self._file.take, shipment))
-                if shipment.behind and taken is not None:
-                    await tell(taken)
-                    continue
-                # What comes meanwhile waits: to ask again at once would cost a round for each commit.
-                await tell(attrs.evolve(taken or Shipped("log", 0), as_of=now))
-                self._file.shipping.as_of = now
-                await trio.sleep(_PAUSE_SECONDS)
+                piece = await self._in_thread(partial(self._file.take, shipment, self._clock.now()))
+                await tell(piece)
+                if piece.as_of is not None:
+                    self._file.shipping.as_of = piece.as_of
+                    # What comes meanwhile waits: to ask again at once would cost a round for each commit.
+                    await trio.sleep(_PAUSE_SECONDS)
         finally:
             self._file.shipping.end()
 
