@@ -20,6 +20,7 @@ PREFIX: Final = "TRIOBOT_"
 """What the variables' names begin with, unless a bot says otherwise."""
 
 log: Final = logging.getLogger("triobot")
+_BUILD: Final = r"[A-Za-z0-9][\w.+:/@-]{0,199}"
 
 
 def _hidden(text: Secret | str | None) -> Secret | None:
@@ -41,6 +42,8 @@ class Settings:
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
         door: where the other nodes reach this one, HOST:PORT (``TRIOBOT_DOOR``), if the store is in shards in
             PostgreSQL; by default the address by which the database knows this machine, and a free port.
+        build: what this process runs, in the words of whoever deploys it (``TRIOBOT_BUILD``), if the store is
+            in shards in PostgreSQL: shards go to the newest build. By default triobot's version.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
         unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
         unix_mode, unix_group: who may connect there, besides the bot's own user: a mode such as 0o660
@@ -96,6 +99,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     door: str | None = None
+    build: str | None = None
     fd: int | None = None
     unix: str | None = None
     unix_mode: int | None = None
@@ -153,6 +157,11 @@ class Settings:
             )
         if self.name is not None and (not self.name.strip() or not self.name.isprintable()):
             raise ConfigError("the bot's name must be one line of text")
+        if self.build is not None and not re.fullmatch(_BUILD, self.build, re.ASCII):
+            raise ConfigError(
+                "the build's name must begin with a letter or digit, and have letters, digits and . _ + : / @"
+                " - alone, 200 at most; such as 1.4.2 or 2026-11-27"
+            )
         if self.trace_share is not None and not 0 <= self.trace_share <= 1:
             raise ConfigError("trace_share must be from 0 to 1")
         if self.alarm_repeat_hours < 0:
@@ -233,6 +242,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "host": str,
     "port": _whole("a number", 9),
     "door": str,
+    "build": str,
     "unix": str,
     "unix_mode": _mode,
     "unix_group": str,

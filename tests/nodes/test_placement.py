@@ -13,8 +13,10 @@ from triobot.nodes.placement import HOLD_SECONDS, TURN_SECONDS, Candidate, Place
 LONG = HOLD_SECONDS + 1
 
 
-def members(*ids: int, drained: tuple[int, ...] = (), seconds: float = LONG) -> list[Candidate]:
-    return [Candidate(one, seconds, one in drained) for one in ids]
+def members(
+    *ids: int, drained: tuple[int, ...] = (), seconds: float = LONG, build: int = 0, failing: bool = False
+) -> list[Candidate]:
+    return [Candidate(one, seconds, one in drained, build, failing) for one in ids]
 
 
 def held(*owners: int | None, seconds: float = LONG) -> list[ShardStanding]:
@@ -82,6 +84,47 @@ def test_what_an_operator_s_tool_has_open_is_left_alone() -> None:
     assert (place.to_take(1), place.to_give(1)) == (None, None)
 
 
+def test_only_the_newest_build_is_given_shards() -> None:
+    both = [*members(1, 2, build=1), *members(3, 4, build=2)]
+    place = Placement(both, held(1, 1, None, None, None, seconds=TURN_SECONDS * 8 + 0.1))
+    assert [place.to_take(one) for one in (1, 2, 3, 4)] == [None, None, 2, 3]
+
+
+def test_shards_move_to_a_newer_build_one_at_a_time_once_it_has_stood() -> None:
+    older = members(1, 2, build=1)
+    new = [*older, *members(3, build=2, seconds=HOLD_SECONDS - 1)]
+    assert [Placement(new, held(1, 1, 2, 2)).to_give(one) for one in (1, 2)] == [None, None]
+    settled = [*older, *members(3, build=2)]
+    assert [Placement(settled, held(1, 1, 2, 2)).to_give(one) for one in (1, 2, 3)] == [None, 2, None]
+    assert [Placement(settled, held(1, 1, 2, 3)).to_give(one) for one in (1, 2, 3)] == [0, None, None]
+    moving = [*held(1, 1, 2), ShardStanding(3, None, 0.1)]
+    assert [Placement(settled, moving).to_give(one) for one in (1, 2, 3)] == [None, None, None]
+    assert Placement(settled, moving).to_take(3) == 3
+
+
+def test_shards_do_not_go_back_while_the_newer_build_lives() -> None:
+    drained = [*members(1, build=1), *members(2, build=2, drained=(2,))]
+    place = Placement(drained, held(2, 2, None, seconds=60))
+    assert (place.to_take(1), place.to_take(2), place.to_give(2)) == (None, 2, None)
+    assert Placement(members(1, build=1), held(None, None)).to_take(1) == 0
+
+
+def test_shares_stay_fair_within_the_newest_build() -> None:
+    place = Placement([*members(1, build=1), *members(2, 3, build=2)], held(2, 2, 2, 3))
+    assert [place.to_give(one) for one in (1, 2, 3)] == [None, 0, None]
+
+
+def test_a_build_whose_work_fails_is_given_no_more_and_keeps_what_it_has() -> None:
+    stopped = [*members(1, 2, build=1), *members(3, build=2, failing=True)]
+    place = Placement(stopped, held(1, 1, 2, 3))
+    assert [place.to_give(one) for one in (1, 2, 3)] == [None, None, None]
+    place = Placement(stopped, held(1, 1, 2, None, seconds=0))
+    assert [place.to_take(one) for one in (1, 2, 3)] == [None, 3, None]
+    # If it fails everywhere it is nobody's fault.
+    place = Placement(members(1, 2, failing=True), held(1, None, seconds=0))
+    assert place.to_take(2) == 1
+
+
 @attrs.define
 class World:
     """Nodes and shards, a tenth of a second at a time; every node acts on what it sees."""
@@ -91,12 +134,16 @@ class World:
     now: float = 0.0
     came: dict[int, float] = attrs.field(factory=dict)
     drained: set[int] = attrs.field(factory=set)
+    builds: dict[int, int] = attrs.field(factory=dict)
     owners: dict[int, tuple[int | None, float, bool]] = attrs.field(factory=dict)
     moves: list[tuple[float, int]] = attrs.field(factory=list)
 
     def seen(self) -> Placement:
         return Placement(
-            [Candidate(one, self.now - at, one in self.drained) for one, at in sorted(self.came.items())],
+            [
+                Candidate(one, self.now - at, one in self.drained, self.builds.get(one, 0))
+                for one, at in sorted(self.came.items())
+            ],
             [
                 ShardStanding(shard, owner, self.now - since, works)
                 for shard, (owner, since, works) in sorted(self.owners.items())
@@ -121,6 +168,7 @@ class World:
                 opening = any(owner == node and not works for owner, _, works in self.owners.values())
                 if not opening and (shard := place.to_take(node)) is not None:
                     assert self.owners[shard][0] is None
+                    assert self.builds.get(node, 0) == max(self.builds.get(one, 0) for one in self.came)
                     self.owners[shard] = (node, self.now, False)
                 elif (shard := place.to_give(node)) is not None:
                     owner, since, works = self.owners[shard]
@@ -132,28 +180,38 @@ class World:
             assert [at for at, _ in self.moves].count(self.now) <= 1
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_every_history_ends_in_fair_shares(seed: int) -> None:
+@pytest.mark.parametrize("builds", [1, 3])
+@pytest.mark.parametrize("seed", range(30))
+def test_every_history_ends_in_fair_shares_of_the_newest_build(seed: int, builds: int) -> None:
     chance = random.Random(seed)
     world = World(chance.randint(1, 16), chance)
     world.owners = dict.fromkeys(range(world.shards), (None, 0.0, False))
     for step in range(30):
-        match chance.randrange(4):
+        match chance.randrange(4 if builds == 1 else 5):
             case 0 if len(world.came) < 5:
-                world.came[1000 * chance.randint(1, 9) + step] = world.now
+                node = 1000 * chance.randint(1, 9) + step
+                world.came[node], world.builds[node] = world.now, chance.randrange(builds)
             case 1 if world.came:
                 world.die(chance.choice(sorted(world.came)))
             case 2 if world.came:
                 world.drained.add(chance.choice(sorted(world.came)))
+            case 4 if world.came:
+                # An operator goes back: that build is the newest from now on.
+                chosen = world.builds[chance.choice(sorted(world.came))]
+                highest = max(world.builds.values()) + 1
+                world.builds = {one: highest if at == chosen else at for one, at in world.builds.items()}
             case _:
                 pass
         world.pass_by(chance.randint(1, 40))
-    world.came[7] = world.now
+    world.came[7], world.builds[7] = world.now, chance.choice([0, *world.builds.values()])
     world.pass_by(10 * (world.shards + 2) * int(HOLD_SECONDS + 2))
-    takers = {one for one in world.came if one not in world.drained}
+    newest = max(world.builds[one] for one in world.came)
+    there = {one for one in world.came if world.builds[one] == newest}
+    takers = there - world.drained or there
     counts = Counter(owner for owner, _, _ in world.owners.values())
     assert set(counts) <= takers
-    assert max(counts.values()) - min(counts.get(one, 0) for one in takers) <= 1
+    if there - world.drained:
+        assert max(counts.values()) - min(counts.get(one, 0) for one in takers) <= 1
     before = len(world.moves)
     world.pass_by(300)
     assert len(world.moves) == before

@@ -1,6 +1,7 @@
 """Two processes of one bot at work on one PostgreSQL in shards, behind nginx, while people order from them.
 
-``python -m tests.processes.cluster 40 kill freeze stop drain`` tells the longest that a chat had to wait.
+``python -m tests.processes.cluster 40 kill freeze stop drain deploy back`` tells the longest that a chat
+had to wait.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, final, get_args
+from typing import Final, Literal, TypeAlias, final, get_args
 
 import attrs
 import trio
@@ -22,9 +23,12 @@ from tests.processes.ordering import Customer, check_heard
 from tests.processes.process import ROOT, SECRET, environment, start_node
 from tests.processes.proxy import before_two
 
-Trouble: TypeAlias = Literal["kill", "freeze", "stop", "drain", "restart"]
+Trouble: TypeAlias = Literal["kill", "freeze", "stop", "drain", "restart", "deploy", "back"]
 """What happens to a node: SIGKILL, SIGSTOP past its lease and SIGCONT, SIGTERM, or that its shards go to the
-other one while it lives; or to the server: all its sessions crash."""
+other one while it lives; or to the server: all its sessions crash; or to both nodes: a new build, one after
+the other, or a new build at one of them, from which an operator goes back."""
+_CALM: Final = ("stop", "drain", "deploy", "back")
+_LONG: Final = ("deploy", "back")
 
 SHARDS = 4
 SCHEMA = "parts"
@@ -43,11 +47,13 @@ class Lived:
     Attributes:
         texts: what reached each chat, in order, as often as it did.
         output: what the nodes wrote.
+        orders: how many orders each chat has made.
         pauses: the longest that a chat had to wait for its next text, by trouble.
     """
 
     texts: Mapping[int, Sequence[str]]
     output: str
+    orders: Mapping[int, int]
     pauses: Sequence[tuple[Trouble, float]]
 
     @property
@@ -59,8 +65,8 @@ class Lived:
         """Every conversation ended as it should, in its order; what came twice may not have come."""
         assert len(self.texts) == chats
         for chat, texts in self.texts.items():
-            check_heard(texts, chat, len(self.pauses))
-        if all(trouble in ("stop", "drain") for trouble, _ in self.pauses):
+            check_heard(texts, chat, self.orders[chat])
+        if all(trouble in _CALM for trouble, _ in self.pauses):
             assert self.repeats == 0
         assert self.repeats <= chats * len(self.pauses)
         told = (
@@ -81,14 +87,35 @@ class Cluster:
     def __init__(self, folder: Path, platform: Platform, server: Server) -> None:
         self.nodes = [Node(_free_port(), folder / f"log{number}") for number in (0, 1)]
         self.store = server.url(query=f"schema={SCHEMA}&shards={SHARDS}")
+        self.build = 1
         self._platform = platform
         self._server = server
 
     async def start(self, node: Node) -> None:
         """Start a process there, and wait until it takes events."""
         node.process = await start_node(
-            "orders", port=node.port, platform=self._platform.url, store=self.store, log=node.log, ready=READY
+            "orders",
+            port=node.port,
+            platform=self._platform.url,
+            store=self.store,
+            log=node.log,
+            ready=READY,
+            environ={"TRIOBOT_BUILD": f"build-{self.build}"},
         )
+
+    async def renew(self, node: Node, build: int) -> None:
+        """Stop a node, and start it with another build."""
+        assert node.process is not None
+        assert await node.process.stop() == 0
+        self.build = build
+        await self.start(node)
+
+    async def ask(self, *words: str, check: bool = True) -> bytes:
+        """Run ``triobot nodes`` with these words, and return what it says of errors."""
+        command = [sys.executable, "-m", "triobot", "nodes", *words]
+        environ = environment(TRIOBOT_STORE=self.store, TRIOBOT_BASE_URL=self._platform.url)
+        run = partial(trio.run_process, env=environ, cwd=ROOT, capture_stdout=True, capture_stderr=True)
+        return bytes((await run(command, check=check)).stderr)
 
     def shares(self) -> dict[str, int]:
         """How many shards are at work at each node that lives, by its process's number."""
@@ -107,7 +134,7 @@ class Cluster:
 
     async def suffer(self, trouble: Trouble) -> None:
         """Do this to the first node, and wait until all shards are at work again."""
-        node, whole, half = self.nodes[0], SHARDS, SHARDS // 2
+        node, whole, half, before = self.nodes[0], SHARDS, SHARDS // 2, self.build
         assert node.process is not None
         match trouble:
             case "kill":
@@ -122,15 +149,35 @@ class Cluster:
                 node.process.thaw()
                 await self.until(0, whole)
             case "drain":
-                command = [sys.executable, "-m", "triobot", "nodes", "drain", str(node.process.popen.pid)]
-                environ = environment(TRIOBOT_STORE=self.store, TRIOBOT_BASE_URL=self._platform.url)
-                await trio.run_process(command, env=environ, cwd=ROOT, capture_stdout=True)
+                await self.ask("drain", str(node.process.popen.pid))
                 await self.until(0, whole)
                 assert await node.process.stop() == 0
                 await self.until(whole)
             case "restart":
                 await trio.to_thread.run_sync(self._server.crash)
                 await self.until(half, half)
+            case "deploy":
+                for one in self.nodes:
+                    await self.renew(one, before + 1)
+                    await self.until_has(one, whole if one is node else half)
+            case "back":
+                await self.renew(node, before + 1)
+                await self.until_has(node, whole)
+                assert node.process is not None
+                refused = await self.ask("drain", str(node.process.popen.pid), check=False)
+                assert b"triobot nodes prefer BUILD" in refused, refused
+                await self.ask("prefer", f"build-{before}")
+                await self.until_has(self.nodes[1], whole)
+                await self.renew(node, before)
+                await self.until(half, half)
+
+    async def until_has(self, node: Node, share: int) -> None:
+        """Wait until a node has so many shards, and the others the rest."""
+        assert node.process is not None
+        pid = str(node.process.popen.pid)
+        with trio.fail_after(PATIENCE):
+            while (shares := self.shares()).get(pid) != share or sum(shares.values()) != SHARDS:
+                await trio.sleep(0.05)
 
     async def mend(self) -> None:
         """Have two nodes again, with half of the shards each."""
@@ -174,25 +221,40 @@ async def _listen(
 async def order_from_cluster(
     folder: Path, server: Server, troubles: Sequence[Trouble], *, chats: int
 ) -> Lived:
-    """Let everybody order once for each trouble, which comes when a third of all texts has been said."""
+    """Let everybody order once for each trouble, which comes when a third of all texts has been said.
+
+    While builds are put in place, everybody orders again and again.
+    """
     pauses: list[tuple[Trouble, float]] = []
+    orders = dict.fromkeys(range(1000, 1000 + chats), 0)
     async with open_platform() as platform:
         cluster = Cluster(folder, platform, server)
         try:
             ports = [node.port for node in cluster.nodes]
             async with before_two(folder, ports, SECRET, "pizza-nodes.conf") as port:
                 users = Users(port, f"/{SECRET}")
-                for number, trouble in enumerate(troubles):
+
+                async def order(chat: int, over: trio.Event) -> None:
+                    while True:
+                        await Customer(platform, users, chat).order(orders[chat])
+                        orders[chat] += 1
+                        if over.is_set():
+                            return
+
+                for trouble in troubles:
                     await cluster.mend()
-                    begun = platform.total
+                    begun, over = platform.total, trio.Event()
+                    if trouble not in _LONG:
+                        over.set()
                     async with trio.open_nursery() as listening:
                         longest = await listening.start(_listen, platform)
                         async with trio.open_nursery() as nursery:
-                            for chat in range(1000, 1000 + chats):
-                                nursery.start_soon(Customer(platform, users, chat).order, number)
+                            for chat in orders:
+                                nursery.start_soon(order, chat, over)
                             moment = begun + chats
                             await platform.wait_until(lambda moment=moment: platform.total >= moment)
                             await cluster.suffer(trouble)
+                            over.set()
                         listening.cancel_scope.cancel()
                     pauses.append((trouble, max(longest.values())))
                 await cluster.mend()
@@ -200,7 +262,7 @@ async def order_from_cluster(
         finally:
             cluster.kill()
     output = "".join(node.log.read_text() for node in cluster.nodes)
-    return Lived(dict(platform.texts), output, pauses)
+    return Lived(dict(platform.texts), output, orders, pauses)
 
 
 def main() -> None:
@@ -211,7 +273,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, run_server() as server:
         lived = trio.run(partial(order_from_cluster, chats=chats), Path(folder), server, troubles)
     lived.check(chats)
-    print(f"{chats * len(troubles)} conversations: all ended well, {lived.repeats} texts twice")
+    print(f"{sum(lived.orders.values())} conversations: all ended well, {lived.repeats} texts twice")
     for trouble, seconds in lived.pauses:
         print(f"{trouble:8} no chat waited longer than {seconds:.1f} s for its next text")
 

@@ -22,7 +22,9 @@ CHATS = 12
 
 
 @pytest.mark.parametrize(
-    "troubles", [("stop", "drain"), ("kill", "freeze"), ("restart",)], ids=["leave", "die", "restart"]
+    "troubles",
+    [("stop", "drain"), ("kill", "freeze"), ("restart",), ("deploy", "back")],
+    ids=["leave", "die", "restart", "deploy"],
 )
 async def test_every_conversation_ends_right(
     tmp_path: Path, postgres: Server, troubles: tuple[Trouble, ...]
@@ -68,6 +70,12 @@ async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(
             assert len(json.loads((await ask("nodes", "--json")).stdout)["owners"]) == SHARDS
             refused = await ask("nodes", "drain", "nobody")
             assert (refused.returncode, "no node is called nobody" in refused.stderr) == (1, True)
+            assert listed.count("build build-1") == 2
+            assert "shards go to" not in listed
+            for build, words in (("build-0", "no node has ever run a build build-0"), ("-b", "usage: ")):
+                refused = await ask("nodes", "prefer", build)
+                assert (refused.returncode != 0, words in refused.stderr) == (True, True), refused.stderr
+            assert "shards go to the build build-1" in (await ask("nodes", "prefer", "build-1")).stdout
             await cluster.stop()
         finally:
             cluster.kill()

@@ -18,7 +18,7 @@ from triobot.seams import InboxRow, LeaseLostError
 from triobot.secrets import Secret
 from triobot.settings import Settings
 from triobot.shards import home_of
-from triobot.store import Retention, Stamp, drain_member, open_membership, read_members
+from triobot.store import Retention, Stamp, drain_member, open_membership, prefer_build, read_members
 from triobot.store.members import Membership
 from triobot.wire.ids import ChatId
 
@@ -49,9 +49,11 @@ async def prepare(store: str) -> None:
 
 
 @asynccontextmanager
-async def joined(store: str, door: str = "127.0.0.1:1") -> AsyncGenerator[Membership]:
+async def joined(
+    store: str, door: str = "127.0.0.1:1", build: str | None = None
+) -> AsyncGenerator[Membership]:
     async with open_membership(store) as member:
-        await member.join(door, lambda: prepare(store))
+        await member.join(door, build, lambda: prepare(store))
         yield member
         await member.leave()
 
@@ -121,7 +123,7 @@ async def test_a_node_whose_lease_is_over_is_cut_in_all_its_shards_and_counts_fo
                 await lost.accept(arrival(ChatId(1)), quota=ROOMY)  # type: ignore[attr-defined]
         assert isinstance(caught.value, LeaseLostError)
         assert (await two.look()).owners[0].owner is None
-        await one.join("127.0.0.1:3")
+        await one.join("127.0.0.1:3", None)
         assert one.id != former
         assert not one.lost
         for shard in range(2):
@@ -140,7 +142,7 @@ async def test_the_store_is_prepared_once_and_by_one(store: str) -> None:
             await prepare(store)
 
         async with open_membership(store) as member:
-            await member.join(f"{name}:1", ready)
+            await member.join(f"{name}:1", None, ready)
             common = await member.common(STAMP, [DOOR_KEY])
             assert len(common[DOOR_KEY]) == 64
             await trio.sleep(1)
@@ -168,7 +170,7 @@ async def test_a_node_of_another_bot_is_refused(store: str) -> None:
 async def test_a_node_with_another_number_of_shards_is_refused(store: str) -> None:
     async with joined(store), open_membership(store.replace("shards=3", "shards=5")) as member:
         with pytest.raises(ConfigError, match="is in 3 shards, and the address says 5"):
-            await member.join("127.0.0.1:2", lambda: prepare(store))
+            await member.join("127.0.0.1:2", None, lambda: prepare(store))
 
 
 async def test_operators_drain_a_node_by_name(store: str) -> None:
@@ -183,6 +185,44 @@ async def test_operators_drain_a_node_by_name(store: str) -> None:
             with pytest.raises(ConfigError, match="several nodes are called"):
                 await drain_member(store, node.name)
         assert not (await one.look()).nodes[0].drained
+
+
+async def builds_of(member: Membership) -> dict[str, int]:
+    return {node.build: node.build_number for node in (await member.look()).nodes}
+
+
+async def test_builds_are_numbered_as_they_are_first_seen(store: str) -> None:
+    async with joined(store, build="1.4") as one, joined(store, build="1.3"):
+        assert await builds_of(one) == {"1.4": 1, "1.3": 2}
+        async with joined(store, build="1.4"), joined(store):
+            unnamed = f"triobot-{(await one.look()).nodes[0].version}"
+            assert await builds_of(one) == {"1.4": 1, "1.3": 2, unnamed: 3}
+    async with joined(store, build="1.4") as one:
+        assert await builds_of(one) == {"1.4": 1}
+
+
+async def test_an_operator_goes_back_to_a_build_that_some_node_runs(store: str) -> None:
+    async with joined(store, build="old") as one, joined(store, build="new"):
+        await prefer_build(store, "old")
+        assert await builds_of(one) == {"old": 3, "new": 2}
+        await prefer_build(store, "old")
+        assert await builds_of(one) == {"old": 3, "new": 2}
+        async with joined(store, build="newer"):
+            assert await builds_of(one) == {"old": 3, "new": 2, "newer": 4}
+        with pytest.raises(
+            ConfigError, match="has ever run a build older; there were, the last first: newer, o"
+        ):
+            await prefer_build(store, "older")
+        with pytest.raises(ConfigError, match=r"no node runs the build newer .* that run: new, old"):
+            await prefer_build(store, "newer")
+
+
+async def test_nodes_join_a_store_that_knew_of_no_builds(store: str, postgres: Server) -> None:
+    async with joined(store):
+        postgres.ask("DROP TABLE parts.builds")
+        postgres.ask("ALTER TABLE parts.nodes DROP COLUMN build, DROP COLUMN failing")
+        async with joined(store, build="2") as two:
+            assert await builds_of(two) == {"": 0, "2": 1}
 
 
 async def test_an_operator_asks_for_a_store_that_is_not_there(store: str, postgres: Server) -> None:

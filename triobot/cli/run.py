@@ -52,7 +52,7 @@ FORMATS: Final = ("plain", "json")
 # The options that are settings as they are.
 _SETTINGS: Final = (
     *("host", "port", "unix", "unix_mode", "unix_group"),
-    *("tls_certificate", "tls_key", "store", "door", "grace", "metrics_host", "metrics_port"),
+    *("tls_certificate", "tls_key", "store", "door", "build", "grace", "metrics_host", "metrics_port"),
 )
 
 
@@ -85,6 +85,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--door",
         metavar="HOST:PORT",
         help="where other nodes reach this one, for a store in shards in PostgreSQL (default: a free port)",
+    )
+    parser.add_argument(
+        "--build",
+        metavar="NAME",
+        help="what this process runs, for a store in shards in PostgreSQL: they go to the newest build",
     )
     parser.add_argument(
         "--limit",

@@ -53,7 +53,7 @@ async def open_cluster(
     async with open_membership(settings.store) as membership:
         listeners, door = await _listen(settings, membership)
         try:
-            await membership.join(door, partial(prepare_shards, settings, clock))
+            await membership.join(door, settings.build, partial(prepare_shards, settings, clock))
             common = await membership.common(stamp, (SECRET, FORMER_SECRET, KEY, DOOR_KEY))
             key = _key_in(common)
             secrets, untils = _secrets_in(settings, common, clock.now())

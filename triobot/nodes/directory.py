@@ -99,7 +99,10 @@ class Directory:
 
     def _take(self, roster: Roster, links: trio.Nursery) -> None:
         self.placement = Placement(
-            [Candidate(node.id, node.seconds, node.drained) for node in roster.nodes],
+            [
+                Candidate(node.id, node.seconds, node.drained, node.build_number, node.failing)
+                for node in roster.nodes
+            ],
             [ShardStanding(one.shard, one.owner, one.seconds, one.works) for one in roster.owners],
         )
         self._owners.clear()

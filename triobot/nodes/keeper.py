@@ -84,6 +84,8 @@ class Keeper:
         self._door = door
         self._lives: dict[int, _Life] = {}
         self._failures: dict[int, tuple[int, float]] = {}
+        # Of these the nodes know that their work has failed here.
+        self._let_go: set[int] = set()
         self._started = False
         self._at_rest = 0
         self._all_at_rest = trio.Event()
@@ -151,6 +153,10 @@ class Keeper:
                     await self._membership.say_works(holding.shard)
                     await self._directory.look_again()
                     return True
+            if (failing := bool(self._let_go)) != placement.is_failing(me):
+                await self._membership.say_failing(failing)
+                await self._directory.look_again()
+                return True
         except StoreAwayError:
             return False
         leave = {*self._lives, *(shard for shard in self._failures if not self._may_try(shard))}
@@ -180,7 +186,7 @@ class Keeper:
         for life in list(self._lives.values()):
             await life.over.wait()
         try:
-            await self._membership.join(self._door)
+            await self._membership.join(self._door, self._settings.build)
         except StoreAwayError:
             await trio.sleep(LOOK_SECONDS)
             return
@@ -226,6 +232,7 @@ class Keeper:
             try:
                 async with node.open_work_of(shard, self, opens), self._at_home(shard):
                     self._failures.pop(shard, None)
+                    self._let_go.discard(shard)
                     life.works = True
                     life.settled.set()
                     await life.stop.wait()
@@ -270,6 +277,7 @@ class Keeper:
             "shard %d can't be worked on here: %s; another node may take it", shard, _told(failures),
             exc_info=None if failures.split(TriobotError)[1] is None else failures,
         )  # fmt: skip
+        self._let_go.add(shard)
         with trio.move_on_after(_LET_GO_SECONDS), suppress(StoreError):
             await self._membership.let_go(shard)
 

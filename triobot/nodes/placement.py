@@ -1,11 +1,15 @@
 """Which node is to have which shard: pure, and the same for each node that sees the same rows.
 
-A shard that nobody has goes to the node that has the fewest. If all have an owner, and one node has two
-more than another one, one shard moves: its owner gives it up, and so it goes to the one with the fewest.
-Until it works there nothing else moves. Neither a node nor a shard moves anything before it has stood for
-`HOLD_SECONDS`: a node that comes and dies again and again pulls no shards about.
+Shards go to the nodes of the newest build that lives, and no other build gets any. A shard that nobody has
+goes to the one of them that has the fewest. If all have an owner, one moves at a time: from a node of an
+older build; then, from a node that has two more than another one of its build. Its owner gives it up, and so
+it goes to the one with the fewest. Until it works there nothing else moves. Neither a node nor a shard moves
+anything before it has stood for `HOLD_SECONDS`: a node that comes and dies again and again pulls no shards
+about.
 
-A node that is to be drained gives up its shards one by one, and takes none, unless all are drained.
+A node that is to be drained gives up its shards one by one, and takes none, unless all of the newest build
+are drained. A node where the work of a shard has failed gets no more if another one may have them, so that a
+build that can't work on the first shard stops there; it keeps what it has.
 """
 
 from __future__ import annotations
@@ -32,11 +36,15 @@ class Candidate:
     Attributes:
         seconds: for how long it has been there.
         drained: it is to have no shards.
+        build: the number of the build that it runs; a newer one has a higher one.
+        failing: the work of a shard has failed there.
     """
 
     id: int
     seconds: float
     drained: bool = False
+    build: int = 0
+    failing: bool = False
 
 
 @final
@@ -70,12 +78,13 @@ class Placement:
         Args:
             leave: shards that it doesn't take now, even if it is to.
         """
-        counts = self._counts()
+        takers = self._takers()
+        counts = self._counts(takers)
         for holding in self.holdings:
-            if holding.owner is not None or not counts:
+            if holding.owner is not None or not takers:
                 continue
             # Whoever doesn't come for it lets the next one have its turn.
-            turn = int(holding.seconds / TURN_SECONDS) % len(counts)
+            turn = int(holding.seconds / TURN_SECONDS) % len(takers)
             taker = sorted(counts, key=lambda one: (counts[one], one))[turn]
             if taker == me and holding.shard not in leave:
                 return holding.shard
@@ -89,32 +98,66 @@ class Placement:
             for holding in self.holdings
         ):
             return None
-        counts = self._counts()
-        member = next((one for one in self.members if one.id == me), None)
-        if member is None or not counts:
-            return None
         own = sorted(
             (one for one in self.holdings if one.owner == me and one.works),
             key=lambda one: (-one.seconds, one.shard),
         )
-        if me not in counts:
-            return own[0].shard if own and me == self._first_drained() else None
-        settled = {one.id for one in self.members if one.seconds >= HOLD_SECONDS}
-        least = min((one for one in counts if one in settled), key=lambda one: (counts[one], one), default=me)
-        most = max(counts, key=lambda one: (counts[one], one))
-        if most != me or counts[most] - counts[least] < 2 or self._first_drained() is not None:
+        if not own:
             return None
-        return own[0].shard if own[0].seconds >= HOLD_SECONDS else None
+        if (drained := self._first_drained()) is not None:
+            return own[0].shard if drained == me else None
+        return own[0].shard if self._giver() == me and own[0].seconds >= HOLD_SECONDS else None
 
-    def _counts(self) -> Counter[int]:
-        """Return how many shards each node has that may have some."""
-        takers = [one.id for one in self.members if not one.drained] or [one.id for one in self.members]
+    def is_failing(self, me: int) -> bool:
+        """Return whether all know that the work of a shard has failed at this node."""
+        return any(one.id == me and one.failing for one in self.members)
+
+    def _takers(self) -> Sequence[Candidate]:
+        """Return the nodes that may be given shards: of the newest build; of an older one if that fails."""
+        builds = self._builds()
+        newest = [one for one in self.members if one.build in builds[:1]]
+        chosen = _undrained(newest) or newest
+        older = (_undrained([one for one in self.members if one.build == build]) for build in builds[1:])
+        for group in (chosen, *older):
+            if able := [one for one in group if not one.failing]:
+                return able
+        return chosen
+
+    def _builds(self) -> Sequence[int]:
+        """Return the builds that live, the newest first."""
+        return sorted({one.build for one in self.members}, reverse=True)
+
+    def _counts(self, nodes: Sequence[Candidate]) -> Counter[int]:
+        """Return how many shards each of these nodes has."""
         held = Counter(one.owner for one in self.holdings)
-        return Counter({taker: held[taker] for taker in takers})
+        return Counter({one.id: held[one.id] for one in nodes})
 
     def _first_drained(self) -> int | None:
         """Return the first of the nodes that have shards and are to have none, if others may have them."""
-        if all(one.drained for one in self.members):
-            return None
-        owners = {one.owner for one in self.holdings}
-        return min((one.id for one in self.members if one.drained and one.id in owners), default=None)
+        takers, owners = self._takers(), {one.owner for one in self.holdings}
+        leaving = [one.id for one in self.members if one.drained and one not in takers and one.id in owners]
+        return min(leaving, default=None)
+
+    def _giver(self) -> int | None:
+        """Return the node that has one too many, for the sake of the newest build or of fair shares."""
+        builds = self._builds()
+        older = self._counts([one for one in self.members if one.build < builds[0]])
+        if older.total() and any(one.build == builds[0] and _is_settled(one) for one in self._takers()):
+            return max(older, key=lambda one: (older[one], one))
+        for build in builds:
+            there = _undrained([one for one in self.members if one.build == build])
+            counts, settled = self._counts(there), [one for one in there if _is_settled(one)]
+            least = min((counts[one.id] for one in settled), default=None)
+            most = max(counts, key=lambda one: (counts[one], one), default=None)
+            if most is not None and least is not None and counts[most] - least >= 2:
+                return most
+        return None
+
+
+def _undrained(nodes: Sequence[Candidate]) -> Sequence[Candidate]:
+    return [one for one in nodes if not one.drained]
+
+
+def _is_settled(node: Candidate) -> bool:
+    """Return whether a shard may be moved for this node's sake."""
+    return node.seconds >= HOLD_SECONDS and not node.failing

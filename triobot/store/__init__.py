@@ -217,6 +217,16 @@ async def drain_member(url: str, name: str) -> None:
     await drain_postgres_member(_place_of(url), name)
 
 
+async def prefer_build(url: str, name: str) -> None:
+    """Have the shards go to the nodes of a build, until a build comes that was never seen.
+
+    Raises: as `read_members`; ConfigError: no node runs it that may have shards.
+    """
+    with needing("postgres", "a store in PostgreSQL"):
+        from .postgres.members import prefer_postgres_build
+    await prefer_postgres_build(_place_of(url), name)
+
+
 def _place_of(url: str) -> str:
     address = read_shards(url)
     engine, _, place = address.whole.partition(":")

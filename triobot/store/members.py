@@ -24,6 +24,9 @@ class NodeRow:
         version: of triobot.
         seconds: since it came.
         drained: it is to have no shards.
+        build: what it runs, as its owner calls it; empty: it doesn't say.
+        build_number: of builds that are there the newest has the highest, and the shards go there.
+        failing: the work of a shard has failed there.
     """
 
     id: int
@@ -32,6 +35,9 @@ class NodeRow:
     version: str
     seconds: float
     drained: bool
+    build: str = ""
+    build_number: int = 0
+    failing: bool = False
 
 
 @final
@@ -91,10 +97,15 @@ class Membership(Protocol):
         """
         ...
 
-    async def join(self, door: str, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def join(
+        self, door: str, build: str | None, prepare: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Be a node from now on.
 
         Args:
+            door: where the others reach it.
+            build: what it runs; None: it is called by triobot's version. One that is seen for the first time
+                is newer than all before it.
             prepare: makes the store ready; called first if no other node lives, and by one at a time.
         """
         ...
@@ -113,6 +124,10 @@ class Membership(Protocol):
 
     async def say_works(self, shard: int) -> None:
         """Say that a shard's events are handled by this node now."""
+        ...
+
+    async def say_failing(self, failing: bool) -> None:
+        """Say whether a shard's work has failed at this node."""
         ...
 
     async def let_go(self, shard: int) -> None:

@@ -28,28 +28,33 @@ from .address import PostgresAddress, read_address
 from .failures import first_line
 from .lease import END, LASTS, NodeLease
 from .relay import nodes_channel
-from .schemas import key_of
+from .schemas import complete_common, node_key
 from .session import Connection, Session, connect, named
 from .shard import label, new_node, own_name
 
 R = TypeVar("R")
 _PAUSE: Final = 0.1
+_SOME_BUILDS: Final = 10
 _LIVES: Final = b"door IS NOT NULL AND until > clock_timestamp()"
 _THERE: Final = b"SELECT to_regclass('owners') IS NOT NULL"
 _ALONE: Final = b"SELECT NOT EXISTS (SELECT 1 FROM nodes WHERE " + _LIVES + b")"
 _LOCK: Final = b"SELECT pg_try_advisory_lock($1)"
 _UNLOCK: Final = b"SELECT pg_advisory_unlock($1)"
 _JOIN: Final = (
-    b"INSERT INTO nodes (id, name, until, label, door, version, since) VALUES ($1, $2, "
+    b"INSERT INTO nodes (id, name, until, label, door, version, build, since) VALUES ($1, $2, "
     + LASTS
-    + b", $3, $4, $5, clock_timestamp())"
+    + b", $3, $4, $5, $6, clock_timestamp())"
+)
+_SEE_BUILD: Final = (
+    b"INSERT INTO builds SELECT $1, coalesce(max(number), 0) + 1 FROM builds ON CONFLICT (name) DO NOTHING"
 )
 # Of those that died long ago, and that nobody had to take a shard from.
 _SWEEP: Final = b"DELETE FROM nodes WHERE until < clock_timestamp() - interval '1 minute'"
 _RING: Final = b"SELECT pg_notify($1, '')"
 _NODES: Final = (
-    b"SELECT id, label, door, version, extract(epoch FROM clock_timestamp() - since)::float8, drained"
-    b" FROM nodes WHERE " + _LIVES + b" ORDER BY since, id"
+    b"SELECT id, label, door, version, extract(epoch FROM clock_timestamp() - since)::float8, drained,"
+    b" coalesce(build, ''), coalesce(number, 0), failing"
+    b" FROM nodes LEFT JOIN builds ON builds.name = build WHERE " + _LIVES + b" ORDER BY since, id"
 )
 # Of a dead owner's shard it counts since when it is free.
 _OWNERS: Final = (
@@ -60,6 +65,9 @@ _OWNERS: Final = (
 )
 _WORKS: Final = b"UPDATE owners SET works = true WHERE shard = $1 AND owner = $2"
 _LET_GO: Final = b"UPDATE owners SET owner = NULL, since = clock_timestamp() WHERE shard = $1 AND owner = $2"
+_FAILING: Final = b"UPDATE nodes SET failing = $2 WHERE id = $1"
+_BUILDS: Final = b"SELECT name FROM builds ORDER BY number DESC"
+_PREFER: Final = b"UPDATE builds SET number = (SELECT max(number) + 1 FROM builds) WHERE name = $1"
 _DRAIN: Final = b"UPDATE nodes SET drained = true WHERE id = $1"
 _HOST: Final = b"SELECT host(inet_client_addr())"
 _LOOPBACK: Final = "127.0.0.1"
@@ -119,16 +127,19 @@ class PostgresMembership:
         except psycopg.Error as error:
             raise self._away(error) from None
 
-    async def join(self, door: str, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def join(
+        self, door: str, build: str | None, prepare: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Be a node from now on."""
-        key = key_of(self._address) ^ 1
+        key = node_key(self._address)
         while not (await self._ask(_LOCK, (key,)))[0][0]:  # noqa: ASYNC110 - a server gives no event
             await trio.sleep(_PAUSE)
         try:
             if prepare is not None and await self._is_alone():
                 await prepare()
+            await self._do(complete_common)
             await self._check_shards()
-            self._lease = await self._do(partial(_join, self._address, door))
+            self._lease = await self._do(partial(_join, self._address, door, build))
         finally:
             with trio.move_on_after(1, shield=True), suppress(StoreAwayError):
                 await self._ask(_UNLOCK, (key,))
@@ -171,6 +182,11 @@ class PostgresMembership:
     async def say_works(self, shard: int) -> None:
         """Say that a shard's events are handled by this node now."""
         await self._ask(_WORKS, (shard, self.id))
+        await self._ring()
+
+    async def say_failing(self, failing: bool) -> None:
+        """Say whether a shard's work has failed at this node."""
+        await self._ask(_FAILING, (self.id, failing))
         await self._ring()
 
     async def let_go(self, shard: int) -> None:
@@ -282,6 +298,7 @@ async def drain_postgres_member(place: str, name: str) -> None:
 
     def drain(connection: Connection) -> None:
         nodes = members_of(connection).nodes
+        newest = max((node.build_number for node in nodes), default=0)
         meant = [node for node in nodes if name in (node.name, node.name.rpartition(":")[2])]
         called = ", ".join(node.name for node in nodes) or "none runs"
         if not meant:
@@ -290,10 +307,48 @@ async def drain_postgres_member(place: str, name: str) -> None:
             raise ConfigError(f"several nodes are called {name}; name one of them in full: {called}")
         if not [node for node in nodes if node is not meant[0] and not node.drained]:
             raise ConfigError(f"no other node could take the shards of {meant[0].name}; start one first")
+        others = [node for node in nodes if node.build_number == newest and not node.drained]
+        if others == meant:
+            raise ConfigError(
+                f"no other node of the build {meant[0].build} could take the shards of {meant[0].name};"
+                " start one first, or go back to another build on purpose: triobot nodes prefer BUILD"
+            )
         connection.execute(_DRAIN, (meant[0].id,))
         connection.execute(_RING, (nodes_channel(address.schema),))
 
     await _once(address, drain)
+
+
+async def prefer_postgres_build(place: str, name: str) -> None:
+    """Have the shards go to a build that some node runs.
+
+    Raises: as `triobot.store.members.prefer_build`.
+    """
+    address = read_address(place)
+
+    def prefer(connection: Connection) -> None:
+        with connection.transaction():
+            # As whoever joins, which may number a build, too.
+            connection.execute(b"SELECT pg_advisory_xact_lock($1)", (node_key(address),))
+            known = [str(build) for (build,) in connection.execute(_BUILDS)]
+            if name not in known:
+                called = ", ".join(known[:_SOME_BUILDS]) or "none yet"
+                raise ConfigError(
+                    f"no node has ever run a build {name}; there were, the last first: {called}"
+                )
+            rows = connection.execute(_NODES).fetchall()
+            nodes = [NodeRow(*row) for row in rows]
+            if not any(node.build == name and not node.drained for node in nodes):
+                running = ", ".join(sorted({node.build for node in nodes})) or "none"
+                raise ConfigError(
+                    f"no node runs the build {name} that could take shards; start one first. The builds that"
+                    f" run: {running}"
+                )
+            if name != known[0]:
+                connection.execute(_PREFER, (name,))
+        connection.execute(_RING, (nodes_channel(address.schema),))
+
+    await _once(address, prefer)
 
 
 async def _once(address: PostgresAddress, work: Callable[[Connection], R]) -> R:
@@ -326,14 +381,16 @@ def members_of(connection: Connection) -> Roster:
     return Roster([NodeRow(*row) for row in nodes], [OwnerRow(*row) for row in owners])
 
 
-def _join(address: PostgresAddress, door: str, connection: Connection) -> NodeLease:
+def _join(address: PostgresAddress, door: str, build: str | None, connection: Connection) -> NodeLease:
     node, asked = new_node(), steady_time()
     try:
         release = version("triobot")
     except PackageNotFoundError:
         release = "?"
     connection.execute(_SWEEP)
-    connection.execute(_JOIN, (node, own_name(), label(), door, release))
+    build = build or f"triobot-{release}"
+    connection.execute(_SEE_BUILD, (build,))
+    connection.execute(_JOIN, (node, own_name(), label(), door, release, build))
     connection.execute(_RING, (nodes_channel(address.schema),))
     return NodeLease(address, node, asked)
 

@@ -75,8 +75,18 @@ _DOORS: Final = b"""ALTER TABLE nodes
     ADD COLUMN drained boolean NOT NULL DEFAULT false"""
 _EACH: Final = b"INSERT INTO owners SELECT generate_series(0, $1 - 1), NULL, '', clock_timestamp(), false"
 _SHARDS: Final = b"SELECT count(*) FROM owners"
-COMMON: Final = {"nodes", "owners"}
-"""The tables that the shards of a store have in common."""
+# What nodes run, numbered as it is first seen: the higher, the newer. An operator may number one anew.
+_BUILDS: Final = (
+    b"""CREATE TABLE builds (
+        name text COLLATE "C" PRIMARY KEY,
+        number bigint NOT NULL UNIQUE
+    )""",
+    b"""ALTER TABLE nodes
+        ADD COLUMN build text COLLATE "C",
+        ADD COLUMN failing boolean NOT NULL DEFAULT false""",
+)
+_COMMON: Final = {"nodes", "owners"}
+_BUILDS_THERE: Final = b"SELECT to_regclass('builds') IS NOT NULL"
 
 
 def make_store(
@@ -169,7 +179,7 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
     """
     share = address.share
     if address.common is None or share is None:
-        if tables == COMMON:
+        if _is_common(tables):
             of = session.run(_SHARDS).fetchone()
             raise ConfigError(
                 f"the store {named(address)} is in shards; its address says shards={of[0] if of else ''}"
@@ -181,7 +191,7 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
             f"the store in the schema {address.common} is one store, and stays one: the number of shards is"
             f" fixed when a store is made. Leave shards={share.of} out, or name a new schema"
         )
-    if common and common != COMMON:
+    if common and not _is_common(common):
         raise _foreign(f"the schema {address.common}")
     if common:
         ((of,),) = session.run(_SHARDS).fetchall()
@@ -191,6 +201,23 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
                 f" {share.of}: the number of shards is fixed when a store is made, since it says which one"
                 " has a chat"
             )
+
+
+def node_key(address: PostgresAddress) -> int:
+    """Return the number of the advisory lock under which nodes join the store of this address."""
+    return key_of(address) ^ 1
+
+
+def complete_common(connection: Connection) -> None:
+    """Add what an older triobot didn't make of what the shards have in common; one at a time may do it."""
+    with connection.transaction():
+        if not (connection.execute(_BUILDS_THERE).fetchone() or (False,))[0]:
+            for statement in _BUILDS:
+                connection.execute(statement)
+
+
+def _is_common(tables: set[str]) -> bool:
+    return _COMMON <= tables <= {*_COMMON, "builds"}
 
 
 def _foreign(what: str) -> StoreCorruptError:
@@ -211,7 +238,7 @@ def _make_common(session: Session, own: str, schema: str, shards: int) -> None:
     _make_schema(session, schema)
     # The shard's own schema may be there already, and would come first.
     session.run(f'SET LOCAL search_path TO "{schema}"'.encode())
-    for statement in (_NODES, _DOORS, _OWNERS):
+    for statement in (_NODES, _DOORS, _OWNERS, *_BUILDS):
         session.run(statement)
     session.run(_EACH, (shards,))
     session.run(f'SET LOCAL search_path TO "{own}", "{schema}"'.encode())
