@@ -246,3 +246,25 @@ async def test_a_server_that_is_away_is_told_and_asked_again(store: str, postgre
                 else:
                     break
         assert len(seen.owners) == SHARDS
+
+
+async def test_a_node_outlives_a_server_that_takes_no_writes_or_refuses_it_for_a_while(
+    store: str, postgres: Server
+) -> None:
+    cut = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'bots'"
+    async with joined(store) as member:
+        # As a standby does in the middle of a failover.
+        postgres.ask("ALTER ROLE bots SET default_transaction_read_only = on", cut)
+        try:
+            for found in ("connection", "takes no writes"):
+                with pytest.raises(StoreAwayError, match=found):
+                    await member.look()
+        finally:
+            postgres.ask("ALTER ROLE bots RESET default_transaction_read_only")
+        assert len((await member.look()).owners) == SHARDS
+        with postgres.admitting("host all bots 127.0.0.1/32 scram-sha-256"):
+            postgres.ask(cut)
+            for found in ("connection", "wants a password"):
+                with pytest.raises(StoreAwayError, match=found):
+                    await member.look()
+        assert len((await member.look()).owners) == SHARDS

@@ -124,8 +124,6 @@ def test_a_server_that_keeps_what_it_acknowledges_is_taken() -> None:
         ({"version": 130022}, "PostgreSQL 13"),
         ({"pid": 8}, "proxy"),
         ({"encoding": "SQL_ASCII"}, "SQL_ASCII"),
-        ({"standby": True}, "standby"),
-        ({"read_only": True}, "no writes"),
     ],
 )
 def test_a_server_that_can_hold_no_store_is_refused(change: dict[str, object], words: str) -> None:
@@ -133,6 +131,20 @@ def test_a_server_that_can_hold_no_store_is_refused(change: dict[str, object], w
     from triobot.store.postgres.server import refusal
 
     assert words in (refusal(attrs.evolve(Seen(*GOOD), **change)) or "")
+
+
+@needs_psycopg
+@pytest.mark.parametrize(
+    ("change", "words"), [({"standby": True}, "standby"), ({"read_only": True}, "no writes")]
+)
+def test_a_server_that_takes_no_writes_now_is_away(change: dict[str, object], words: str) -> None:
+    from triobot.store.postgres.server import ServerFacts as Seen
+    from triobot.store.postgres.server import refusal, why_closed
+
+    assert why_closed(Seen(*GOOD)) is None
+    seen = attrs.evolve(Seen(*GOOD), **change)
+    assert refusal(seen) is None
+    assert words in (why_closed(seen) or "")
 
 
 @needs_psycopg
@@ -176,7 +188,7 @@ async def test_a_server_without_fsync_is_refused(postgres: Server) -> None:
 async def test_a_session_that_takes_no_writes_is_refused(postgres: Server) -> None:
     postgres.ask(f"ALTER ROLE {ROLE} SET default_transaction_read_only = on")
     try:
-        with refuses(ConfigError, "takes no writes"):
+        with refuses(StoreAwayError, "takes no writes"):
             await opened(postgres.url())
     finally:
         postgres.ask(f"ALTER ROLE {ROLE} RESET default_transaction_read_only")

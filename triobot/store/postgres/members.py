@@ -235,7 +235,7 @@ class PostgresMembership:
 
         def run() -> R:
             if self._connection is None or self._connection.closed:
-                self._connection = _listening(self._address)
+                self._connection = self._connected()
             connection = self._connection
             self._rung = False
             list(connection.notifies(timeout=0))
@@ -249,6 +249,15 @@ class PostgresMembership:
             except psycopg.Error as error:
                 self.close()
                 raise self._away(error) from None
+
+    def _connected(self) -> Connection:
+        try:
+            return _listening(self._address)
+        except ConfigError as error:
+            if self._lease is None:
+                raise
+            # It was good enough when this node joined, and others see to it that it is again.
+            raise StoreAwayError(str(error)) from None
 
     def close(self) -> None:
         """End the session, and renew the lease no more if it has not ended."""

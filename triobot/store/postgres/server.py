@@ -56,6 +56,11 @@ def refusal(server: ServerFacts) -> str | None:
             f"the database is encoded in {server.encoding}, which can't hold every text; make one with"
             " ENCODING 'UTF8' TEMPLATE template0"
         )
+    return None
+
+
+def why_closed(server: ServerFacts) -> str | None:
+    """Return why this server takes no writes now, as in the middle of a failover; None if it does."""
     if server.standby:
         return "it is a standby, which takes no writes; name the primary"
     if server.read_only:

@@ -12,12 +12,12 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper, IntLoader
 
-from ...errors import ConfigError
+from ...errors import ConfigError, StoreAwayError
 from ..sql import Cursor
 from .address import PostgresAddress
 from .dialect import translated
 from .failures import for_the_connector
-from .server import FACTS, ServerFacts, refusal, risk
+from .server import FACTS, ServerFacts, refusal, risk, why_closed
 from .stream import Stream, Streamed
 
 _log: Final = logging.getLogger("triobot.store")
@@ -173,7 +173,7 @@ def connect(address: PostgresAddress) -> Connection:
 
     Raises:
         ConfigError: the server, the database or the role is none for a store; it says why.
-        StoreAwayError: it can't be reached now.
+        StoreAwayError: it can't be reached now, or takes no writes.
     """
     connection = make_connection(address)
     try:
@@ -201,6 +201,8 @@ def _look_at(connection: Connection, address: PostgresAddress) -> None:
     name, server = named(address), _facts_of(connection)
     if (why := refusal(server)) is not None:
         raise ConfigError(f"the store {name} can't be there: {why}")
+    if (why := why_closed(server)) is not None:
+        raise StoreAwayError(f"the store {name} is away: {why}")
     if (why := risk(server)) is not None:
         if not address.accept_loss:
             raise ConfigError(
