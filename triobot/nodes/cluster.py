@@ -29,8 +29,8 @@ from .node import DOOR_KEY, Node, prepare_shards
 from .owners import Owner
 from .peers import PeerDoor
 
-_LEASE_SECONDS: Final = 3.0
-_BEHIND_IT: Final = 2.0
+HELD_SECONDS: Final = 3.0 + 2.0
+"""How long an event waits for the owner of its shard: a lease, and what a start takes behind it."""
 _LEAVE_SECONDS: Final = 2.0
 
 
@@ -61,8 +61,7 @@ async def open_cluster(
             directory, owners = Directory(membership, key), dict[int, Owner]()
             doors = Doors(address.shards, owners, directory.peers)
             node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
-            node.inbox.hold_seconds = _LEASE_SECONDS + _BEHIND_IT
-            node.inbox.late_after = node.inbox.hold_seconds
+            node.inbox.hold_seconds = node.inbox.late_after = HELD_SECONDS
             node.inbox.certain = membership.held
             node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door)
             with registered(voice):

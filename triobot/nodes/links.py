@@ -23,7 +23,14 @@ _HEAD: Final = struct.Struct(">IBQ")
 _NONCE: Final = 32
 _PROOF: Final = 32
 _HANDSHAKE_SECONDS: Final = 2.0
+STALL_SECONDS: Final = 4.0
+"""How long the other side may take nothing before the connection counts as broken.
+
+It is less than an event is held for where shards move between machines: what its sender has given up by then
+must not come later, when the other side may have had it from elsewhere.
+"""
 _PIECE: Final = 256 * 1024
+_AT_ONCE: Final = 64 * 1024
 
 
 class Kind(IntEnum):
@@ -66,7 +73,8 @@ class NodeLink:
     def send(self, kind: Kind, number: int, content: bytes) -> None:
         """Send a frame soon, behind those before it; never waits.
 
-        How much waits is bounded by whoever counts the requests.
+        How much waits is bounded by whoever counts the requests, and by `STALL_SECONDS`: what is cancelled
+        isn't taken back.
         """
         self._going += _HEAD.pack(len(content), kind, number)
         self._going += content
@@ -76,13 +84,17 @@ class NodeLink:
         """Send, until cancelled or the connection breaks.
 
         Raises:
-            trio.BrokenResourceError: it is broken.
+            trio.BrokenResourceError: it is broken, or the other side takes nothing any more.
         """
         while True:
             await self._some.wait()
             self._some = trio.Event()
-            going, self._going = self._going, bytearray()
-            await self._stream.send_all(going)
+            going, self._going = memoryview(self._going), bytearray()
+            for at in range(0, len(going), _AT_ONCE):
+                with trio.move_on_after(STALL_SECONDS) as patience:
+                    await self._stream.send_all(going[at : at + _AT_ONCE])
+                if patience.cancelled_caught:
+                    raise trio.BrokenResourceError("the other side takes nothing")
 
     async def receive(self) -> tuple[Kind, int, bytes] | None:
         """Return the next frame; None at the end of the connection.
@@ -110,6 +122,11 @@ class NodeLink:
         del self._coming[:size]
         return taken
 
+    async def _take_greeting(self, size: int) -> bytes:
+        if (said := await self._take(size)) is None:
+            raise trio.BrokenResourceError("the other side ended before it had proved anything")
+        return said
+
     async def greet(self, key: bytes, *, first: bool) -> None:
         """Prove the key to the other side, and have it prove its own.
 
@@ -124,16 +141,16 @@ class NodeLink:
         with trio.fail_after(_HANDSHAKE_SECONDS):
             own = secrets.token_bytes(_NONCE)
             await self._stream.send_all(VERSION + own)
-            said = await self._take(len(VERSION) + _NONCE)
-            if said is None or not said.startswith(VERSION):
+            said = await self._take_greeting(len(VERSION) + _NONCE)
+            if not said.startswith(VERSION):
                 raise StrangerError("the process at the other end is of another version; restart all of them")
             other = said[len(VERSION) :]
             nonces = own + other if first else other + own
             # What proves one side is worth nothing in the mouth of the other.
             mine, theirs = (b"first", b"second") if first else (b"second", b"first")
             await self._stream.send_all(_proof(key, mine, nonces))
-            proof = await self._take(_PROOF)
-            if proof is None or not hmac.compare_digest(proof, _proof(key, theirs, nonces)):
+            proof = await self._take_greeting(_PROOF)
+            if not hmac.compare_digest(proof, _proof(key, theirs, nonces)):
                 raise StrangerError("the process at the other end doesn't have this store's key")
 
 

@@ -26,14 +26,21 @@ from ..values import decode_value, encode_value
 from ..webhook.inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
 from .frames import Frame, OpenPart
 from .inbox import NodeInbox
-from .links import Kind, NodeLink, StrangerError, open_link
+from .links import STALL_SECONDS, Kind, NodeLink, StrangerError, open_link
 from .owners import NoOwnerError, Owner
 
 _log: Final = logging.getLogger("triobot.nodes")
 Connect: TypeAlias = Callable[[], Awaitable[trio.SocketStream]]
 """Connects to another process's door."""
 # A machine that is gone without a word is found out after so many seconds, where the system can do that.
-_KEEPALIVE: Final[Mapping[str, int]] = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_KEEPALIVE: Final[Mapping[str, int]] = {
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    # Else what was sent is sent again and again for a quarter of an hour, and the first answer to that may
+    # come two minutes after the network is back.
+    "TCP_USER_TIMEOUT": int(STALL_SECONDS * 1000),
+}
 UNDER_WAY: Final = 256
 """Requests that may be under way to one other process."""
 _AGAIN_SECONDS: Final = 0.05
