@@ -444,6 +444,47 @@ def test_a_wrong_bit_in_the_log_is_found_when_it_is_folded(path: Path, folder: P
         assert restored_rows(folder) == live_rows(file)
 
 
+@pytest.mark.parametrize("damage", ["salts", "emptied", "removed"])
+def test_a_log_that_is_not_the_one_that_was_written_is_missed(
+    path: Path, folder: Path, tmp_path: Path, damage: str
+) -> None:
+    """SQLite takes what is left for a log that ends there, and finds nothing wrong."""
+    with store_at(path) as file, streamer(file, folder) as one:
+        put(file, "n", "1")
+        one.catch_up()
+    log = folder / "store.db-wal"
+    match damage:
+        case "salts":
+            damaged = bytearray(log.read_bytes())
+            damaged[20] ^= 1
+            log.write_bytes(damaged)
+        case "emptied":
+            log.write_bytes(b"")
+        case _:
+            log.unlink()
+    _, _, missing = copy_of(folder, tmp_path)
+    assert missing is not None
+    assert "and 0 are good" in missing
+
+
+def test_a_log_that_was_folded_is_not_missed(path: Path, folder: Path) -> None:
+    with store_at(path) as file, streamer(file, folder) as one:
+        put(file, "n", "1")
+        one.catch_up()
+        # The next log, of which nothing is confirmed yet, has begun.
+        checkpoint(file)
+        put(file, "n", "2")
+        assert one.shipment is not None
+        while (piece := file.take(one.shipment, 7)).as_of is None:
+            one.replica.take(piece)
+            restored_rows(folder)
+        one.replica.take(attrs.evolve(piece, as_of=None))
+        assert restored_rows(folder) == live_rows(file)
+        # And the next image has taken its place, before anything behind it is confirmed.
+        one.begin()
+        assert restored_rows(folder) == live_rows(file)
+
+
 def test_an_image_that_cannot_be_read_any_more_is_replaced_without_its_log(path: Path, folder: Path) -> None:
     """SQLite would write what that log holds over the new image."""
     with store_at(path) as file, streamer(file, folder) as one:

@@ -20,8 +20,8 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -57,7 +57,7 @@ class Manifest:
         epoch, boot: of the store: how often it was restored and opened.
         began_at: when its image was complete.
         as_of: the replica has all that had been committed then; 0 where it was found damaged.
-        log: so much of a log was there then.
+        log: so much of a log was there then, and is still, until it is noted that the image has it.
         salts: which log that is.
     """
 
@@ -149,8 +149,17 @@ class Replica:
         image = self.folder / _IMAGE
         # What is there is as good as ever until the new one has its name. Its log must be gone by then:
         # SQLite would write what it holds over the new image.
-        with suppress(sqlite3.Error):
-            fold(image)
+        there = read_manifest(self.folder)
+
+        def note(found: int) -> None:
+            if there is not None:
+                as_of = there.as_of if found >= there.log else 0
+                self._write(attrs.evolve(there, log=0, salts="", as_of=as_of))
+
+        try:
+            fold(image, note)
+        except sqlite3.Error:
+            note(-1)
         (self.folder / _LOG).unlink(missing_ok=True)
         sync_folder(self.folder)
         (self.folder / _NEXT).replace(image)
@@ -174,25 +183,42 @@ class Replica:
             os.close(self._log)
         written, self._at = self._at, 0
         self._log, self._dirty = None, False
-        if (found := fold(self.folder / _IMAGE)) != written:
-            self._confirm(0)
+
+        def note(found: int) -> None:
+            if found == written and self._noted.began_at:
+                self._note(0, "", self._noted.as_of)
+
+        if (found := fold(self.folder / _IMAGE, note)) != written:
+            self._note(0, "", 0)
             raise StoreCorruptError(
                 f"of a log of {written} bytes in {self.folder}, {found} could be read again; look after the"
                 " disk"
             )
 
     def _confirm(self, as_of: int) -> None:
-        assert self._manifest is not None
         if self._dirty and self._log is not None:
             sync(self._log)
             self._dirty = False
-        began = self._manifest.began_at or as_of
         salts = "" if self._log is None else read_at(self._log, HEAD, 0)[16:24].hex()
-        self._manifest = attrs.evolve(self._manifest, began_at=began, as_of=as_of, log=self._at, salts=salts)
+        self._note(self._at, salts, as_of)
+
+    @property
+    def _noted(self) -> Manifest:
+        assert self._manifest is not None
+        return self._manifest
+
+    def _note(self, log: int, salts: str, as_of: int) -> None:
+        began = self._noted.began_at or as_of
+        self._manifest = attrs.evolve(self._noted, began_at=began, as_of=as_of, log=log, salts=salts)
+        self._write(self._manifest)
+
+    def _write(self, manifest: Manifest) -> None:
         draft = self.folder / _DRAFT
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | CAREFUL, OWNER_ONLY)
         try:
-            write_at(fd, json.dumps({"format": _FORMAT, **attrs.asdict(self._manifest)}).encode(), 0)
+            write_at(fd, json.dumps({"format": _FORMAT, **attrs.asdict(manifest)}).encode(), 0)
+            # Else a power loss may leave an empty file in its place, and a replica of nobody knows what.
+            sync(fd)
         finally:
             os.close(fd)
         draft.replace(self.folder / _MANIFEST)
@@ -211,28 +237,39 @@ class Replica:
             raise StoreFullError(f"the replica in {self.folder} can't be written: {error}") from error
 
 
-def fold(image: Path) -> int:
+def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
     """Move a log into its image and remove it, if there is one; return how much of it was good.
 
+    Args:
+        note: called with that once the image has it all, and before the log is removed.
+
     Raises:
-        sqlite3.Error: it can't be read or written; the log is still there.
+        sqlite3.Error: it can't be read or written; the log is still there, or all of it is in the image.
     """
     log = image.with_name(f"{image.name}-wal")
     if not image.exists() or not log.exists():
+        note(0)
         return 0
     with log.open("rb") as file:
-        head = read_head(file.read(HEAD))
-    with closing(sqlite3.connect(image, isolation_level=None)) as connection:
-        # Without shared memory, which folders of other machines lack.
-        connection.execute("PRAGMA locking_mode = exclusive").fetchone()
-        connection.execute("PRAGMA fullfsync = 1")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        # In this mode SQLite tells how many entries it has found.
-        _, entries, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        head, size = read_head(file.read(HEAD)), os.fstat(file.fileno()).st_size
+    try:
+        with closing(sqlite3.connect(image, isolation_level=None)) as connection:
+            # Without shared memory, which folders of other machines lack.
+            connection.execute("PRAGMA locking_mode = exclusive").fetchone()
+            connection.execute("PRAGMA fullfsync = 1")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            # In this mode SQLite tells how many entries it has found.
+            _, entries, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            found: int = 0 if head is None or not entries else HEAD + entries * head.entry_size
+            note(found)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error:
+        if not log.exists():  # SQLite tries once more as it closes, and then could
+            note(size)
+        raise
     log.unlink(missing_ok=True)
     sync_folder(image.parent)
-    return 0 if head is None or not entries else HEAD + entries * head.entry_size
+    return found
 
 
 def is_replica(folder: Path) -> bool:
@@ -359,9 +396,9 @@ def copy_replica(folder: Path, into: Path) -> tuple[Path, Manifest, str | None]:
     missing = None
     if manifest.as_of == 0:
         missing = "the streamer found it damaged, and no new image was complete: the last commits are missing"
-    elif log[16:24].hex() == manifest.salts and found < manifest.log:
+    elif (good := found if log[16:24].hex() == manifest.salts else 0) < manifest.log:
         missing = (
-            f"its log is damaged: {manifest.log} bytes were written, and {found} are good;"
+            f"its log is damaged: {manifest.log} bytes were written, and {good} are good;"
             " the last commits are missing"
         )
     return copy, manifest, missing
