@@ -54,9 +54,11 @@ class Steady(Protocol):
 
 @runtime_checkable
 class Telling(Protocol):
-    """A time of day that calls `on_set` when it is set."""
+    """A time of day that says when it is set."""
 
-    on_set: Callable[[], None]
+    def when_set(self, told: Callable[[], None]) -> None:
+        """Have this called whenever it is set, too; it must not wait or raise."""
+        ...
 
 
 def steady_time() -> int:
@@ -110,7 +112,9 @@ class Timepiece:
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
         if isinstance(clock, Telling):
-            clock.on_set, self._look_again = self._look_soon, math.inf
+            # Several timepieces may read one clock: each shard of a process has its own.
+            clock.when_set(self._look_soon)
+            self._look_again = math.inf
         self.before = self._jumped = 0
         self._told: list[Callable[[int], None]] = []
         self._between: int | None = None

@@ -55,7 +55,7 @@ class FakeClock:
     """The time of day, which passes as Trio's time does until it is set."""
 
     def __init__(self) -> None:
-        self.on_set: Callable[[], None] = lambda: None
+        self._told: list[Callable[[], None]] = []
         self._set_by = 0
 
     def now(self) -> int:
@@ -64,7 +64,11 @@ class FakeClock:
     def set(self, by: int) -> None:
         """Set it by so many milliseconds."""
         self._set_by += by
-        self.on_set()
+        for told in self._told:
+            told()
+
+    def when_set(self, told: Callable[[], None]) -> None:
+        self._told.append(told)
 
 
 @attrs.define(eq=False)

@@ -316,3 +316,28 @@ async def test_everybody_pays_in_a_shard_and_is_given_once_whatever_crashes(
         for person in found:
             said = [seen.text for seen in await person.history() if seen.from_bot]
             assert said.count("Here is your tea.") == 1
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+async def test_a_jump_of_the_clock_is_one_alarm_and_all_shards_hear_of_it(
+    autojump_clock: MockClock, hours: int
+) -> None:
+    bot = Bot()
+
+    @bot.conversation(join(), name="nap")
+    async def nap(chat: Chat) -> None:
+        await chat.sleep(3600)
+        await chat.send("Good morning.")
+
+    async def morning(person: Person) -> bool:
+        return "Good morning." in [said.text for said in await person.history()]
+
+    async with drive(bot) as world:
+        crowd = await people(world, 24)
+        await world.clock_jumps(hours=hours)
+        await world.waits(minutes=59)
+        assert [await morning(person) for person in crowd] == [False] * len(crowd)
+        await world.waits(minutes=2)
+        assert [await morning(person) for person in crowd] == [True] * len(crowd)
+        world.takes_alarm("clock_jumped")
+        assert world.alarms == []

@@ -219,7 +219,7 @@ class Node:
         intake, owner = self.intakes[shard], self.owners[shard]
         neighbours = ShardNeighbours(self.doors, shard, self.outboxes, self.works, rest)
         try:
-            with speaking(intake.voice):
+            with speaking(intake.voice), intake.clock.telling(self._look_at_clocks):
                 async with open_it(intake, neighbours=neighbours) as work:
                     self.works[shard] = work
                     owner.begin(work)
@@ -228,6 +228,11 @@ class Node:
             owner.end()
             self.works.pop(shard, None)
             self.outboxes.pop(shard, None)
+
+    def _look_at_clocks(self, by: int) -> None:
+        """Have all shards hear of a jump that one has seen: another one may read no clock for a minute."""
+        for intake in self.intakes.values():
+            intake.clock.now()
 
 
 class Keeps(Protocol):

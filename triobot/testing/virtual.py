@@ -38,20 +38,17 @@ def run(async_fn: Callable[[], Awaitable[T]]) -> T:
 
 @final
 class VirtualWallClock:
-    """The time of day, as Trio's clock goes.
+    """The time of day, as Trio's clock goes; it says when it is set: a month has 43,200 minutes.
 
     Args:
         at: the wall milliseconds at which it begins.
-
-    Attributes:
-        on_set: called when it was set, so that no one needs to look at it every minute of a month.
     """
 
     def __init__(self, at: int = MORNING) -> None:
         self._at = at
         self._began = trio.current_time()
         self._set = 0
-        self.on_set: Callable[[], None] = lambda: None
+        self._told: list[Callable[[], None]] = []
 
     def now(self) -> int:
         """Return wall milliseconds."""
@@ -64,7 +61,12 @@ class VirtualWallClock:
     def set_by(self, milliseconds: int) -> None:
         """Set it forward, or back: no time passes."""
         self._set += milliseconds
-        self.on_set()
+        for told in self._told:
+            told()
+
+    def when_set(self, told: Callable[[], None]) -> None:
+        """Have this called whenever it is set."""
+        self._told.append(told)
 
 
 STUCK_AFTER: Final = 2.0
