@@ -50,6 +50,7 @@ AlarmKind: TypeAlias = Literal[
     "impossible_transition",
     "unwatched",
     "clock_jumped",
+    "clock_differs",
 ]
 
 
@@ -343,6 +344,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         " a time of day, and payment buttons, go by the new one.",
         "Let a time service keep the clock: `timedatectl` shows whether one does.",
         once=True,
+    ),
+    "clock_differs": About(
+        "The clock of a node's machine differs from the database server's by more than two seconds. The node "
+        "takes no shards, and gives up those that it has if another node may have them.",
+        "Nothing, while there are other nodes; else what has no node waits.",
+        "Let a time service keep both clocks: `timedatectl` shows whether one does. A node whose clock is "
+        "right again takes part by itself.",
+        ends="Five minutes after the clock is right, or its nodes are gone.",
     ),
 }
 

@@ -300,6 +300,8 @@ class Intake:
                 return self.late is not None and key not in self.late
             case "answer_unreadable" | "chat_refused" | "request_unreadable":
                 return quiet >= _HOUR
+            case "clock_differs":
+                return True  # as long as it lasts it is raised at each look
             case _:
                 return False
 

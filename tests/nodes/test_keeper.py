@@ -50,6 +50,7 @@ class Row:
     drained: bool = False
     build: int = 0
     failing: bool = False
+    clock_off: int = 0
     cut: list[trio.CancelScope] = attrs.Factory(list[trio.CancelScope])
 
 
@@ -153,6 +154,7 @@ class Member:
                     str(row.build),
                     row.build,
                     row.failing,
+                    row.clock_off,
                 )
                 for node, row in database.nodes.items()
                 if database.lives(node)
@@ -179,6 +181,15 @@ class Member:
         await trio.lowlevel.checkpoint()
         self.check()
         self.database.nodes[self.id].failing = failing
+        self.database.ring()
+
+    async def now(self) -> int:
+        raise AssertionError
+
+    async def say_clock(self, off: int) -> None:
+        await trio.lowlevel.checkpoint()
+        self.check()
+        self.database.nodes[self.id].clock_off = off
         self.database.ring()
 
     async def let_go(self, shard: int) -> None:
@@ -228,11 +239,13 @@ class Rig:
 
     Attributes:
         fails: the work of these shards fails, at the node of this name.
+        wrong: the clocks of these nodes are three seconds behind.
     """
 
     database: Database
     nursery: trio.Nursery
     fails: set[tuple[str, int]] = attrs.Factory(set[tuple[str, int]])
+    wrong: set[str] = attrs.Factory(set[str])
     idle: list[tuple[int, float]] = attrs.Factory(list[tuple[int, float]])
     _ended: dict[int, float] = attrs.Factory(dict[int, float])
 
@@ -256,6 +269,7 @@ class Rig:
         node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
         node.inbox.certain, node.inbox.hold_seconds = member.held, 5.0
         node.keeper = keeper = Keeper(node, member, directory, settings, clock, None, name)
+        keeper.clock_off = lambda: -3_000 if name in self.wrong else 0
         running = Running(node, keeper, member)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(member.renew)
@@ -439,6 +453,40 @@ async def test_a_drained_node_gives_its_shards_up_and_takes_none(autojump_clock:
         await rig.shares(one=0, two=SHARDS)
         await trio.sleep(10 * HOLD_SECONDS)
         await rig.shares(one=0, two=SHARDS)
+
+
+async def test_a_node_whose_clock_is_wrong_gives_its_shards_up_until_it_is_right(
+    autojump_clock: MockClock,
+) -> None:
+    async with rigged() as rig:
+        await rig.start("one:1")
+        two = await rig.start("two:2")
+        await rig.shares(**{"one:1": 2, "two:2": 2})
+        rig.wrong.add("one:1")
+        await rig.shares(**{"one:1": 0, "two:2": SHARDS})
+        await trio.sleep(10 * HOLD_SECONDS)
+        await rig.shares(**{"one:1": 0, "two:2": SHARDS})
+        (told,) = (alarm for alarm, _, _ in two.node.intakes[two.node.doors.home].bell.recent())
+        assert (told.kind, told.key) == ("clock_differs", "one")
+        assert told.text.startswith("one:1: its machine's clock is 3.0 s behind the database server's.")
+        rig.wrong.clear()
+        await rig.shares(**{"one:1": 2, "two:2": 2})
+
+
+async def test_a_node_that_comes_with_a_wrong_clock_takes_nothing_even_if_it_is_alone(
+    autojump_clock: MockClock,
+) -> None:
+    async with rigged() as rig:
+        rig.wrong.add("one")
+        await rig.start("one")
+        await trio.sleep(10 * HOLD_SECONDS)
+        await rig.shares(one=0)
+        rig.wrong.clear()
+        await rig.shares(one=SHARDS)
+        # What it has by then nobody else could take.
+        rig.wrong.add("one")
+        await trio.sleep(10 * HOLD_SECONDS)
+        await rig.shares(one=SHARDS)
 
 
 async def test_nothing_moves_while_the_database_is_away(autojump_clock: MockClock) -> None:

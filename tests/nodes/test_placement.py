@@ -109,6 +109,18 @@ def test_shards_do_not_go_back_while_the_newer_build_lives() -> None:
     assert Placement(members(1, build=1), held(None, None)).to_take(1) == 0
 
 
+def test_a_node_that_takes_no_part_is_given_nothing_and_counts_for_no_build() -> None:
+    aside = attrs.evolve(*members(2, build=2), aside=True)
+    place = Placement([*members(1, build=1), aside], held(2, 1, None, seconds=0))
+    assert (place.to_take(1), place.to_take(2), place.to_give(2)) == (2, None, None)
+    place = Placement([*members(1, build=1), aside], held(2, 1, 1, seconds=0))
+    assert (place.to_give(2), place.to_give(1)) == (0, None)
+    # If nobody else may have them it keeps what it has, and takes nothing more.
+    place = Placement([aside], held(2, None, 2, seconds=60))
+    assert (place.to_take(2), place.to_give(2)) == (None, None)
+    assert Placement([aside], held(2, 2)).to_give(2) is None
+
+
 def test_shares_stay_fair_within_the_newest_build() -> None:
     place = Placement([*members(1, build=1), *members(2, 3, build=2)], held(2, 2, 2, 3))
     assert [place.to_give(one) for one in (1, 2, 3)] == [None, 0, None]

@@ -20,7 +20,7 @@ from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.postgres import Server, run_server, why_not
 from tests.processes.nodes import READY, Node, _free_port
 from tests.processes.ordering import Customer, check_heard
-from tests.processes.process import ROOT, SECRET, environment, start_node
+from tests.processes.process import BOTS, ROOT, SECRET, environment, start_node
 from tests.processes.proxy import before_two
 
 Trouble: TypeAlias = Literal["kill", "freeze", "stop", "drain", "restart", "deploy", "back"]
@@ -30,6 +30,7 @@ the other, or a new build at one of them, from which an operator goes back."""
 _CALM: Final = ("stop", "drain", "deploy", "back")
 _LONG: Final = ("deploy", "back")
 
+SKEWED: Final = BOTS.with_name("skewed.py")
 SHARDS = 4
 SCHEMA = "parts"
 
@@ -82,12 +83,22 @@ class Lived:
 
 @final
 class Cluster:
-    """Two nodes that share a store."""
+    """Two nodes that share a store.
+
+    Attributes:
+        build: what a node runs that is started.
+        skewed: the clocks of the nodes' machines can be set.
+        set_by: the file that says by how many milliseconds each is.
+    """
 
     def __init__(self, folder: Path, platform: Platform, server: Server) -> None:
+        self.skewed = False
         self.nodes = [Node(_free_port(), folder / f"log{number}") for number in (0, 1)]
         self.store = server.url(query=f"schema={SCHEMA}&shards={SHARDS}")
         self.build = 1
+        self.set_by = [folder / f"clock{number}" for number in (0, 1)]
+        for clock in self.set_by:
+            clock.write_text("0")
         self._platform = platform
         self._server = server
 
@@ -100,7 +111,11 @@ class Cluster:
             store=self.store,
             log=node.log,
             ready=READY,
-            environ={"TRIOBOT_BUILD": f"build-{self.build}"},
+            environ={
+                "TRIOBOT_BUILD": f"build-{self.build}",
+                "CLOCK_SET_BY": str(self.set_by[self.nodes.index(node)]),
+            },
+            module=SKEWED if self.skewed else BOTS,
         )
 
     async def renew(self, node: Node, build: int) -> None:

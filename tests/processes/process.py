@@ -205,10 +205,11 @@ async def start_node(
     log: Path,
     ready: bytes,
     environ: Mapping[str, str] = {},
+    module: Path = BOTS,
 ) -> BotProcess:
     """Start a bot that listens on a port by itself: when it is dead, connections there are refused."""
     own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": store, "STACK": "ours"}
-    command = [sys.executable, "-m", "triobot", "run", f"{BOTS}:{name}", "--port", str(port)]
+    command = [sys.executable, "-m", "triobot", "run", f"{module}:{name}", "--port", str(port)]
     with log.open("ab") as output:
         popen = subprocess.Popen(
             command, cwd=ROOT, env=environment(**own, **environ), stdout=output, stderr=output

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 import trio
 
-from tests.loopback import Users, open_platform
+from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import Server
 from tests.processes.cluster import SCHEMA, SHARDS, Cluster, Trouble, drop, order_from_cluster
 from tests.processes.process import SECRET
@@ -82,6 +83,57 @@ async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(
         assert "no node runs" in (await ask("nodes")).stdout
         told = json.loads((await ask("status", "--json")).stdout)
         assert (told["running"], told["conversations"]) == (False, 20)
+
+
+async def test_a_node_whose_clock_is_wrong_has_no_shards_until_it_is_right(
+    tmp_path: Path, postgres: Server
+) -> None:
+    drop(postgres)
+    async with open_platform() as platform:
+        cluster = Cluster(tmp_path, platform, postgres)
+        cluster.skewed = True
+        ask = partial(trio.to_thread.run_sync, Operator(platform.url, cluster.store))
+        (one, two), users = cluster.nodes, [Users(node.port, f"/{SECRET}") for node in cluster.nodes]
+        chats = iter(range(1, 100))
+
+        async def take_events() -> None:
+            """Both nodes do, whoever has their shards."""
+            heard = platform.total
+            for user in users * 4:
+                chat = next(chats)
+                assert await user.calls(chat, f"{chat}") == 200
+            await platform.wait_until(lambda: platform.total == heard + 8)
+
+        try:
+            await cluster.mend()
+            for off, words in (("5000", "s ahead of the database"), ("-3600000", "s behind the database")):
+                cluster.set_by[0].write_text(off)
+                await cluster.until_has(two, SHARDS)
+                assert f"its clock is {abs(int(off)) / 1000:.0f}" in (await ask("nodes")).stdout
+                assert words in (await ask("nodes")).stdout
+                await take_events()
+                cluster.set_by[0].write_text("0")
+                await cluster.until(SHARDS // 2, SHARDS // 2)
+                await take_events()
+            assert one.process is not None
+            assert await one.process.stop() == 0
+            cluster.set_by[0].write_text("5000")
+            await cluster.start(one)
+            with trio.fail_after(PATIENCE):
+                while "its clock is 5" not in (await ask("nodes")).stdout:
+                    pass
+            await cluster.until(0, SHARDS)
+            told = [json.loads(line) for line in (await ask("alarms", "list", "--json")).stdout.splitlines()]
+            # It is one alarm, of the machine, and no shard has noted a jump.
+            assert [(alarm["kind"], alarm["key"]) for alarm in told] == [("clock_differs", gethostname())]
+            cluster.set_by[0].write_text("0")
+            await cluster.until(SHARDS // 2, SHARDS // 2)
+            await cluster.stop()
+        finally:
+            cluster.kill()
+        output = "".join(node.log.read_text() for node in cluster.nodes)
+        assert "clock_jumped" not in output
+        assert "this machine's clock is right again" in output
 
 
 async def test_a_door_that_can_not_be_is_told_before_anything_begins(

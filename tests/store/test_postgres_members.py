@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 
@@ -201,6 +202,20 @@ async def test_builds_are_numbered_as_they_are_first_seen(store: str) -> None:
         assert await builds_of(one) == {"1.4": 1}
 
 
+async def test_a_node_asks_how_late_it_is_and_says_that_its_clock_is_wrong(store: str) -> None:
+    async with joined(store) as one:
+        before = time.time_ns() // 1_000_000
+        first, seen = await one.now(), await one.look()
+        after = time.time_ns() // 1_000_000
+        assert seen.now is not None
+        assert before <= first <= seen.now <= after
+        assert seen.nodes[0].clock_off == 0
+        await one.say_clock(-2_500)
+        await one.say_failing(True)
+        (node,) = (await one.look()).nodes
+        assert (node.clock_off, node.failing) == (-2_500, True)
+
+
 async def test_an_operator_goes_back_to_a_build_that_some_node_runs(store: str) -> None:
     async with joined(store, build="old") as one, joined(store, build="new"):
         await prefer_build(store, "old")
@@ -220,7 +235,7 @@ async def test_an_operator_goes_back_to_a_build_that_some_node_runs(store: str) 
 async def test_nodes_join_a_store_that_knew_of_no_builds(store: str, postgres: Server) -> None:
     async with joined(store):
         postgres.ask("DROP TABLE parts.builds")
-        postgres.ask("ALTER TABLE parts.nodes DROP COLUMN build, DROP COLUMN failing")
+        postgres.ask("ALTER TABLE parts.nodes DROP COLUMN build, DROP COLUMN failing, DROP COLUMN clock_off")
         async with joined(store, build="2") as two:
             assert await builds_of(two) == {"": 0, "2": 1}
 

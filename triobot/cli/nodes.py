@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 import trio
 
+from ..nodes.clocks import how_far
 from ..store import drain_member, prefer_build, read_members
 from ..store.members import NodeRow, Roster
 from .arguments import add_actions, add_json
@@ -97,7 +98,9 @@ def _lines(members: Roster) -> Iterator[str]:
 
 def _state_of(node: NodeRow) -> str:
     drained = ", drained" if node.drained else ""
-    return drained + (", the work of a shard failed there: see its log" if node.failing else "")
+    failing = ", the work of a shard failed there: see its log" if node.failing else ""
+    clock = f", its clock is {how_far(node.clock_off)} the database server's" if node.clock_off else ""
+    return f"{drained}{failing}{clock}"
 
 
 def _for(seconds: float) -> str:

@@ -22,6 +22,7 @@ from ..shards import read_shards
 from ..store import Stamp, open_membership
 from ..store.members import Membership
 from ..webhook.secrets import Secrets, read_kept
+from .clocks import ServerClock
 from .directory import Directory, read_door, written_door
 from .doors import Doors
 from .keeper import Keeper
@@ -36,11 +37,14 @@ _LEAVE_SECONDS: Final = 2.0
 
 @asynccontextmanager
 async def open_cluster(
-    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+    settings: Settings, machine: WallClock, on_alarm: OnAlarm | None = None
 ) -> AsyncGenerator[Node]:
     """Be one of the nodes of a store in shards while the block runs, and accept events for all of them.
 
     Shards come as soon as there is work for them to do: see `open_kept_work`.
+
+    Args:
+        machine: this machine's clock; the shards go by the server's.
 
     Raises:
         ConfigError: the store is another bot's, or can't be used; or nobody can listen at the door.
@@ -53,17 +57,21 @@ async def open_cluster(
     async with open_membership(settings.store) as membership:
         listeners, door = await _listen(settings, membership)
         try:
+            clock = ServerClock(machine)
+            asked = clock.steady()
+            clock.heard(asked, await membership.now(), clock.steady())
             await membership.join(door, settings.build, partial(prepare_shards, settings, clock))
             common = await membership.common(stamp, (SECRET, FORMER_SECRET, KEY, DOOR_KEY))
             key = _key_in(common)
             secrets, untils = _secrets_in(settings, common, clock.now())
             voice = Speaker(settings.label, common.get(KEY, ""), partial(covered, settings, secrets))
-            directory, owners = Directory(membership, key), dict[int, Owner]()
+            directory, owners = Directory(membership, key, clock), dict[int, Owner]()
             doors = Doors(address.shards, owners, directory.peers)
             node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
             node.inbox.hold_seconds = node.inbox.late_after = HELD_SECONDS
             node.inbox.certain = membership.held
-            node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door)
+            keeper = node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door)
+            keeper.clock_off = lambda: clock.differs
             with registered(voice):
                 async with trio.open_nursery() as nursery:
                     with speaking(voice):

@@ -7,6 +7,7 @@ says that it doesn't have a shard that it should.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, final
@@ -15,7 +16,8 @@ from urllib.parse import urlsplit
 import trio
 
 from ..errors import ConfigError, StoreAwayError
-from ..store.members import Membership, Roster
+from ..store.members import Membership, NodeRow, Roster
+from .clocks import ServerClock
 from .peers import Peer, Peers, keep_alive
 from .placement import Candidate, Placement, ShardStanding
 
@@ -31,15 +33,18 @@ class Directory:
 
     Args:
         key: what the nodes prove to one another.
+        clock: hears from each look how late it is at the server.
 
     Attributes:
+        nodes: those that live; empty before the first look.
         placement: who has what; None before the first look.
         peers: the ways to the other nodes.
         away: the database could not be looked at, and what is known is old.
     """
 
-    def __init__(self, membership: Membership, key: bytes) -> None:
+    def __init__(self, membership: Membership, key: bytes, clock: ServerClock | None = None) -> None:
         self._membership = membership
+        self._clock = clock
         self._key = key
         self._owners: dict[int, int] = {}
         self._waiting: trio.CancelScope | None = None
@@ -48,6 +53,7 @@ class Directory:
         self._begun = self._ended = 0
         self.away = False
         self.placement: Placement | None = None
+        self.nodes: Sequence[NodeRow] = ()
         self.peers = Peers(self._owners.get, self.look_soon)
 
     @property
@@ -84,6 +90,7 @@ class Directory:
 
     async def _look(self, links: trio.Nursery) -> None:
         self._begun += 1
+        asked = 0 if self._clock is None else self._clock.steady()
         try:
             roster = await self._membership.look()
         except StoreAwayError as error:
@@ -92,15 +99,25 @@ class Directory:
             self.away = True
         else:
             self.away = False
+            if self._clock is not None and roster.now is not None:
+                self._clock.heard(asked, roster.now, self._clock.steady())
             self._take(roster, links)
         self._ended = self._begun
         news, self._news = self._news, trio.Event()
         news.set()
 
     def _take(self, roster: Roster, links: trio.Nursery) -> None:
+        self.nodes = roster.nodes
         self.placement = Placement(
             [
-                Candidate(node.id, node.seconds, node.drained, node.build_number, node.failing)
+                Candidate(
+                    node.id,
+                    node.seconds,
+                    node.drained,
+                    node.build_number,
+                    failing=node.failing,
+                    aside=node.clock_off != 0,
+                )
                 for node in roster.nodes
             ],
             [ShardStanding(one.shard, one.owner, one.seconds, one.works) for one in roster.owners],

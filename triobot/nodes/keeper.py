@@ -15,6 +15,7 @@ from typing import Any, Final, final
 import attrs
 import trio
 
+from ..alarm_kinds import Alarm, text_of
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
 from ..errors import StoreAwayError, StoreError, StoreLockedError, TriobotError
@@ -24,9 +25,11 @@ from ..settings import Settings
 from ..shards import read_shards
 from ..store.members import Membership
 from ..webhook.answers import Readiness
+from .clocks import how_far
 from .directory import LOOK_SECONDS, Directory
 from .node import Node
 from .owners import Owner
+from .placement import Placement
 
 _log: Final = logging.getLogger("triobot.nodes")
 Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
@@ -61,6 +64,7 @@ class Keeper:
 
     Attributes:
         background: the bot's own tasks, which run where its home shard is.
+        clock_off: returns by how much this machine's clock differs from the server's; see `NodeRow`.
         stopping: all shards go.
     """
 
@@ -89,6 +93,7 @@ class Keeper:
         self._started = False
         self._at_rest = 0
         self._all_at_rest = trio.Event()
+        self.clock_off: Callable[[], int] = lambda: 0
         self.background: Sequence[Callable[[], Awaitable[None]]] = ()
         self.stopping = False
         self._acting = trio.CancelScope()
@@ -121,6 +126,7 @@ class Keeper:
         async with trio.open_nursery() as lives:
             with self._acting:
                 while True:
+                    self._tell_clocks()
                     if self._membership.lost:
                         await self._join_again()
                     elif not await self._act(lives, opens):
@@ -153,8 +159,7 @@ class Keeper:
                     await self._membership.say_works(holding.shard)
                     await self._directory.look_again()
                     return True
-            if (failing := bool(self._let_go)) != placement.is_failing(me):
-                await self._membership.say_failing(failing)
+            if await self._say_state(placement, me):
                 await self._directory.look_again()
                 return True
         except StoreAwayError:
@@ -162,7 +167,7 @@ class Keeper:
         leave = {*self._lives, *(shard for shard in self._failures if not self._may_try(shard))}
         own = (one.shard for one in placement.holdings if one.owner == me and one.shard not in leave)
         coming = next(own, None)
-        if coming is None:
+        if coming is None and not self.clock_off():
             coming = placement.to_take(me, leave)
         if coming is not None:
             life = self._lives[coming] = _Life(coming)
@@ -177,6 +182,31 @@ class Keeper:
             return False
         await self._directory.look_again()
         return True
+
+    async def _say_state(self, placement: Placement, me: int) -> bool:
+        """Say what the others don't know of this node; False if they know it."""
+        if (failing := bool(self._let_go)) != placement.is_failing(me):
+            await self._membership.say_failing(failing)
+            return True
+        if bool(off := self.clock_off()) == placement.is_aside(me):
+            return False
+        await self._membership.say_clock(off)
+        if off:
+            _log.error(
+                "this machine's clock is %s the database server's: no shards are taken here", how_far(off)
+            )
+        else:
+            _log.warning("this machine's clock is right again")
+        return True
+
+    def _tell_clocks(self) -> None:
+        """Raise an alarm for each machine whose clock is wrong, if the bot's home shard is here."""
+        intake = self._node.intakes.get(self._node.doors.home)
+        for node in () if intake is None else self._directory.nodes:
+            if intake is not None and node.clock_off:
+                machine = node.name.rpartition(":")[0] or node.name
+                said = f"{node.name}: its machine's clock is {how_far(node.clock_off)} the database server's."
+                intake.bell.ring(Alarm("clock_differs", machine, f"{said} {text_of('clock_differs', '')}"))
 
     def _may_try(self, shard: int) -> bool:
         times, at = self._failures.get(shard, (0, 0.0))

@@ -9,7 +9,8 @@ about.
 
 A node that is to be drained gives up its shards one by one, and takes none, unless all of the newest build
 are drained. A node where the work of a shard has failed gets no more if another one may have them, so that a
-build that can't work on the first shard stops there; it keeps what it has.
+build that can't work on the first shard stops there; it keeps what it has. A node that takes no part, since
+its clock is wrong, is drained and counts for no build; it keeps only what nobody else may have.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Candidate:
         drained: it is to have no shards.
         build: the number of the build that it runs; a newer one has a higher one.
         failing: the work of a shard has failed there.
+        aside: it takes no part: it takes nothing, and is to have nothing if another one may have it.
     """
 
     id: int
@@ -45,6 +47,7 @@ class Candidate:
     drained: bool = False
     build: int = 0
     failing: bool = False
+    aside: bool = False
 
 
 @final
@@ -112,12 +115,16 @@ class Placement:
         """Return whether all know that the work of a shard has failed at this node."""
         return any(one.id == me and one.failing for one in self.members)
 
+    def is_aside(self, me: int) -> bool:
+        """Return whether all know that this node takes no part."""
+        return any(one.id == me and one.aside for one in self.members)
+
     def _takers(self) -> Sequence[Candidate]:
         """Return the nodes that may be given shards: of the newest build; of an older one if that fails."""
         builds = self._builds()
-        newest = [one for one in self.members if one.build in builds[:1]]
+        newest = [one for one in self._present if one.build in builds[:1]]
         chosen = _undrained(newest) or newest
-        older = (_undrained([one for one in self.members if one.build == build]) for build in builds[1:])
+        older = (_undrained([one for one in self._present if one.build == build]) for build in builds[1:])
         for group in (chosen, *older):
             if able := [one for one in group if not one.failing]:
                 return able
@@ -125,7 +132,12 @@ class Placement:
 
     def _builds(self) -> Sequence[int]:
         """Return the builds that live, the newest first."""
-        return sorted({one.build for one in self.members}, reverse=True)
+        return sorted({one.build for one in self._present}, reverse=True)
+
+    @property
+    def _present(self) -> Sequence[Candidate]:
+        """Return the nodes that take part."""
+        return [one for one in self.members if not one.aside]
 
     def _counts(self, nodes: Sequence[Candidate]) -> Counter[int]:
         """Return how many shards each of these nodes has."""
@@ -135,17 +147,17 @@ class Placement:
     def _first_drained(self) -> int | None:
         """Return the first of the nodes that have shards and are to have none, if others may have them."""
         takers, owners = self._takers(), {one.owner for one in self.holdings}
-        leaving = [one.id for one in self.members if one.drained and one not in takers and one.id in owners]
-        return min(leaving, default=None)
+        leaving = [one for one in self.members if (one.drained or one.aside) and one not in takers]
+        return min((one.id for one in leaving if one.id in owners), default=None) if takers else None
 
     def _giver(self) -> int | None:
         """Return the node that has one too many, for the sake of the newest build or of fair shares."""
         builds = self._builds()
-        older = self._counts([one for one in self.members if one.build < builds[0]])
+        older = self._counts([one for one in self._present if one.build < builds[0]])
         if older.total() and any(one.build == builds[0] and _is_settled(one) for one in self._takers()):
             return max(older, key=lambda one: (older[one], one))
         for build in builds:
-            there = _undrained([one for one in self.members if one.build == build])
+            there = _undrained([one for one in self._present if one.build == build])
             counts, settled = self._counts(there), [one for one in there if _is_settled(one)]
             least = min((counts[one.id] for one in settled), default=None)
             most = max(counts, key=lambda one: (counts[one], one), default=None)

@@ -27,6 +27,8 @@ class NodeRow:
         build: what it runs, as its owner calls it; empty: it doesn't say.
         build_number: of builds that are there the newest has the highest, and the shards go there.
         failing: the work of a shard has failed there.
+        clock_off: by how many milliseconds its machine's clock is ahead of the server's, or behind if that is
+            negative; 0: it is right.
     """
 
     id: int
@@ -38,6 +40,7 @@ class NodeRow:
     build: str = ""
     build_number: int = 0
     failing: bool = False
+    clock_off: int = 0
 
 
 @final
@@ -62,10 +65,15 @@ class OwnerRow:
 @final
 @attrs.frozen
 class Roster:
-    """The nodes and the shards of a store, at one moment."""
+    """The nodes and the shards of a store, at one moment.
+
+    Attributes:
+        now: the server's time of day at about that moment, in milliseconds; None: it isn't known.
+    """
 
     nodes: Sequence[NodeRow]
     owners: Sequence[OwnerRow]
+    now: int | None = None
 
 
 class Membership(Protocol):
@@ -87,6 +95,10 @@ class Membership(Protocol):
 
     async def host(self) -> str:
         """Return the address of this machine, as the database sees it."""
+        ...
+
+    async def now(self) -> int:
+        """Return the server's time of day, in milliseconds since 1970 in UTC."""
         ...
 
     async def common(self, stamp: Stamp, names: Sequence[str]) -> Mapping[str, str]:
@@ -128,6 +140,10 @@ class Membership(Protocol):
 
     async def say_failing(self, failing: bool) -> None:
         """Say whether a shard's work has failed at this node."""
+        ...
+
+    async def say_clock(self, off: int) -> None:
+        """Say by how much this machine's clock differs; see `NodeRow.clock_off`."""
         ...
 
     async def let_go(self, shard: int) -> None:

@@ -53,7 +53,7 @@ _SWEEP: Final = b"DELETE FROM nodes WHERE until < clock_timestamp() - interval '
 _RING: Final = b"SELECT pg_notify($1, '')"
 _NODES: Final = (
     b"SELECT id, label, door, version, extract(epoch FROM clock_timestamp() - since)::float8, drained,"
-    b" coalesce(build, ''), coalesce(number, 0), failing"
+    b" coalesce(build, ''), coalesce(number, 0), failing, clock_off"
     b" FROM nodes LEFT JOIN builds ON builds.name = build WHERE " + _LIVES + b" ORDER BY since, id"
 )
 # Of a dead owner's shard it counts since when it is free.
@@ -65,6 +65,8 @@ _OWNERS: Final = (
 )
 _WORKS: Final = b"UPDATE owners SET works = true WHERE shard = $1 AND owner = $2"
 _LET_GO: Final = b"UPDATE owners SET owner = NULL, since = clock_timestamp() WHERE shard = $1 AND owner = $2"
+_NOW: Final = b"SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8"
+_CLOCK: Final = b"UPDATE nodes SET clock_off = $2 WHERE id = $1"
 _FAILING: Final = b"UPDATE nodes SET failing = $2 WHERE id = $1"
 _BUILDS: Final = b"SELECT name FROM builds ORDER BY number DESC"
 _PREFER: Final = b"UPDATE builds SET number = (SELECT max(number) + 1 FROM builds) WHERE name = $1"
@@ -110,6 +112,11 @@ class PostgresMembership:
         """Return the address of this machine, as the database sees it."""
         ((host,),) = await self._ask(_HOST)
         return str(host or _LOOPBACK)
+
+    async def now(self) -> int:
+        """Return the server's time of day."""
+        ((now,),) = await self._ask(_NOW)
+        return int(str(now))
 
     async def common(self, stamp: Stamp, names: Sequence[str]) -> Mapping[str, str]:
         """Read the settings of the whole bot that are kept in its home shard."""
@@ -187,6 +194,11 @@ class PostgresMembership:
     async def say_failing(self, failing: bool) -> None:
         """Say whether a shard's work has failed at this node."""
         await self._ask(_FAILING, (self.id, failing))
+        await self._ring()
+
+    async def say_clock(self, off: int) -> None:
+        """Say by how much this machine's clock differs."""
+        await self._ask(_CLOCK, (self.id, off))
         await self._ring()
 
     async def let_go(self, shard: int) -> None:
@@ -387,7 +399,8 @@ def members_of(connection: Connection) -> Roster:
         connection.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         nodes = connection.execute(_NODES).fetchall()
         owners = connection.execute(_OWNERS).fetchall()
-    return Roster([NodeRow(*row) for row in nodes], [OwnerRow(*row) for row in owners])
+        ((now,),) = connection.execute(_NOW).fetchall()
+    return Roster([NodeRow(*row) for row in nodes], [OwnerRow(*row) for row in owners], now)
 
 
 def _join(address: PostgresAddress, door: str, build: str | None, connection: Connection) -> NodeLease:

@@ -76,17 +76,21 @@ _DOORS: Final = b"""ALTER TABLE nodes
 _EACH: Final = b"INSERT INTO owners SELECT generate_series(0, $1 - 1), NULL, '', clock_timestamp(), false"
 _SHARDS: Final = b"SELECT count(*) FROM owners"
 # What nodes run, numbered as it is first seen: the higher, the newer. An operator may number one anew.
-_BUILDS: Final = (
-    b"""CREATE TABLE builds (
+_SINCE: Final = (
+    b"""CREATE TABLE IF NOT EXISTS builds (
         name text COLLATE "C" PRIMARY KEY,
         number bigint NOT NULL UNIQUE
     )""",
     b"""ALTER TABLE nodes
-        ADD COLUMN build text COLLATE "C",
-        ADD COLUMN failing boolean NOT NULL DEFAULT false""",
+        ADD COLUMN IF NOT EXISTS build text COLLATE "C",
+        ADD COLUMN IF NOT EXISTS failing boolean NOT NULL DEFAULT false,
+        ADD COLUMN IF NOT EXISTS clock_off bigint NOT NULL DEFAULT 0""",
 )
 _COMMON: Final = {"nodes", "owners"}
-_BUILDS_THERE: Final = b"SELECT to_regclass('builds') IS NOT NULL"
+_COMPLETE: Final = (
+    b"SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('nodes')"
+    b" AND attname = 'clock_off')"
+)
 
 
 def make_store(
@@ -211,8 +215,8 @@ def node_key(address: PostgresAddress) -> int:
 def complete_common(connection: Connection) -> None:
     """Add what an older triobot didn't make of what the shards have in common; one at a time may do it."""
     with connection.transaction():
-        if not (connection.execute(_BUILDS_THERE).fetchone() or (False,))[0]:
-            for statement in _BUILDS:
+        if not (connection.execute(_COMPLETE).fetchone() or (False,))[0]:
+            for statement in _SINCE:
                 connection.execute(statement)
 
 
@@ -238,7 +242,7 @@ def _make_common(session: Session, own: str, schema: str, shards: int) -> None:
     _make_schema(session, schema)
     # The shard's own schema may be there already, and would come first.
     session.run(f'SET LOCAL search_path TO "{schema}"'.encode())
-    for statement in (_NODES, _DOORS, _OWNERS, *_BUILDS):
+    for statement in (_NODES, _DOORS, _OWNERS, *_SINCE):
         session.run(statement)
     session.run(_EACH, (shards,))
     session.run(f'SET LOCAL search_path TO "{own}", "{schema}"'.encode())
