@@ -404,6 +404,7 @@ class Bot(Router):
     async def _working(
         self, front: Front, provided: Sequence[Provided], *, claims: bool = True
     ) -> AsyncGenerator[None]:
+        from .client.platform import opened_transports
         from .conversations.inspection.checking import ReplayCheck
         from .logs import speaking
         from .runtime import Intake, open_work
@@ -432,6 +433,7 @@ class Bot(Router):
                         told,
                         tracebacks=develops or front.settings.log_tracebacks,
                     ) as failures,
+                    opened_transports(transport, media),
                     opening(
                         table,
                         texts,

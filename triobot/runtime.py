@@ -703,6 +703,8 @@ async def open_work(
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
     Args:
+        transport, media_transport: carry requests and downloads, and are another's to close: the works of
+            several shards have the same ones. None: one of its own.
         backlog_seconds: after which a backlog has an alarm; None: it has none.
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None: they run themselves.
@@ -716,6 +718,7 @@ async def open_work(
         settings.checked_token,
         transport=transport,
         media_transport=media_transport,
+        lent=True,
         allow_insecure=settings.allow_insecure,
         media_hosts=settings.media_hosts,
         # As many as the outbox has under way: a chat that the platform keeps waiting holds one of them.

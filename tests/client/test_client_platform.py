@@ -18,6 +18,7 @@ from trio.testing import MockClock
 
 from tests.loopback import PATIENCE
 from triobot.client import PlatformClient
+from triobot.client.platform import opened_transports
 from triobot.errors import (
     BadRequestError,
     ConfigError,
@@ -28,6 +29,7 @@ from triobot.errors import (
     RemoteProtocolError,
     TriobotError,
 )
+from triobot.http import TrioTransport
 from triobot.seams import Platform
 from triobot.secrets import Secret
 from triobot.wire.content import Blob, Image
@@ -695,6 +697,29 @@ async def test_closing_in_a_cancelled_program_closes_the_connections() -> None:
                 scope.cancel()
         with trio.fail_after(PATIENCE):
             await gone.wait()
+
+
+async def test_a_transport_that_clients_share_outlives_each_of_them() -> None:
+    async with serving(answer_all) as server:
+        transport = TrioTransport()
+        async with opened_transports(transport, None):
+            for _ in range(2):
+                async with PlatformClient(server.url, TOKEN, transport=transport, lent=True) as platform:
+                    await platform.perform(HELLO)
+        async with PlatformClient(server.url, TOKEN, transport=transport, lent=True) as platform:
+            with pytest.raises(NotDeliveredError, match="nothing was sent"):
+                await platform.perform(HELLO)
+
+
+async def test_a_transport_that_does_not_close_is_left_after_two_seconds(autojump_clock: MockClock) -> None:
+    class Endless(httpx.AsyncBaseTransport):
+        async def aclose(self) -> None:
+            await trio.sleep_forever()
+
+    began = trio.current_time()
+    async with opened_transports(Endless()):
+        pass
+    assert trio.current_time() - began == 2
 
 
 async def test_no_proxy_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

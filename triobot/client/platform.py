@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -44,6 +44,27 @@ _SHORTEST_TOKEN: Final = 16
 FORM: Final = "application/x-www-form-urlencoded"
 
 
+@asynccontextmanager
+async def opened_transports(*transports: AnyTransport | None) -> AsyncGenerator[None]:
+    """Open transports that several clients are lent; close them at the end of the block."""
+    async with AsyncExitStack() as opening:
+        for one in transports:
+            if one is not None:
+                await opening.enter_async_context(adapted(one))
+        stack = opening.pop_all()
+    try:
+        yield
+    finally:
+        await _close(stack)
+
+
+async def _close(transports: AsyncExitStack) -> None:
+    # Shielded, so that sockets are closed on the way out of a cancelled program; with a deadline, because a
+    # transport is somebody else's code.
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
+        await transports.aclose()
+
+
 @final
 class PlatformClient:
     """Perform operations on the platform, each once.
@@ -64,6 +85,7 @@ class PlatformClient:
             `triobot.http.TrioTransport`.
         media_transport: carries downloads, and is then responsible for the addresses it connects to; the
             other rules stay. Never sees the token. None: one that connects to checked addresses only.
+        lent: the transports that are given stay open: other clients have them, too.
         allow_insecure: accept ``http://`` to another machine: on a network that you trust.
         media_hosts: domains, with all below them, that files may be downloaded from besides the base URL's
             own registered domain.
@@ -88,6 +110,7 @@ class PlatformClient:
         *,
         transport: AnyTransport | None = None,
         media_transport: AnyTransport | None = None,
+        lent: bool = False,
         allow_insecure: bool = False,
         media_hosts: Collection[str] = (),
         patience: float = 30.0,
@@ -122,6 +145,8 @@ class PlatformClient:
             user_agent=user_agent,
             patience=patience,
         )
+        both = (self._transport, transport), (self._media.transport, media_transport)
+        self._own = [one for one, given in both if given is None or not lent]
         self._open: AsyncExitStack | None = None
         self._closed = False
 
@@ -132,8 +157,8 @@ class PlatformClient:
         if self._open is not None or self._closed:
             raise RuntimeError("a PlatformClient can be entered once; make another one")
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._transport)
-            await stack.enter_async_context(self._media.transport)
+            for one in self._own:
+                await stack.enter_async_context(one)
             self._open = stack.pop_all()
         return self
 
@@ -150,10 +175,7 @@ class PlatformClient:
         stack, self._open = self._open, None
         self._closed = True
         if stack is not None:
-            # Shielded, so that sockets are closed on the way out of a cancelled program; with a deadline,
-            # because a transport is somebody else's code.
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING_SECONDS):
-                await stack.aclose()
+            await _close(stack)
         await trio.lowlevel.checkpoint()
 
     async def perform(self, operation: Operation[R], /) -> R:
