@@ -45,10 +45,18 @@ class Server:
     folder: Path
     _kept: dict[tuple[str, str], Any] = attrs.field(factory=dict, eq=False)
 
-    def url(self, *, user: str = ROLE, database: str = "bots", port: int = 0, query: str = "") -> str:
+    def url(
+        self,
+        *,
+        user: str = ROLE,
+        database: str = "bots",
+        host: str = "127.0.0.1",
+        port: int = 0,
+        query: str = "",
+    ) -> str:
         """The address of a store on it."""
         behind = f"?{query}" if query else ""
-        return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}{behind}"
+        return f"postgresql://{user}@{host}:{port or self.port}/{database}{behind}"
 
     def ask(
         self, *statements: str, user: str = "postgres", database: str = "bots"

@@ -1,38 +1,53 @@
-"""Two processes of one bot at work on one PostgreSQL in shards, behind nginx, while people order from them.
+"""Processes of one bot at work on one PostgreSQL in shards, behind nginx, while people order from them.
 
 ``python -m tests.processes.cluster 40 kill freeze stop drain deploy back`` tells the longest that a chat
-had to wait.
+had to wait, with two nodes on this machine; with ``unplug``, ``away`` or ``part`` among the words there are
+three, each on a machine with a network of its own.
 """
 
 from __future__ import annotations
 
+import ssl
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, final, get_args
 
 import attrs
 import trio
+import trustme
 
 from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.postgres import Server, run_server, why_not
+from tests.processes.machines import Network, forwarding, network_of
 from tests.processes.nodes import READY, Node, _free_port
 from tests.processes.ordering import Customer, check_heard
-from tests.processes.process import BOTS, ROOT, SECRET, environment, start_node
-from tests.processes.proxy import before_two
+from tests.processes.process import BOTS, HERE, ROOT, SECRET, environment, start_node
+from tests.processes.proxy import before_nodes
 
-Trouble: TypeAlias = Literal["kill", "freeze", "stop", "drain", "restart", "deploy", "back"]
+Trouble: TypeAlias = Literal[
+    "kill", "freeze", "stop", "drain", "restart", "deploy", "back", "unplug", "away", "part"
+]
 """What happens to a node: SIGKILL, SIGSTOP past its lease and SIGCONT, SIGTERM, or that its shards go to the
 other one while it lives; or to the server: all its sessions crash; or to both nodes: a new build, one after
-the other, or a new build at one of them, from which an operator goes back."""
+the other, or a new build at one of them, from which an operator goes back. Or to the network: past its lease
+nothing passes from a node or to it, or from it to the database; or none between nodes for a time."""
 _CALM: Final = ("stop", "drain", "deploy", "back")
-_LONG: Final = ("deploy", "back")
+_LONG: Final = ("deploy", "back", "part")
+_CUTS: Final = ("unplug", "away", "part")
 
 SKEWED: Final = BOTS.with_name("skewed.py")
 SHARDS = 4
 SCHEMA = "parts"
+_QUERY: Final = f"schema={SCHEMA}&shards={SHARDS}"
+
+
+def fair(nodes: int) -> Sequence[int]:
+    """How many shards each of so many nodes should have."""
+    return [SHARDS // nodes + (number < SHARDS % nodes) for number in range(nodes)]
 
 
 def drop(server: Server) -> None:
@@ -83,7 +98,12 @@ class Lived:
 
 @final
 class Cluster:
-    """Two nodes that share a store.
+    """Nodes that share a store.
+
+    Args:
+        network: each of its machines has a node; None: there are two on this machine.
+        url: where they find the platform.
+        store: where they find the database.
 
     Attributes:
         build: what a node runs that is started.
@@ -91,31 +111,48 @@ class Cluster:
         set_by: the file that says by how many milliseconds each is.
     """
 
-    def __init__(self, folder: Path, platform: Platform, server: Server) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        platform: Platform,
+        server: Server,
+        *,
+        url: str,
+        store: str,
+        network: Network | None = None,
+    ) -> None:
+        places = [HERE, HERE] if network is None else [machine.place for machine in network.machines]
+        self.nodes = [
+            Node(_free_port(), folder / f"log{number}", place=place) for number, place in enumerate(places)
+        ]
+        self.store = store
         self.skewed = False
-        self.nodes = [Node(_free_port(), folder / f"log{number}") for number in (0, 1)]
-        self.store = server.url(query=f"schema={SCHEMA}&shards={SHARDS}")
         self.build = 1
-        self.set_by = [folder / f"clock{number}" for number in (0, 1)]
+        self.set_by = [folder / f"clock{number}" for number in range(len(places))]
         for clock in self.set_by:
             clock.write_text("0")
         self._platform = platform
+        self._url = url
         self._server = server
+        self._network = network
+        self._environ = {} if network is None else {"TRUSTED": str(folder / "authority.pem")}
 
     async def start(self, node: Node) -> None:
         """Start a process there, and wait until it takes events."""
         node.process = await start_node(
             "orders",
             port=node.port,
-            platform=self._platform.url,
+            platform=self._url,
             store=self.store,
             log=node.log,
             ready=READY,
             environ={
                 "TRIOBOT_BUILD": f"build-{self.build}",
                 "CLOCK_SET_BY": str(self.set_by[self.nodes.index(node)]),
+                **self._environ,
             },
             module=SKEWED if self.skewed else BOTS,
+            place=node.place,
         )
 
     async def renew(self, node: Node, build: int) -> None:
@@ -128,7 +165,7 @@ class Cluster:
     async def ask(self, *words: str, check: bool = True) -> bytes:
         """Run ``triobot nodes`` with these words, and return what it says of errors."""
         command = [sys.executable, "-m", "triobot", "nodes", *words]
-        environ = environment(TRIOBOT_STORE=self.store, TRIOBOT_BASE_URL=self._platform.url)
+        environ = environment(TRIOBOT_STORE=self.store, TRIOBOT_BASE_URL=self._url)
         run = partial(trio.run_process, env=environ, cwd=ROOT, capture_stdout=True, capture_stderr=True)
         return bytes((await run(command, check=check)).stderr)
 
@@ -150,27 +187,30 @@ class Cluster:
     async def suffer(self, trouble: Trouble) -> None:
         """Do this to the first node, and wait until all shards are at work again."""
         node, whole, half, before = self.nodes[0], SHARDS, SHARDS // 2, self.build
+        others = fair(len(self.nodes) - 1)
         assert node.process is not None
         match trouble:
             case "kill":
                 await node.process.kill()
-                await self.until(whole)
+                await self.until(*others)
             case "stop":
                 assert await node.process.stop() == 0
-                await self.until(whole)
+                await self.until(*others)
             case "freeze":
                 await node.process.freeze()
-                await self.until(whole)
+                await self.until(*others)
                 node.process.thaw()
-                await self.until(0, whole)
+                await self.until(0, *others)
             case "drain":
                 await self.ask("drain", str(node.process.popen.pid))
-                await self.until(0, whole)
+                await self.until(0, *others)
                 assert await node.process.stop() == 0
-                await self.until(whole)
+                await self.until(*others)
             case "restart":
                 await trio.to_thread.run_sync(self._server.crash)
-                await self.until(half, half)
+                await self.until(*fair(len(self.nodes)))
+            case "unplug" | "away" | "part":
+                await self._cut(trouble)
             case "deploy":
                 for one in self.nodes:
                     await self.renew(one, before + 1)
@@ -186,6 +226,26 @@ class Cluster:
                 await self.renew(node, before)
                 await self.until(half, half)
 
+    async def _cut(self, cut: Literal["unplug", "away", "part"]) -> None:
+        assert self._network is not None
+        machine, others = self._network.machines[0], fair(len(self.nodes) - 1)
+        match cut:
+            case "unplug":
+                machine.unplug()
+                await self.until(*others)
+                machine.plug()
+                await self.until(0, *others)
+            case "away":
+                machine.lose_database()
+                await self.until(*others)
+                machine.find_database()
+                await self.until(0, *others)
+            case "part":
+                self._network.part()
+                heard = self._platform.total + 2 * len(self._platform.texts)
+                await self._platform.wait_until(lambda: self._platform.total >= heard)
+                self._network.join()
+
     async def until_has(self, node: Node, share: int) -> None:
         """Wait until a node has so many shards, and the others the rest."""
         assert node.process is not None
@@ -195,14 +255,14 @@ class Cluster:
                 await trio.sleep(0.05)
 
     async def mend(self) -> None:
-        """Have two nodes again, with half of the shards each."""
+        """Have all nodes again, with a fair share of the shards each."""
         for node in self.nodes:
             if node.process is None or node.process.popen.poll() is not None:
                 await self.start(node)
-        await self.until(SHARDS // 2, SHARDS // 2)
+        await self.until(*fair(len(self.nodes)))
 
     async def stop(self) -> None:
-        """Stop both."""
+        """Stop all."""
         for node in self.nodes:
             assert node.process is not None
             assert await node.process.stop() == 0
@@ -213,6 +273,29 @@ class Cluster:
             if node.process is not None:
                 node.process.kill_now()
                 node.process.popen.wait()
+
+
+def on_this_machine(folder: Path, platform: Platform, server: Server) -> Cluster:
+    """Two nodes that reach everything by loopback."""
+    return Cluster(folder, platform, server, url=platform.url, store=server.url(query=_QUERY))
+
+
+@asynccontextmanager
+async def on_machines(folder: Path, platform: Platform, server: Server) -> AsyncGenerator[Cluster]:
+    """Three nodes, each on a machine of its own; the database is on none of them."""
+    with network_of(3) as network:
+        port = int(platform.url.rpartition(":")[2])
+        # No token travels in clear to another machine.
+        authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert(network.here).configure_cert(tls)
+        authority.cert_pem.write_to_path(folder / "authority.pem")
+        async with (
+            forwarding(network.here, port, tls) as platform_port,
+            forwarding(network.database, server.port) as server_port,
+        ):
+            url = f"https://{network.here}:{platform_port}"
+            store = server.url(host=network.database, port=server_port, query=_QUERY)
+            yield Cluster(folder, platform, server, url=url, store=store, network=network)
 
 
 async def _listen(
@@ -238,15 +321,18 @@ async def order_from_cluster(
 ) -> Lived:
     """Let everybody order once for each trouble, which comes when a third of all texts has been said.
 
-    While builds are put in place, everybody orders again and again.
+    While builds are put in place, or nodes are apart, everybody orders again and again.
     """
     pauses: list[tuple[Trouble, float]] = []
     orders = dict.fromkeys(range(1000, 1000 + chats), 0)
-    async with open_platform() as platform:
-        cluster = Cluster(folder, platform, server)
+    async with open_platform() as platform, AsyncExitStack() as stack:
+        if any(trouble in _CUTS for trouble in troubles):
+            cluster = await stack.enter_async_context(on_machines(folder, platform, server))
+        else:
+            cluster = on_this_machine(folder, platform, server)
         try:
-            ports = [node.port for node in cluster.nodes]
-            async with before_two(folder, ports, SECRET, "pizza-nodes.conf") as port:
+            addresses = [node.address for node in cluster.nodes]
+            async with before_nodes(folder, addresses, SECRET, "pizza-nodes.conf") as port:
                 users = Users(port, f"/{SECRET}")
 
                 async def order(chat: int, over: trio.Event) -> None:

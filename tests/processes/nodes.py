@@ -20,8 +20,8 @@ import trio
 from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.postgres import Server, run_server, why_not
 from tests.processes.ordering import Customer, check_heard
-from tests.processes.process import SECRET, BotProcess, get, listen, start_node
-from tests.processes.proxy import before_two
+from tests.processes.process import HERE, SECRET, BotProcess, Place, get, listen, start_node
+from tests.processes.proxy import before_nodes
 
 Trouble: TypeAlias = Literal["kill", "freeze", "stop", "restart"]
 """What happens to the node that works: SIGKILL, SIGSTOP past its lease and SIGCONT, SIGTERM; or to the
@@ -40,6 +40,12 @@ class Node:
     port: int
     log: Path
     process: BotProcess | None = None
+    place: Place = HERE
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"{self.place.host}:{self.port}"
 
     async def says(self, ready: bytes) -> bool:
         """Whether ``/readyz`` is answered so, now."""
@@ -193,7 +199,7 @@ async def order_from_two(
         try:
             await pair.start(pair.nodes[0], READY)
             await pair.start(pair.nodes[1], STANDBY)
-            async with before_two(folder, [node.port for node in pair.nodes], SECRET) as port:
+            async with before_nodes(folder, [node.address for node in pair.nodes], SECRET) as port:
                 users = Users(port, f"/{SECRET}")
 
                 async def live(chat: int) -> None:

@@ -103,20 +103,22 @@ async def proxied(folder: Path, behind: Path, *secrets: str) -> AsyncGenerator[h
 
 
 @asynccontextmanager
-async def before_two(
-    folder: Path, ports: Sequence[int], secret: str, name: str = "pizza-two.conf"
+async def before_nodes(
+    folder: Path, nodes: Sequence[str], secret: str, name: str = "pizza-two.conf"
 ) -> AsyncGenerator[int]:
-    """nginx with a configuration for two nodes, without TLS; yields its port.
+    """nginx with a configuration for two nodes, or for as many as there are, without TLS; yields its port.
 
     Its logs are in the folder ``log``.
     """
     (folder / "log").mkdir()
     text = (DEPLOY / "nginx" / name).read_text()
+    (second,) = (line for line in text.splitlines() if "10.0.0.12:8080" in line)
+    more = "\n".join(second.replace("10.0.0.12:8080", node) for node in nodes[1:])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
         for old, new in (
-            ("10.0.0.11:8080", f"127.0.0.1:{ports[0]}"),
-            ("10.0.0.12:8080", f"127.0.0.1:{ports[1]}"),
+            ("10.0.0.11:8080", nodes[0]),
+            (second, more),
             ("listen 443 ssl", f"listen 127.0.0.1:{port}"),
             ("    ssl_certificate /etc/ssl/pizza/fullchain.pem;\n", ""),
             ("    ssl_certificate_key /etc/ssl/pizza/privkey.pem;\n", ""),

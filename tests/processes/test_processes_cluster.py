@@ -12,7 +12,8 @@ import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import Server
-from tests.processes.cluster import SCHEMA, SHARDS, Cluster, Trouble, drop, order_from_cluster
+from tests.processes.cluster import SCHEMA, SHARDS, Trouble, drop, on_this_machine, order_from_cluster
+from tests.processes.machines import needs_machines
 from tests.processes.process import SECRET
 from tests.processes.proxy import needs
 from tests.processes.test_processes_postgres import Operator
@@ -24,8 +25,15 @@ CHATS = 12
 
 @pytest.mark.parametrize(
     "troubles",
-    [("stop", "drain"), ("kill", "freeze"), ("restart",), ("deploy", "back")],
-    ids=["leave", "die", "restart", "deploy"],
+    [
+        ("stop", "drain"),
+        ("kill", "freeze"),
+        ("restart",),
+        ("deploy", "back"),
+        pytest.param(("unplug", "part"), marks=needs_machines),
+        pytest.param(("away",), marks=[needs_machines, pytest.mark.long]),
+    ],
+    ids=["leave", "die", "restart", "deploy", "cut", "away"],
 )
 async def test_every_conversation_ends_right(
     tmp_path: Path, postgres: Server, troubles: tuple[Trouble, ...]
@@ -50,7 +58,7 @@ async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(
 ) -> None:
     drop(postgres)
     async with open_platform() as platform:
-        cluster = Cluster(tmp_path, platform, postgres)
+        cluster = on_this_machine(tmp_path, platform, postgres)
         triobot = Operator(platform.url, cluster.store)
         ask = partial(trio.to_thread.run_sync, triobot)
         try:
@@ -90,7 +98,7 @@ async def test_a_node_whose_clock_is_wrong_has_no_shards_until_it_is_right(
 ) -> None:
     drop(postgres)
     async with open_platform() as platform:
-        cluster = Cluster(tmp_path, platform, postgres)
+        cluster = on_this_machine(tmp_path, platform, postgres)
         cluster.skewed = True
         ask = partial(trio.to_thread.run_sync, Operator(platform.url, cluster.store))
         (one, two), users = cluster.nodes, [Users(node.port, f"/{SECRET}") for node in cluster.nodes]
