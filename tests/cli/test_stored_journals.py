@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+import trio
+import trio.testing
 from attrs import frozen
 
 from triobot.cli.stored_journals import StoredJournals
@@ -61,3 +63,20 @@ async def test_all_that_goes_on_is_known_and_last_what_is_used(many: int = 2_345
     assert len(waiting) == many - 2
     assert waiting[-3:] == [many - 2, many, 3]
     assert 7 not in waiting
+
+
+async def test_a_question_waits_while_a_process_opens_the_store() -> None:
+    """Each would find it in use by the other; and the process would end."""
+    opening, answered = trio.Semaphore(1), list[bool]()
+    journals = StoredJournals(Payments({"a": 20}).ask, lambda since: [], opening=opening)
+
+    async def look() -> None:
+        answered.append(await journals.has_payments(7, since=20))
+
+    async with trio.open_nursery() as nursery:
+        await opening.acquire()
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        assert answered == []
+        opening.release()
+    assert answered == [True]

@@ -118,6 +118,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
     ):
         store: str = arguments.store or f"sqlite:{folder}/dev.db"
         ahead, bot_port = read_skipped(store), listening.getsockname()[1]
+        opening = trio.Semaphore(1)
         supervisor = BotSupervisor(
             arguments.bot,
             listening,
@@ -127,6 +128,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             keep_ahead=partial(keep_skipped, store),
             marks=read_marks(store),
             keep_mark=partial(keep_mark, store),
+            opening=opening,
         )
         async with trio.open_nursery() as platforms:
             platform: Emulator = await platforms.start(
@@ -154,7 +156,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             # A store is written by its own bot alone, which the token tells from others.
             settings = read_environment(environ)
             since = platform.exchange.clock.now()
-            journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, since, settings)
+            journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, since, settings, opening)
             twins = Twins(_module("dev_twin"), environ, arguments.bot, journals, platform.exchange.tell)
             platform.exchange.travels = twins
             probes = Probes(_module("dev_probe"), environ, arguments.bot, journals, platform.exchange.tell)

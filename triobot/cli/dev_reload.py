@@ -97,7 +97,7 @@ class HeldReload:
 
     def view(self) -> Sequence[JsonValue]:
         """Tell of each conversation that holds the reload: where the new code parts from it; its ``way``."""
-        if self._at_once:
+        if self._at_once or self._bot.view()["starts"] != self._starts:  # what was started since has the code
             return []
         return [{**held.parting, "way": held.way, "can_wait": self._runs} for held in self._held]
 

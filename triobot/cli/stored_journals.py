@@ -39,6 +39,7 @@ class StoredJournals:
         marks: returns when its process was killed and started again, since a wall time.
         since: when this run began.
         settings: of the bot, for what is written while it is down; None: nothing is.
+        opening: has room for one that opens the store of a bot which is down; None: nothing but this does.
     """
 
     def __init__(
@@ -47,11 +48,12 @@ class StoredJournals:
         marks: Marks,
         since: int = 0,
         settings: Settings | None = None,
+        opening: trio.Semaphore | None = None,
     ) -> None:
         self._ask = ask
         self._settings = settings
         # The store of a bot that is down is opened for each question, by one at a time.
-        self._one = trio.Lock()
+        self._opening = trio.Semaphore(1) if opening is None else opening
         self._marks = marks
         self._since = since
 
@@ -113,7 +115,7 @@ class StoredJournals:
 
     async def put(self, instead: Replacement, chat_id: int) -> None:
         """Put what takes a conversation's place into the store of a bot that is down, in one commit."""
-        async with self._one:
+        async with self._opening:
             try:
                 await self._put(instead, ChatId(chat_id))
             except (TriobotError, OSError) as error:
@@ -132,7 +134,7 @@ class StoredJournals:
 
     async def _lines(self, request: Request) -> list[JsonObject]:
         try:
-            async with self._one:
+            async with self._opening:
                 return cast("list[JsonObject]", await gather(self._ask, request))
         except (TriobotError, OSError) as error:
             raise TravelError(str(error)) from error

@@ -72,6 +72,7 @@ class BotSupervisor:
         keep_ahead: takes how far they are ahead whenever they were put forward.
         marks: of runs before, as `marks` returns them.
         keep_mark: takes each new one.
+        opening: has room for one that opens the store: a process that starts has it until it takes events.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class BotSupervisor:
         keep_ahead: Callable[[int], None],
         marks: Sequence[dict[str, JsonValue]],
         keep_mark: Callable[[dict[str, JsonValue]], None],
+        opening: trio.Semaphore,
     ) -> None:
         self._target = target
         self._listening = listening
@@ -113,6 +115,7 @@ class BotSupervisor:
         self._problem: deque[str] = deque(maxlen=_TELLING)
         self._marks: deque[dict[str, JsonValue]] = deque(marks, maxlen=_KEPT)
         self._keep_mark = keep_mark
+        self._opening = opening
 
     # --- what people see and do
 
@@ -247,8 +250,14 @@ class BotSupervisor:
 
     async def _live(self, environ: Mapping[str, str]) -> None:
         """Run one process, from its start to its end."""
+        # A question that finds no process opens the store itself, and one that starts would find it in use.
+        await self._opening.acquire()
         begun = self._ahead
-        process, said = await (self._opened(environ) if HANDS_ON else self._opened_apart(environ))
+        try:
+            process, said = await (self._opened(environ) if HANDS_ON else self._opened_apart(environ))
+        except BaseException:
+            self._opening.release()
+            raise
         self._process = process
         self._killed = False
         self._starts += 1
@@ -388,6 +397,8 @@ class BotSupervisor:
     def _enter(self, phase: Phase) -> None:
         if phase == "running" and self._phase != "starting":
             return
+        if self._phase == "starting":
+            self._opening.release()
         self._phase, self._since = phase, time.time_ns() // 1_000_000
         self._wake()
         self._tell()
