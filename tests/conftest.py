@@ -27,6 +27,7 @@ from tests.postgres import postgres as postgres
 from tests.postgres import postgres_server as postgres_server
 from tests.store.copied_rows import copy_at_each_start
 from tests.store.postgres_rows import drive_on
+from tests.warm import popen
 from triobot import Key
 from triobot.conversations import data as slots
 from triobot.testing import driving
@@ -68,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.dont_write_bytecode = False
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    popen.install()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -117,6 +119,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("virtual_time")
         if mark is not None and mark.args != (False,) and iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.trio(run=run_in_virtual_time), append=False)
+
+
+@pytest.fixture(autouse=True)
+def started_cold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start real commands, imports and all, in a test that is marked ``cold``; with ``--long``, in each."""
+    cold = request.config.getoption("--long") or request.node.get_closest_marker("cold")
+    monkeypatch.setattr(popen.zygotes, "cold", bool(cold))
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from triobot.cli import demo
 
 
 @pytest.mark.processes
+@pytest.mark.cold
 def test_the_demo_runs_from_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     """In a real process, with settings of a production bot around it that must not be touched."""
     work, temporary = tmp_path / "work", tmp_path / "temporary"

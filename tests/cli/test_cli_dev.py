@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from cli_rig import Command, child_environment
 
 from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
+from tests.processes.process import lives
 from tests.schema import wrong
 from triobot.cli.dev import can_reload, folder_of
 from triobot.cli.dev import child_environment as environment_of_bot
@@ -143,14 +143,6 @@ async def developing(folder: Path, *arguments: str, port: int = 0, **environ: st
         popen.stdout.close()
 
 
-def is_alive(pid: object) -> bool:
-    try:
-        os.kill(cast("int", pid), 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.processes
 async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> None:
     """Nothing that is said in the meantime is lost; and no setting for production is used."""
@@ -190,12 +182,13 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
         await sara.sees("Who are you?", within=PATIENCE)
 
         await dev.ends()
-        assert not is_alive(running["pid"])
+        assert not lives(cast("int", running["pid"]))
     assert not (tmp_path / "production.db").exists()
     assert "Traceback" not in dev.log.read_text()
 
 
 @pytest.mark.processes
+@pytest.mark.cold  # each of its processes hashes in another way
 async def test_the_order_of_a_set_is_found_out(tmp_path: Path) -> None:
     """Nothing of it shows in one process: the next has another order, and names the line."""
     (tmp_path / "bot.py").write_text(
@@ -215,6 +208,7 @@ async def test_the_order_of_a_set_is_found_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.cold
 async def test_a_bot_ends_with_a_dev_that_was_killed(tmp_path: Path) -> None:
     """Nobody is left to stop it, so it looks after itself."""
     (tmp_path / "bot.py").write_text(BOT)
@@ -222,7 +216,7 @@ async def test_a_bot_ends_with_a_dev_that_was_killed(tmp_path: Path) -> None:
         pid = (await dev.wait_phase("running"))["pid"]
         dev.popen.kill()
         with trio.fail_after(PATIENCE):
-            while is_alive(pid):
+            while lives(cast("int", pid)):
                 await trio.sleep(0.05)
 
 

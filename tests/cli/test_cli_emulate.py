@@ -28,6 +28,7 @@ def ask(url: str, headers: dict[str, str], data: bytes | None = None) -> tuple[i
 
 
 @pytest.mark.processes
+@pytest.mark.cold
 def test_it_prints_what_a_client_needs_and_ends_silently(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "triobot", "emulate", "--port", "0", "--token", "t0ken"]
     with subprocess.Popen(

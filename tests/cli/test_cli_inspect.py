@@ -208,6 +208,7 @@ async def test_a_stopped_bots_store_without_what_people_wrote(tmp_path: Path) ->
     assert "Hannelore" not in (tmp_path / "inspect.log").read_text("utf-8")
 
 
+@pytest.mark.cold
 async def test_a_running_bot_with_what_people_wrote(tmp_path: Path) -> None:
     """It is asked over its socket, and the log says who looked. Once it has stopped, that is said."""
     async with ordering(tmp_path):

@@ -121,7 +121,11 @@ def test_a_socket_and_a_port_contradict_each_other(triobot: Command, hello: Path
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("hangup")
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
+@pytest.mark.parametrize(
+    "ending",
+    [pytest.param(signal.SIGTERM, marks=pytest.mark.cold), signal.SIGHUP],
+    ids=lambda ending: ending.name,
+)
 def test_it_serves_an_inherited_socket_and_stops_at_a_signal(hello: Path, ending: signal.Signals) -> None:
     """The socket is there before the bot: who connects early is answered. No secret is written."""
     with socket.socket() as listening:

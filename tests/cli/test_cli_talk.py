@@ -50,6 +50,7 @@ async def deliver(chat: Chat[Paid[str]]) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.cold
 def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
     """Buttons by their label, a place, a form, a file and money; a typing error ends nothing."""
     (tmp_path / "shop.py").write_text(BOT)

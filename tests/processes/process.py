@@ -19,6 +19,7 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE
+from tests.warm import popen
 
 ROOT = Path(__file__).parent.parent.parent
 BOTS = Path(__file__).parent / "bots.py"
@@ -140,10 +141,21 @@ class Heard:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its children, whichever of its threads has started them: hypercorn works in one."""
+    """A process and its children, whichever of its threads has started them: hypercorn works in one.
+
+    The process from which its children are forked is left out: it ends by itself.
+    """
     tasks = Path(f"/proc/{pid}/task").iterdir()
     children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return [pid, *sorted(children)]
+    return [pid, *sorted(child for child in children if name_of(child) != popen.NAME)]
+
+
+def name_of(pid: int) -> str:
+    """What the kernel calls a process; empty if there is none."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def lives(pid: int) -> bool:

@@ -32,6 +32,7 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
 
 
 @on_both_stacks_when_long
+@pytest.mark.cold
 async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path, stack: Stack) -> None:
     """Killed between the first and the second: each has ended once, in order, and not before its time."""
     store = tmp_path / "bot.db"

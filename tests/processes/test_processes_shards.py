@@ -148,6 +148,7 @@ def _has_more(texts: list[str], than: int) -> bool:
     return len(texts) > than
 
 
+@pytest.mark.cold
 async def test_the_parent_s_death_brings_the_others_to_rest(tmp_path: Path) -> None:
     """Else they would hold the shards, and the next start would be refused."""
     async with open_platform() as platform:

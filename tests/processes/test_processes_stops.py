@@ -120,6 +120,7 @@ bot.run()
 """
 
 
+@pytest.mark.cold
 async def test_ctrl_c_ends_a_program_that_runs_its_bot_itself(tmp_path: Path) -> None:
     """`python bot.py` comes to rest like `triobot run`, without a traceback."""
     program = tmp_path / "bot.py"

@@ -145,6 +145,7 @@ async def bake() -> int:
 
 @pytest.mark.processes
 @pytest.mark.virtual_time(False)
+@pytest.mark.cold
 async def test_a_probe_tells_what_journals_reach(tmp_path: Path) -> None:
     (tmp_path / "bot.py").write_text(ASKS)
     baked: Record = ["D", 1700000001000, 3, "step", "bake", 5]

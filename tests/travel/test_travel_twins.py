@@ -168,6 +168,7 @@ async def twins_of(tmp_path: Path, lines: Sequence[JsonObject]) -> AsyncGenerato
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.cold
 async def test_a_pass_in_another_process(tmp_path: Path) -> None:
     async with twins_of(tmp_path, journal(300)) as rig:
         id = await rig.open()
