@@ -42,6 +42,9 @@ class Settings:
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
         door: where the other nodes reach this one, HOST:PORT (``TRIOBOT_DOOR``), if the store is in shards in
             PostgreSQL; by default the address by which the database knows this machine, and a free port.
+        door_certificate, door_key, door_ca: PEM files that encrypt what goes between the nodes' doors: this
+            node's certificate, its key, and the certificate of the authority that has signed those of all
+            nodes (``TRIOBOT_DOOR_CERTIFICATE``, ``TRIOBOT_DOOR_KEY``, ``TRIOBOT_DOOR_CA``).
         build: what this process runs, in the words of whoever deploys it (``TRIOBOT_BUILD``), if the store is
             in shards in PostgreSQL: shards go to the newest build. By default triobot's version.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
@@ -99,6 +102,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     door: str | None = None
+    door_certificate: str | None = None
+    door_key: str | None = None
+    door_ca: str | None = None
     build: str | None = None
     fd: int | None = None
     unix: str | None = None
@@ -242,6 +248,9 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "host": str,
     "port": _whole("a number", 9),
     "door": str,
+    "door_certificate": str,
+    "door_key": str,
+    "door_ca": str,
     "build": str,
     "unix": str,
     "unix_mode": _mode,

@@ -107,8 +107,10 @@ class Cluster:
 
     Attributes:
         build: what a node runs that is started.
+        environ: more of the nodes' variables.
         skewed: the clocks of the nodes' machines can be set.
         set_by: the file that says by how many milliseconds each is.
+        environ: what all nodes need.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class Cluster:
         self._url = url
         self._server = server
         self._network = network
-        self._environ = {} if network is None else {"TRUSTED": str(folder / "authority.pem")}
+        self.environ = {} if network is None else {"TRUSTED": str(folder / "authority.pem")}
 
     async def start(self, node: Node) -> None:
         """Start a process there, and wait until it takes events."""
@@ -147,9 +149,9 @@ class Cluster:
             log=node.log,
             ready=READY,
             environ={
+                **self.environ,
                 "TRIOBOT_BUILD": f"build-{self.build}",
                 "CLOCK_SET_BY": str(self.set_by[self.nodes.index(node)]),
-                **self._environ,
             },
             module=SKEWED if self.skewed else BOTS,
             place=node.place,

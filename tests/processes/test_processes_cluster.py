@@ -9,6 +9,7 @@ from socket import gethostname
 
 import pytest
 import trio
+import trustme
 
 from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import Server
@@ -17,6 +18,7 @@ from tests.processes.machines import needs_machines
 from tests.processes.process import SECRET
 from tests.processes.proxy import needs
 from tests.processes.test_processes_postgres import Operator
+from triobot.nodes.links import VERSION
 
 pytestmark = [pytest.mark.processes, needs("nginx")]
 
@@ -142,6 +144,41 @@ async def test_a_node_whose_clock_is_wrong_has_no_shards_until_it_is_right(
         output = "".join(node.log.read_text() for node in cluster.nodes)
         assert "clock_jumped" not in output
         assert "this machine's clock is right again" in output
+
+
+async def test_nodes_with_certificates_hand_events_on_and_let_nobody_else_in(
+    tmp_path: Path, postgres: Server
+) -> None:
+    drop(postgres)
+    authority = trustme.CA()
+    issued = authority.issue_cert("pizza.internal")
+    certificate, key, ca = (tmp_path / name for name in ("certificate.pem", "key.pem", "ca.pem"))
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    authority.cert_pem.write_to_path(ca)
+    async with open_platform() as platform:
+        cluster = Cluster(tmp_path, platform, postgres)
+        cluster.environ = {"TRIOBOT_DOOR_CERTIFICATE": str(certificate), "TRIOBOT_DOOR_KEY": str(key)}
+        try:
+            with pytest.raises(RuntimeError, match="the bot did not start: exit code 1"):
+                await cluster.start(cluster.nodes[0])
+            assert "set TRIOBOT_DOOR_CA too" in cluster.nodes[0].log.read_text()
+            cluster.environ |= {"TRIOBOT_DOOR_CA": str(ca)}
+            await cluster.mend()
+            users = [Users(node.port, f"/{SECRET}") for node in cluster.nodes]
+            for chat in range(1, 21):
+                assert await users[chat % 2].calls(chat, f"{chat}") == 200
+            await platform.wait_until(lambda: platform.total == 20)
+            ((door,),) = postgres.ask(f"SELECT min(door) FROM {SCHEMA}.nodes")
+            host, _, port = str(door).rpartition(":")
+            async with await trio.open_tcp_stream(host, int(port)) as stream:
+                await stream.send_all(VERSION + bytes(32))
+                assert VERSION not in await stream.receive_some()
+            await cluster.stop()
+        finally:
+            cluster.kill()
+        output = "".join(node.log.read_text() for node in cluster.nodes)
+        assert "TLS was not agreed on (" in output
 
 
 async def test_a_door_that_can_not_be_is_told_before_anything_begins(

@@ -52,7 +52,19 @@ FORMATS: Final = ("plain", "json")
 # The options that are settings as they are.
 _SETTINGS: Final = (
     *("host", "port", "unix", "unix_mode", "unix_group"),
-    *("tls_certificate", "tls_key", "store", "door", "build", "grace", "metrics_host", "metrics_port"),
+    *(
+        "tls_certificate",
+        "tls_key",
+        "store",
+        "door",
+        "build",
+        "door_certificate",
+        "door_key",
+        "door_ca",
+        "grace",
+        "metrics_host",
+        "metrics_port",
+    ),
 )
 
 
@@ -86,6 +98,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where other nodes reach this one, for a store in shards in PostgreSQL (default: a free port)",
     )
+    parser.add_argument(
+        "--door-certificate", metavar="FILE", help="a PEM file, to encrypt what goes between the nodes"
+    )
+    parser.add_argument("--door-key", metavar="FILE", help="its key")
+    parser.add_argument("--door-ca", metavar="FILE", help="the authority's that signs those of all nodes")
     parser.add_argument(
         "--build",
         metavar="NAME",

@@ -1,7 +1,7 @@
 """A node of several that share a store in PostgreSQL: it joins them, opens its door, and keeps its share.
 
-The others reach it over TCP. Both sides of a connection prove the store's key, and what goes over it is not
-encrypted: the network must be private.
+The others reach it over TCP. Both sides of a connection prove the store's key. Without certificates what goes
+over it is not encrypted, and the network must be private.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from .keeper import Keeper
 from .node import DOOR_KEY, Node, prepare_shards
 from .owners import Owner
 from .peers import PeerDoor
+from .tls import read_door_tls
 
 HELD_SECONDS: Final = 3.0 + 2.0
 """How long an event waits for the owner of its shard: a lease, and what a start takes behind it."""
@@ -54,6 +55,7 @@ async def open_cluster(
     if address.shard is not None or address.shards is None:
         raise ConfigError("a bot runs on all shards of its store: leave &shard= out of the store's address")
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    tls = read_door_tls(settings)
     async with open_membership(settings.store) as membership:
         listeners, door = await _listen(settings, membership)
         try:
@@ -65,7 +67,7 @@ async def open_cluster(
             key = _key_in(common)
             secrets, untils = _secrets_in(settings, common, clock.now())
             voice = Speaker(settings.label, common.get(KEY, ""), partial(covered, settings, secrets))
-            directory, owners = Directory(membership, key, clock), dict[int, Owner]()
+            directory, owners = Directory(membership, key, clock, tls), dict[int, Owner]()
             doors = Doors(address.shards, owners, directory.peers)
             node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
             node.inbox.hold_seconds = node.inbox.late_after = HELD_SECONDS
@@ -78,7 +80,7 @@ async def open_cluster(
                         if untils:
                             nursery.start_soon(forget_former, secrets, untils, clock)
                         await nursery.start(directory.run)
-                        await nursery.start(PeerDoor(node.inbox, owners, key).answer, listeners)
+                        await nursery.start(PeerDoor(node.inbox, owners, key, tls).answer, listeners)
                     yield node
                     nursery.cancel_scope.cancel()
         finally:

@@ -20,6 +20,7 @@ from ..store.members import Membership, NodeRow, Roster
 from .clocks import ServerClock
 from .peers import Peer, Peers, keep_alive
 from .placement import Candidate, Placement, ShardStanding
+from .tls import DoorTls
 
 _log: Final = logging.getLogger("triobot.nodes")
 LOOK_SECONDS: Final = 0.5
@@ -34,6 +35,7 @@ class Directory:
     Args:
         key: what the nodes prove to one another.
         clock: hears from each look how late it is at the server.
+        tls: encrypts what goes to the others' doors; None: nothing does.
 
     Attributes:
         nodes: those that live; empty before the first look.
@@ -42,7 +44,14 @@ class Directory:
         away: the database could not be looked at, and what is known is old.
     """
 
-    def __init__(self, membership: Membership, key: bytes, clock: ServerClock | None = None) -> None:
+    def __init__(
+        self,
+        membership: Membership,
+        key: bytes,
+        clock: ServerClock | None = None,
+        tls: DoorTls | None = None,
+    ) -> None:
+        self._tls = tls
         self._membership = membership
         self._clock = clock
         self._key = key
@@ -131,11 +140,15 @@ class Directory:
             del self.peers.all[node]
         for node, door in doors.items():
             if node not in self._links:
-                peer = Peer(door, partial(_connect, door), self._key)
+                peer = Peer(door, partial(self._reach, door), self._key)
                 self.peers.all[node] = peer
                 scope = trio.CancelScope()
                 self._links[node] = door, scope
                 links.start_soon(_keep_connected, peer, scope)
+
+    async def _reach(self, door: str) -> trio.abc.Stream:
+        stream = await _connect(door)
+        return stream if self._tls is None else await self._tls.secure(stream, first=True)
 
 
 async def _keep_connected(peer: Peer, scope: trio.CancelScope) -> None:

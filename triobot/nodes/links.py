@@ -143,7 +143,10 @@ class NodeLink:
             await self._stream.send_all(VERSION + own)
             said = await self._take_greeting(len(VERSION) + _NONCE)
             if not said.startswith(VERSION):
-                raise StrangerError("the process at the other end is of another version; restart all of them")
+                raise StrangerError(
+                    "the process at the other end is of another version, or one of both encrypts its door and"
+                    " the other doesn't; start all of them alike"
+                )
             other = said[len(VERSION) :]
             nonces = own + other if first else other + own
             # What proves one side is worth nothing in the mouth of the other.

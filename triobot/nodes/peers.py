@@ -8,6 +8,7 @@ for its turn.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,10 +29,11 @@ from .frames import Frame, OpenPart
 from .inbox import NodeInbox
 from .links import STALL_SECONDS, Kind, NodeLink, StrangerError, open_link
 from .owners import NoOwnerError, Owner
+from .tls import DoorTls
 
 _log: Final = logging.getLogger("triobot.nodes")
-Connect: TypeAlias = Callable[[], Awaitable[trio.SocketStream]]
-"""Connects to another process's door."""
+Connect: TypeAlias = Callable[[], Awaitable[trio.abc.Stream]]
+"""Connects to another process's door; StrangerError: that is none of the nodes'."""
 # A machine that is gone without a word is found out after so many seconds, where the system can do that.
 _KEEPALIVE: Final[Mapping[str, int]] = {
     "TCP_KEEPIDLE": 5,
@@ -44,6 +46,7 @@ _KEEPALIVE: Final[Mapping[str, int]] = {
 UNDER_WAY: Final = 256
 """Requests that may be under way to one other process."""
 _AGAIN_SECONDS: Final = 0.05
+_TOLD_AGAIN_SECONDS: Final = 60.0
 _LENGTHS: Final = struct.Struct(">BH")
 # A byte for each thing that may become of an event; behind it is the delivery's key.
 _OUTCOMES: Final[Mapping[bytes, Outcome]] = {
@@ -271,9 +274,17 @@ def keep_alive(stream: trio.SocketStream) -> None:
 
 @final
 class PeerDoor:
-    """Answers the other processes."""
+    """Answers the other processes.
 
-    def __init__(self, inbox: NodeInbox, owners: Mapping[int, Owner], key: bytes) -> None:
+    Args:
+        tls: encrypts what goes over TCP; None: nothing does.
+    """
+
+    def __init__(
+        self, inbox: NodeInbox, owners: Mapping[int, Owner], key: bytes, tls: DoorTls | None = None
+    ) -> None:
+        self._tls = tls
+        self._told_at = -math.inf
         self._inbox = inbox
         self._owners = owners
         self._key = key
@@ -305,11 +316,26 @@ class PeerDoor:
             return
         if not beside:
             keep_alive(stream)
+        secured: trio.abc.Stream = stream
+        if not beside and self._tls is not None:
+            try:
+                secured = await self._tls.secure(stream, first=False)
+            except StrangerError as error:
+                self._tell_of_stranger(error)
+                return
+            except (trio.BrokenResourceError, trio.TooSlowError):
+                return
         # What has begun to be stored goes on when the connection ends: whoever repeats it is to find it.
         async with trio.open_nursery() as events:
-            await self._answer_link(stream, events)
+            await self._answer_link(secured, events)
 
-    async def _answer_link(self, stream: trio.SocketStream, events: trio.Nursery) -> None:
+    def _tell_of_stranger(self, error: StrangerError) -> None:
+        """Log it, once a minute at most: it comes again and again."""
+        if (now := trio.current_time()) >= self._told_at + _TOLD_AGAIN_SECONDS:
+            self._told_at = now
+            _log.warning("a process was sent away that wanted to hand something on: %s", error)
+
+    async def _answer_link(self, stream: trio.abc.Stream, events: trio.Nursery) -> None:
         sessions: list[tuple[Owner, str]] = []
         try:
             async with open_link(stream, self._key, first=False) as link, trio.open_nursery() as nursery:
@@ -317,7 +343,7 @@ class PeerDoor:
                 reading = partial(self._read, link, nursery, events, sessions)
                 nursery.start_soon(_until_broken, reading, nursery.cancel_scope)
         except StrangerError as error:
-            _log.warning("a process was sent away that wanted to hand something on: %s", error)
+            self._tell_of_stranger(error)
         except (trio.BrokenResourceError, trio.TooSlowError):
             pass
         finally:
