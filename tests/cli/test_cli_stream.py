@@ -139,6 +139,33 @@ def test_each_shard_is_streamed_to_a_folder_of_its_own(command: Command) -> None
     continue_all(SHARDS, chats)
 
 
+def test_shards_are_restored_together_or_not_at_all(command: Command) -> None:
+    beside_a_stream([Path("replica/0"), Path("replica/1")], store=SHARDS, chats=range(1, 3))
+    before = {file.name: file.read_bytes() for file in Path("disk").glob("bot.db.?")}
+    Path("replica/1").rename("elsewhere")
+
+    checked = command("store", "check", "replica")
+    assert checked.code == 1
+    assert checked.out.endswith("\nshard 1 of 2 isn't there\n")
+    lacking = command("store", "restore", "replica", "--store", SHARDS)
+    assert lacking.code == 1
+    assert "holds no stream" in lacking.err
+
+    Path("elsewhere").rename("replica/1")
+    others = command("store", "restore", "replica/0", "--store", f"{SHARDS}&shard=1")
+    assert others.code == 1
+    assert "is shard 0 of 2, and the address says shard 1 of 2" in others.err
+    whole = command("store", "restore", "replica/1")
+    assert whole.code == 1
+    assert "the address of all of it is sqlite:...?shards=2" in whole.err
+    Path("replica/0").rename("elsewhere")
+    Path("replica/1").rename("replica/0")
+    Path("elsewhere").rename("replica/1")
+    swapped = command("store", "restore", "replica", "--store", SHARDS)
+    assert swapped.code == 1
+    assert {file.name: file.read_bytes() for file in Path("disk").glob("bot.db.?")} == before
+
+
 def test_a_store_that_is_there_is_kept_when_a_stream_takes_its_place(command: Command) -> None:
     beside_a_stream([Path("replica")])
     restored = command("store", "restore", "replica")

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -19,7 +20,17 @@ from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.merging import backup_of
 from ..operator.requests import Backup
 from ..settings import Settings
-from ..store import back_up_sqlite, examine_sqlite, is_replica, rebind_store, restore_sqlite
+from ..shards import Share, read_shards
+from ..store import (
+    Stamp,
+    back_up_sqlite,
+    check_backup_file,
+    examine_sqlite,
+    is_replica,
+    rebind_store,
+    restore_sqlite,
+    share_of_file,
+)
 from ..store.copying import copy_elsewhere
 from .arguments import add_actions, add_json
 from .consulting import add_bot_options, each_of, moment, settings_of, stamp_of, store_file
@@ -127,20 +138,42 @@ def _restore(arguments: argparse.Namespace) -> None:
         _restore_one(arguments, settings, backup, backup)
         return
     shards = each_of(settings)
-    for one, folder in zip(shards, folders_of(backup, len(shards)), strict=True):
-        with copied(folder, store_file(one).absolute().parent) as (copy, manifest, missing):
+    folders = folders_of(backup, len(shards))
+    with ExitStack() as copies:
+        copied_here = [
+            copies.enter_context(copied(folder, store_file(one).absolute().parent))
+            for one, folder in zip(shards, folders, strict=True)
+        ]
+        if len(shards) > 1:  # all or none: one shard of an earlier time fits no others
+            for one, (copy, _, _) in zip(shards, copied_here, strict=True):
+                check_backup_file(copy, _checked(arguments, one), read_shards(one.store).share)
+        for one, folder, (copy, manifest, missing) in zip(shards, folders, copied_here, strict=True):
             _restore_one(arguments, one, copy, folder)
             print(
                 f"it has all that was committed by {moment(manifest.as_of)}" if missing is None else missing
             )
 
 
-def _restore_one(arguments: argparse.Namespace, settings: Settings, backup: Path, called: Path) -> None:
-    file = store_file(settings)
+def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
     # Where no store is, none is lost by a mistake: a new machine needs no token yet.
-    stamp = stamp_of(settings) if arguments.rebind or file.exists() else None
-    checked = None if arguments.rebind else stamp
-    kept = trio.run(partial(restore_sqlite, backup, file, stamp=checked, clock=SystemClock()))
+    return stamp_of(settings) if arguments.rebind or store_file(settings).exists() else None
+
+
+def _checked(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
+    return None if arguments.rebind else _stamped(arguments, settings)
+
+
+def _restore_one(arguments: argparse.Namespace, settings: Settings, backup: Path, called: Path) -> None:
+    file, stamp = store_file(settings), _stamped(arguments, settings)
+    restore = partial(
+        restore_sqlite,
+        backup,
+        file,
+        stamp=_checked(arguments, settings),
+        clock=SystemClock(),
+        share=read_shards(settings.store).share,
+    )
+    kept = trio.run(restore)
     if arguments.rebind and stamp is not None:
         trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
     print(f"restored {settings.store} from {called}")
@@ -170,14 +203,29 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _problems_of_stream(folder: Path) -> Sequence[str]:
+    if is_replica(folder):
+        return _problems_of_replica(folder)[0]
     # One of a store in shards has a folder for each.
-    folders = [folder] if is_replica(folder) else sorted(one for one in folder.iterdir() if is_replica(one))
     problems: list[str] = []
-    for one in folders or [folder]:
-        with copied(one, Path(gettempdir())) as (copy, _, missing):
-            problems += [] if missing is None else [missing]
-            problems += trio.run(examine_sqlite, copy)
-    return problems
+    there = set[Share]()
+    for one in sorted(each for each in folder.iterdir() if is_replica(each)) or [folder]:
+        found, share = _problems_of_replica(one)
+        problems += [f"{one.name}: {problem}" for problem in found]
+        if share is not None:
+            there.add(share)
+    missing = {Share(number, one.of) for one in there for number in range(one.of)} - there
+    return problems + [
+        f"shard {share.number} of {share.of} isn't there"
+        for share in sorted(missing, key=lambda share: share.number)
+    ]
+
+
+def _problems_of_replica(folder: Path) -> tuple[list[str], Share | None]:
+    """Return what is wrong in one replica, and which shard it is of, if that can be read."""
+    with copied(folder, Path(gettempdir())) as (copy, _, missing):
+        problems = [] if missing is None else [missing]
+        problems += trio.run(examine_sqlite, copy)
+        return problems, share_of_file(copy)
 
 
 def _rebind(arguments: argparse.Namespace) -> None:

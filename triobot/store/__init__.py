@@ -20,6 +20,8 @@ from ..errors import ConfigError
 from ..extras import needing
 from ..seams import Hear, Relayed, Store, WallClock
 from ..shards import Share, read_shards
+from .backups import check_backup_file as check_backup_file
+from .backups import share_of_file as share_of_file
 from .members import Membership, Roster
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory

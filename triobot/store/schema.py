@@ -472,6 +472,14 @@ def put_share(connection: Sql, share: Share | None) -> None:
         put_meta(connection, _SHARE, str(share))
 
 
+def stored_share(connection: Sql) -> Share | None:
+    """Read which shard of which number the store is; None: it is one by itself."""
+    if (found := get_meta(connection, _SHARE)) is None:
+        return None
+    number, of = map(int, found.split("/"))
+    return Share(number, of)
+
+
 def stored_stamp(connection: Sql, path: object) -> StoredStamp:
     """Read which platform and bot the store belongs to.
 

@@ -127,22 +127,29 @@ async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str],
 
 
 async def restore_sqlite(
-    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp | None, clock: WallClock
+    backup: str | PathLike[str],
+    path: str | PathLike[str],
+    *,
+    stamp: Stamp | None,
+    clock: WallClock,
+    share: Share | None = None,
 ) -> Path | None:
     """Make a backup the store at `path` again, in the next epoch; nothing is lost of the one before it.
 
     Args:
         stamp: the bot's; None: whosever the backup is. A bot that it isn't doesn't start on it.
+        share: which shard of a store belongs there; None: a store by itself.
 
     Returns: where that is kept now, or None if there was none.
 
     Raises:
-        ConfigError: it is no backup, or another bot's.
+        ConfigError: it is no backup, or another bot's, or another shard's.
         StoreLockedError: a program has the store or the backup.
         StoreVersionError: a newer triobot made it.
         StoreCorruptError: the backup is damaged, and nothing was changed.
     """
-    return await trio.to_thread.run_sync(restore_file, Path(backup), Path(path), stamp, clock.now())
+    restore = partial(restore_file, Path(backup), Path(path), stamp, clock.now(), share=share)
+    return await trio.to_thread.run_sync(restore)
 
 
 async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
