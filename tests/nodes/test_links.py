@@ -1,8 +1,11 @@
-"""A link between two processes: what becomes of it when the other side stands still, or is gone."""
+"""A link between two processes: when the other side stands still, is gone, or is nobody of ours."""
 
 from __future__ import annotations
 
+import logging
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
@@ -10,8 +13,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from triobot.nodes.cluster import HELD_SECONDS
-from triobot.nodes.links import STALL_SECONDS, VERSION, Kind, NodeLink, StrangerError
-from triobot.nodes.peers import keep_alive
+from triobot.nodes.doors import Doors
+from triobot.nodes.inbox import NodeInbox
+from triobot.nodes.links import STALL_SECONDS, VERSION, Kind, NodeLink, StrangerError, open_link
+from triobot.nodes.peers import MOST_UNPROVED, PeerDoor, keep_alive
+
+KEY = b"k" * 32
 
 
 async def test_a_link_whose_other_side_takes_nothing_is_broken_before_events_are_given_up(
@@ -61,3 +68,65 @@ async def test_a_process_of_another_version_is_a_stranger() -> None:
     await other.send_all(b"triobot-node/0\n" + bytes(32))
     with pytest.raises(StrangerError, match="another version"):
         await NodeLink(stream).greet(b"key", first=True)
+
+
+# --- doors
+
+
+@asynccontextmanager
+async def open_door() -> AsyncGenerator[trio.SocketListener]:
+    """The door of a process that has no shards."""
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        door = PeerDoor(NodeInbox(Doors(4, {}), {}), {}, KEY)
+        await nursery.start(door.answer, listeners)
+        yield listeners[0]
+        nursery.cancel_scope.cancel()
+
+
+async def test_strangers_keep_few_connections_open(mock_clock: MockClock) -> None:
+    async with open_door() as door:
+        strangers = [await trio.testing.open_stream_to_socket_listener(door) for _ in range(MOST_UNPROVED)]
+        for stranger in strangers:
+            assert (await stranger.receive_some(1)) == VERSION[:1]
+        async with await trio.testing.open_stream_to_socket_listener(door) as one_more:
+            assert await one_more.receive_some(1) == b""
+        for stranger in strangers:
+            await stranger.aclose()
+        proved = False
+        while not proved:  # the door hears of it a moment later
+            stream = await trio.testing.open_stream_to_socket_listener(door)
+            with suppress(trio.BrokenResourceError):
+                async with open_link(stream, KEY, first=True):
+                    proved = True
+
+
+async def test_a_flood_of_strangers_does_not_fill_the_log(
+    mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def is_sent_away() -> None:
+        async with await trio.testing.open_stream_to_socket_listener(door) as stranger:
+            await stranger.send_all(VERSION + bytes(32) + bytes(32))
+            while await stranger.receive_some(4096):
+                pass
+
+    async with open_door() as door:
+        for _ in range(5):
+            await is_sent_away()
+        assert caplog.text.count("was sent away") == 1
+        mock_clock.jump(60)
+        await is_sent_away()
+        assert "and 4 more since the last such line" in caplog.text
+
+
+async def test_a_frame_that_makes_no_sense_ends_its_link_and_nothing_else(mock_clock: MockClock) -> None:
+    async with open_door() as door:
+        for content in (b"", b"\x00nonsense", b"\x00\xff\xff"):
+            stream = await trio.testing.open_stream_to_socket_listener(door)
+            async with open_link(stream, KEY, first=True) as link, trio.open_nursery() as nursery:
+                nursery.start_soon(link.keep_sending)
+                link.send(Kind.ANSWERED, 0, content)
+                assert await link.receive() is None
+                nursery.cancel_scope.cancel()

@@ -110,7 +110,6 @@ class Cluster:
         environ: more of the nodes' variables.
         skewed: the clocks of the nodes' machines can be set.
         set_by: the file that says by how many milliseconds each is.
-        environ: what all nodes need.
     """
 
     def __init__(

@@ -157,7 +157,7 @@ async def test_nodes_with_certificates_hand_events_on_and_let_nobody_else_in(
     issued.private_key_pem.write_to_path(key)
     authority.cert_pem.write_to_path(ca)
     async with open_platform() as platform:
-        cluster = Cluster(tmp_path, platform, postgres)
+        cluster = on_this_machine(tmp_path, platform, postgres)
         cluster.environ = {"TRIOBOT_DOOR_CERTIFICATE": str(certificate), "TRIOBOT_DOOR_KEY": str(key)}
         try:
             with pytest.raises(RuntimeError, match="the bot did not start: exit code 1"):

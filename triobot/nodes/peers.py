@@ -45,6 +45,8 @@ _KEEPALIVE: Final[Mapping[str, int]] = {
 }
 UNDER_WAY: Final = 256
 """Requests that may be under way to one other process."""
+MOST_UNPROVED: Final = 64
+"""Connections to a door on which the key isn't proved yet; further ones are closed at once."""
 _AGAIN_SECONDS: Final = 0.05
 _TOLD_AGAIN_SECONDS: Final = 60.0
 _LENGTHS: Final = struct.Struct(">BH")
@@ -284,10 +286,12 @@ class PeerDoor:
         self, inbox: NodeInbox, owners: Mapping[int, Owner], key: bytes, tls: DoorTls | None = None
     ) -> None:
         self._tls = tls
-        self._told_at = -math.inf
         self._inbox = inbox
         self._owners = owners
         self._key = key
+        # Connections on which the key isn't proved yet.
+        self._unproved = 0
+        self._told_at, self._untold = -math.inf, 0
 
     async def serve(
         self, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -314,36 +318,27 @@ class PeerDoor:
         beside = stream.socket.family == getattr(socket, "AF_UNIX", None)
         if beside and not is_ours(cast("socket.socket", stream.socket)):
             return
+        if self._unproved >= MOST_UNPROVED:
+            return
         if not beside:
             keep_alive(stream)
-        secured: trio.abc.Stream = stream
-        if not beside and self._tls is not None:
-            try:
-                secured = await self._tls.secure(stream, first=False)
-            except StrangerError as error:
-                self._tell_of_stranger(error)
-                return
-            except (trio.BrokenResourceError, trio.TooSlowError):
-                return
         # What has begun to be stored goes on when the connection ends: whoever repeats it is to find it.
         async with trio.open_nursery() as events:
-            await self._answer_link(secured, events)
+            await self._answer_link(stream, None if beside else self._tls, events)
 
-    def _tell_of_stranger(self, error: StrangerError) -> None:
-        """Log it, once a minute at most: it comes again and again."""
-        if (now := trio.current_time()) >= self._told_at + _TOLD_AGAIN_SECONDS:
-            self._told_at = now
-            _log.warning("a process was sent away that wanted to hand something on: %s", error)
-
-    async def _answer_link(self, stream: trio.abc.Stream, events: trio.Nursery) -> None:
+    async def _answer_link(
+        self, stream: trio.SocketStream, tls: DoorTls | None, events: trio.Nursery
+    ) -> None:
         sessions: list[tuple[Owner, str]] = []
         try:
-            async with open_link(stream, self._key, first=False) as link, trio.open_nursery() as nursery:
-                nursery.start_soon(_until_broken, link.keep_sending, nursery.cancel_scope)
-                reading = partial(self._read, link, nursery, events, sessions)
-                nursery.start_soon(_until_broken, reading, nursery.cancel_scope)
+            async with stream:
+                link = await self._greeted(stream, tls)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_until_broken, link.keep_sending, nursery.cancel_scope)
+                    reading = partial(self._read, link, nursery, events, sessions)
+                    nursery.start_soon(_until_broken, reading, nursery.cancel_scope)
         except StrangerError as error:
-            self._tell_of_stranger(error)
+            self._tell(error)
         except (trio.BrokenResourceError, trio.TooSlowError):
             pass
         finally:
@@ -351,6 +346,24 @@ class PeerDoor:
                 # Whoever was starting a broadcast is gone: else its captures would stand open for good.
                 for owner, session in sessions:
                     await owner.give_up([session])
+
+    async def _greeted(self, stream: trio.SocketStream, tls: DoorTls | None) -> NodeLink:
+        self._unproved += 1
+        try:
+            link = NodeLink(stream if tls is None else await tls.secure(stream, first=False))
+            await link.greet(self._key, first=False)
+        finally:
+            self._unproved -= 1
+        return link
+
+    def _tell(self, error: StrangerError) -> None:
+        """Log that somebody was sent away, at most once a minute: a flood must not fill the log."""
+        if trio.current_time() < self._told_at + _TOLD_AGAIN_SECONDS:
+            self._untold += 1
+            return
+        more = f", and {self._untold} more since the last such line" if self._untold else ""
+        self._told_at, self._untold = trio.current_time(), 0
+        _log.warning("a process was sent away that wanted to hand something on%s: %s", more, error)
 
     async def _read(
         self,
@@ -363,7 +376,10 @@ class PeerDoor:
         while (frame := await link.receive()) is not None:
             kind, number, content = frame
             if kind is Kind.ANSWERED:
-                self._inbox.answered_there(content[1:].decode())
+                try:
+                    self._inbox.answered_there(content[1:].decode())
+                except (ValueError, IndexError):
+                    raise StrangerError("what came is no frame") from None
                 continue
             # The other side counts as well; this is for one that doesn't.
             await room.acquire()
