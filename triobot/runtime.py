@@ -428,6 +428,10 @@ class Neighbours(Protocol):
         """Count what all shards of this process have done, and what they hold."""
         ...
 
+    def raise_alarm(self, alarm: Alarm) -> None:
+        """Raise an alarm of the whole bot, which each shard may find; never waits."""
+        ...
+
     async def wait_at_rest(self) -> None:
         """Wait until no shard's conversations need this one any more."""
         ...
@@ -510,7 +514,7 @@ async def open_intake(
                 with speaking(voice):
                     await _begin_intake(intake, nursery, untils, listens=around is None)
                 try:
-                    with timepiece.telling(partial(_jumped, bell) if tells_jumps else _not_told):
+                    with timepiece.telling(partial(_jumped, bell)) if tells_jumps else nullcontext():
                         timepiece.was_seen(seen)
                         yield intake
                 finally:
@@ -608,10 +612,6 @@ def _restored(store: Store) -> Alarm:
         ' to be said once at most (on_unknown="raise") they don\'t say again, and their code hears of it;'
         " `triobot journal list` shows the conversations",
     )
-
-
-def _not_told(by: int) -> None:
-    """Leave it to the shard that tells."""
 
 
 def _jumped(bell: AlarmBell, by: int) -> None:
@@ -713,6 +713,8 @@ async def open_work(
         neighbours: the other shards of the store; None: it is one by itself.
     """
     settings, bell = intake.settings, intake.bell
+    # That the token is refused, or all is held: each shard finds it out by itself.
+    tell_once = bell.ring if neighbours is None else neighbours.raise_alarm
     client = PlatformClient(
         settings.base_url,
         settings.checked_token,
@@ -728,7 +730,7 @@ async def open_work(
     async with (
         _traced(intake) as tracing,
         client as platform,
-        open_outbox(_held_platform(intake, platform, tracing), raise_alarm=bell.ring) as outbox,
+        open_outbox(_held_platform(intake, platform, tracing), raise_alarm=tell_once) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
         own: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)

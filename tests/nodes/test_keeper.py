@@ -14,11 +14,13 @@ from trio.testing import MockClock
 
 from tests.bot.rig import FORM
 from tests.loopback import text_event
-from triobot.errors import StoreAwayError, StoreCorruptError
+from triobot.alarm_kinds import Alarm
+from triobot.errors import StoreAwayError, StoreCorruptError, StoreError
 from triobot.logs import Speaker
 from triobot.nodes import directory as directories
 from triobot.nodes.directory import Directory
 from triobot.nodes.doors import Doors
+from triobot.nodes.frames import Frame, RaiseAtHome
 from triobot.nodes.keeper import Keeper
 from triobot.nodes.node import Node
 from triobot.nodes.owners import Owner
@@ -527,3 +529,26 @@ async def test_the_bot_s_own_tasks_run_where_its_home_shard_is(autojump_clock: M
             await rig.shares(**{row.name: 0, other: SHARDS})
             assert runs == [other]
             row.drained = False
+
+
+@pytest.mark.parametrize("how", ["answers", "has no owner", "fails"])
+async def test_an_alarm_of_the_whole_bot_is_the_home_shard_s_or_else_our_own(
+    autojump_clock: MockClock, how: str
+) -> None:
+    async with rigged() as rig:
+        one = await rig.start("one")
+        owner, asked = one.node.owners[0], list[Frame]()
+
+        async def ask(frame: Frame) -> object:
+            await trio.lowlevel.checkpoint()
+            asked.append(frame)
+            if how == "has no owner":
+                await trio.sleep_forever()
+            if how == "fails":
+                raise StoreError("the home shard failed")
+            return None
+
+        owner.pass_on(Alarm("token_refused", "outbox", "text"), ask)
+        await trio.sleep(11)
+        assert asked == [RaiseAtHome("token_refused", "outbox", "text")]
+        assert len(owner.intake.bell.recent()) == (0 if how == "answers" else 1)

@@ -9,10 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from triobot import Bot, Chat, Key, Paid, Room
+from triobot.emulator.faults import Fault
 from triobot.filters import join, paid, signal, text
 from triobot.rooms import SHARED
 from triobot.seams import BroadcastStatus
-from triobot.shards import shard_of, shard_of_number
+from triobot.shards import home_of, shard_of, shard_of_number
 from triobot.testing import DrivenWorld, Person, drive, driving
 from triobot.wire.ids import ChatId
 
@@ -341,3 +342,25 @@ async def test_a_jump_of_the_clock_is_one_alarm_and_all_shards_hear_of_it(
         assert [await morning(person) for person in crowd] == [True] * len(crowd)
         world.takes_alarm("clock_jumped")
         assert world.alarms == []
+
+
+async def test_a_refused_token_is_one_alarm_whichever_shards_find_it(autojump_clock: MockClock) -> None:
+    bot = Bot()
+
+    @bot.conversation(join(), name="greet")
+    async def greet(chat: Chat) -> None:
+        await chat.send("Welcome.")
+
+    async with drive(bot) as world:
+        world.faults.add(Fault(status=401))
+        await people(world, 24)
+        await world.waits(minutes=1)
+        world.takes_alarm("token_refused")
+        assert world.alarms == []
+        works = bot._work.neighbours._works  # type: ignore[union-attr]
+        home = home_of(SHARDS)
+        kept = {shard: list(await work.store.alarms.open(limit=9)) for shard, work in works.items()}
+        assert {shard: [alarm.kind for alarm in alarms] for shard, alarms in kept.items()} == {
+            shard: ["token_refused"] if shard == home else [] for shard in range(SHARDS)
+        }
+        assert all(work.outbox.statistics().token_refused for work in works.values())

@@ -28,6 +28,7 @@ from triobot.nodes.frames import (
     Frame,
     OpenPart,
     PutKept,
+    RaiseAtHome,
     ReadBroadcast,
     ReadGone,
     ReadKeptOf,
@@ -201,6 +202,7 @@ FRAMES_SENT: list[Frame] = [
     ReadBroadcast("key"),
     StopBroadcast("key"),
     ReadGone("key", 7),
+    RaiseAtHome("token_refused", "outbox", "text"),
 ]
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
+from ..alarm_kinds import AlarmKind
 from ..conversations.doors.calls import Halt
 from ..seams import Arrival, BroadcastStatus
 from ..values import register
@@ -192,6 +193,16 @@ class ReadGone:
     after: int
 
 
+@final
+@attrs.frozen
+class RaiseAtHome:
+    """Raise an alarm about the whole bot, once whichever shards find it. Nothing comes back."""
+
+    kind: AlarmKind
+    key: str
+    text: str
+
+
 Frame: TypeAlias = (
     TellPlace
     | StartRoute
@@ -208,11 +219,12 @@ Frame: TypeAlias = (
     | ReadBroadcast
     | StopBroadcast
     | ReadGone
+    | RaiseAtHome
 )
 
 FRAMES: Final = (
     *(TellPlace, StartRoute, StopRoute, ReadKeptOf, PutKept, ReplaceKept, SettleKept, ReadKeyed, FindPayment),
-    *(OpenPart, AddToPart, EndPart, ReadBroadcast, StopBroadcast, ReadGone),
+    *(OpenPart, AddToPart, EndPart, ReadBroadcast, StopBroadcast, ReadGone, RaiseAtHome),
 )
 
 for _cls in FRAMES:

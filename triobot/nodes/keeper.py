@@ -254,7 +254,8 @@ class Keeper:
             settings,
             self._clock,
             self._on_alarm,
-            tells_jumps=len(self._lives) == 1,
+            # All go by the server's clock: if that is set, the home shard tells it for all nodes.
+            tells_jumps=shard == node.doors.home,
             opens=self._membership.open_store,
         )
         async with opening as intake, trio.open_nursery() as captures:

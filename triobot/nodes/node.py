@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, final
 import attrs
 import trio
 
+from ..alarm_kinds import Alarm
 from ..conversations.data import Speech
 from ..conversations.doors.far import Far
 from ..conversations.routes.router import Table
@@ -217,7 +218,7 @@ class Node:
             open_it: opens the work of an intake.
         """
         intake, owner = self.intakes[shard], self.owners[shard]
-        neighbours = ShardNeighbours(self.doors, shard, self.outboxes, self.works, rest)
+        neighbours = ShardNeighbours(self.doors, shard, self.outboxes, self.works, rest, owner)
         try:
             with speaking(intake.voice), intake.clock.telling(self._look_at_clocks):
                 async with open_it(intake, neighbours=neighbours) as work:
@@ -365,6 +366,7 @@ class ShardNeighbours:
     _outboxes: dict[int, Outbox]
     _works: Mapping[int, Runtime]
     _rest: Rests
+    _owner: Owner
 
     @property
     def far(self) -> Far:
@@ -390,6 +392,13 @@ class ShardNeighbours:
             outbox=_outbox_of([one.outbox for one in each]),
             payments=_sum_of([one.payments for one in each]),
         )
+
+    def raise_alarm(self, alarm: Alarm) -> None:
+        """Raise an alarm of the whole bot at its home shard, wherever that is."""
+        if self._own == self._doors.home:
+            self._owner.intake.bell.ring(alarm)
+        else:
+            self._owner.pass_on(alarm, partial(self._doors.ask, self._doors.home))
 
     async def wait_at_rest(self) -> None:
         """Wait until no shard's conversations need this one any more."""

@@ -6,12 +6,13 @@ see `triobot.conversations.doors.once`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, assert_never, final
 
 import trio
 
+from ..alarm_kinds import Alarm
 from ..conversations.doors.once import EMPTIED, note_name, note_of, old_notes
 from ..errors import StoreError
 from ..outbox.broadcasts import Announcement
@@ -26,6 +27,7 @@ from .frames import (
     Frame,
     OpenPart,
     PutKept,
+    RaiseAtHome,
     ReadBroadcast,
     ReadGone,
     ReadKeptOf,
@@ -37,6 +39,8 @@ from .frames import (
     StopRoute,
     TellPlace,
 )
+
+_HOME_SECONDS: Final = 10.0
 
 
 @final
@@ -140,8 +144,21 @@ class Owner:
             case ReadGone(key, position):
                 gone = await store.receivers(key, after=position, limit=PAGE, gone=True)
                 return [(one.position, one.chat_id) for one in gone]
+            case RaiseAtHome(kind, key, text):
+                self.intake.bell.ring(Alarm(kind, key, text))
+                return None
             case _:
                 assert_never(frame)
+
+    def pass_on(self, alarm: Alarm, ask: Callable[[Frame], Awaitable[object]]) -> None:
+        """Have the home shard raise an alarm, by this; never waits. Ours does if the other can't soon."""
+        self._nursery.start_soon(self._pass_on, alarm, ask)
+
+    async def _pass_on(self, alarm: Alarm, ask: Callable[[Frame], Awaitable[object]]) -> None:
+        with trio.move_on_after(_HOME_SECONDS), suppress(StoreError):
+            await ask(RaiseAtHome(alarm.kind, alarm.key, alarm.text))
+            return
+        self.intake.bell.ring(alarm)
 
     async def _change(
         self,
