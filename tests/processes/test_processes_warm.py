@@ -104,6 +104,17 @@ def test_it_has_the_same_surroundings(
     assert (warm["parent"], warm["leads"], warm["said"]) == (os.getpid(), False, "Hello.\n")
 
 
+def test_without_a_locale_it_writes_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("LANG", "LC_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    warm, cold = told_both_ways(monkeypatch, tmp_path, env={"PYTHONPATH": str(ROOT)}, input="")
+
+    assert warm.pop("variables") == {"PYTHONPATH": str(ROOT)}
+    assert cold.pop("variables").items() >= {"PYTHONPATH": str(ROOT)}.items()  # its locale may be among them
+    assert warm == cold
+
+
 def test_it_leads_a_session_where_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warm, cold = told_both_ways(
         monkeypatch, tmp_path, start_new_session=True, stdin=subprocess.DEVNULL, env=dict(os.environ)

@@ -37,6 +37,10 @@ _HARMLESS: Final = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONPYCACHEPREFIX", "PY
 """Variables of an interpreter that a forked process goes by, or that change nothing for what is imported."""
 
 
+_TAKEN: Final = "C.UTF-8"
+"""The locale that an interpreter takes where none is named."""
+
+
 def pair() -> tuple[socket.socket, socket.socket]:
     """Return the two ends of a line over which processes are asked for."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -178,9 +182,10 @@ def program_of(args: Any) -> tuple[str | None, str | None, list[str]] | None:
 
 
 def _own(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables by which an interpreter itself goes."""
+    """Return the variables by which an interpreter itself goes, but those that say what it takes anyway."""
     own = ("PYTHON", "LC_", "LANG")
-    return {name: environ[name] for name in environ if name.startswith(own) and name not in _HARMLESS}
+    names = [name for name in environ if name.startswith(own) and name not in _HARMLESS]
+    return {name: environ[name] for name in names if environ[name] != _TAKEN}
 
 
 def install() -> None:
