@@ -16,7 +16,7 @@ from triobot.nodes.cluster import HELD_SECONDS
 from triobot.nodes.doors import Doors
 from triobot.nodes.inbox import NodeInbox
 from triobot.nodes.links import STALL_SECONDS, VERSION, Kind, NodeLink, StrangerError, open_link
-from triobot.nodes.peers import MOST_UNPROVED, PeerDoor, keep_alive
+from triobot.nodes.peers import MOST_UNPROVED, Peer, PeerDoor, keep_alive
 
 KEY = b"k" * 32
 
@@ -130,3 +130,25 @@ async def test_a_frame_that_makes_no_sense_ends_its_link_and_nothing_else(mock_c
                 link.send(Kind.ANSWERED, 0, content)
                 assert await link.receive() is None
                 nursery.cancel_scope.cancel()
+
+
+async def test_a_node_that_lives_and_cannot_be_reached_is_told_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refused() -> trio.SocketStream:
+        await trio.sleep(0)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with trio.move_on_after(4):
+        await Peer("10.0.0.12:7300", refused, KEY, told_after=5).keep_connected()
+    with trio.move_on_after(60):
+        await Peer("node-2.sock", refused, KEY).keep_connected()
+    assert caplog.text == ""
+    with trio.move_on_after(60):
+        await Peer("10.0.0.12:7300", refused, KEY, told_after=5).keep_connected()
+    assert (
+        caplog.text.count(
+            "10.0.0.12:7300 lives, and this one can't reach it ([Errno 111] Connection refused)"
+        )
+        == 1
+    )

@@ -26,6 +26,8 @@ _log: Final = logging.getLogger("triobot.nodes")
 LOOK_SECONDS: Final = 0.5
 _LEAST_SECONDS: Final = 0.05
 _CONNECT_SECONDS: Final = 2.0
+# Longer than a lease: a node that has died is forgotten by then.
+_TOLD_SECONDS: Final = 5.0
 
 
 @final
@@ -140,7 +142,7 @@ class Directory:
             del self.peers.all[node]
         for node, door in doors.items():
             if node not in self._links:
-                peer = Peer(door, partial(self._reach, door), self._key)
+                peer = Peer(door, partial(self._reach, door), self._key, told_after=_TOLD_SECONDS)
                 self.peers.all[node] = peer
                 scope = trio.CancelScope()
                 self._links[node] = door, scope

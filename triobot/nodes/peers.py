@@ -75,9 +75,10 @@ class Peer:
         door: where it listens, for the log.
         connect: connects to it.
         key: both sides prove it.
+        told_after: if it can't be reached for so many seconds, the log says so: it is known to live.
     """
 
-    def __init__(self, door: str, connect: Connect, key: bytes) -> None:
+    def __init__(self, door: str, connect: Connect, key: bytes, *, told_after: float = math.inf) -> None:
         self._door = door
         self._connect = connect
         self._key = key
@@ -86,6 +87,8 @@ class Peer:
         self._pending: dict[int, _Reply] = {}
         self._room = trio.Semaphore(UNDER_WAY)
         self._strange = False
+        self._told_after = told_after
+        self._gone_at: float | None = None
 
     @property
     def is_full(self) -> bool:
@@ -99,18 +102,30 @@ class Peer:
 
     async def keep_connected(self) -> None:
         """Connect, and connect again whenever the connection ends, until cancelled."""
+        self._gone_at = trio.current_time()
         while True:
             try:
                 stream = await self._connect()
                 async with open_link(stream, self._key, first=True) as link:
                     await self._live(link)
-            except (OSError, trio.BrokenResourceError, trio.TooSlowError):
-                pass  # it isn't there yet, or not any more
+            except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+                self._look_how_long(error)  # it isn't there yet, or not any more
             except StrangerError as error:
                 if not self._strange:
                     _log.error("the process at %s is not asked: %s", self._door, error)
                 self._strange = True
             await trio.sleep(_AGAIN_SECONDS)
+
+    def _look_how_long(self, error: Exception) -> None:
+        if self._gone_at is None or trio.current_time() < self._gone_at + self._told_after:
+            return
+        self._gone_at = None
+        _log.warning(
+            "the process at %s lives, and this one can't reach it (%s): events of its chats that come here"
+            " get 503; look at that address, and at the network and the firewalls between",
+            self._door,
+            str(error) or "it doesn't answer",
+        )
 
     async def _live(self, link: NodeLink) -> None:
         self._link, self._strange = link, False
@@ -119,7 +134,7 @@ class Peer:
                 nursery.start_soon(_until_broken, link.keep_sending, nursery.cancel_scope)
                 nursery.start_soon(_until_broken, partial(self._hear, link), nursery.cancel_scope)
         finally:
-            self._link = None
+            self._link, self._gone_at = None, trio.current_time()
             for reply in self._pending.values():
                 reply.came.set()  # without an answer: nobody knows what became of it
             self._pending.clear()
