@@ -183,9 +183,11 @@ async def test_operators_drain_a_node_by_name(store: str) -> None:
             await drain_member(store, "nobody")
         async with joined(store, "127.0.0.1:2"):
             # Both are of this process.
-            with pytest.raises(ConfigError, match="several nodes are called"):
+            with pytest.raises(ConfigError, match=r"several .* by its door: 127.0.0.1:1 .*, 127.0.0.1:2 "):
                 await drain_member(store, node.name)
-        assert not (await one.look()).nodes[0].drained
+            assert not any(node.drained for node in (await one.look()).nodes)
+            await drain_member(store, "127.0.0.1:2")
+            assert [node.drained for node in (await one.look()).nodes] == [False, True]
 
 
 async def builds_of(member: Membership) -> dict[str, int]:

@@ -22,7 +22,7 @@ DETAILS: Final = """\
 list says which nodes live, where their doors are, and which shards each has, for how long. Without an action,
 it lists, too. drain has a node give up its shards to the others, one at a time, and take none until its
 process is started again: do it before you stop a machine at leisure. A node is named as the list names it, or
-by the number of its process.
+by the number of its process, or by its door.
 
 Shards go to the nodes of the newest build, by the names that `triobot run --build` or TRIOBOT_BUILD gives; a
 build is newer than all that were seen before it. prefer has them go to another build that some node runs,

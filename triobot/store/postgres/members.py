@@ -320,12 +320,14 @@ async def drain_postgres_member(place: str, name: str) -> None:
     def drain(connection: Connection) -> None:
         nodes = members_of(connection).nodes
         newest = max((node.build_number for node in nodes), default=0)
-        meant = [node for node in nodes if name in (node.name, node.name.rpartition(":")[2])]
+        meant = [node for node in nodes if name in (node.name, node.name.rpartition(":")[2], node.door)]
         called = ", ".join(node.name for node in nodes) or "none runs"
         if not meant:
             raise ConfigError(f"no node is called {name}; there are: {called}")
         if len(meant) > 1:
-            raise ConfigError(f"several nodes are called {name}; name one of them in full: {called}")
+            # Containers with the name of their machine are all alike, and in each it is process 1.
+            doors = ", ".join(f"{node.door} ({node.name})" for node in meant)
+            raise ConfigError(f"several nodes are called {name}; name one of them by its door: {doors}")
         if not [node for node in nodes if node is not meant[0] and not node.drained]:
             raise ConfigError(f"no other node could take the shards of {meant[0].name}; start one first")
         others = [node for node in nodes if node.build_number == newest and not node.drained]
