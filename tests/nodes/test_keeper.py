@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, cast
 
 import attrs
-import pytest
 import trio
 from trio.testing import MockClock
 
@@ -17,7 +16,6 @@ from tests.loopback import text_event
 from triobot.alarm_kinds import Alarm
 from triobot.errors import StoreAwayError, StoreCorruptError, StoreError
 from triobot.logs import Speaker
-from triobot.nodes import directory as directories
 from triobot.nodes.directory import Directory
 from triobot.nodes.doors import Doors
 from triobot.nodes.frames import Frame, RaiseAtHome
@@ -264,7 +262,7 @@ class Rig:
         )  # fmt: skip
         member, clock = Member(self.database, name), VirtualWallClock()
         await member.join(name, settings.build)
-        directory, owners = Directory(member, b"k"), dict[int, Owner]()
+        directory, owners = Directory(member, b"k", connect=no_network), dict[int, Owner]()
         voice = Speaker(name, "k", lambda text: text)
         secrets = Secrets.parse("a-secret-of-the-keeper-test-1")
         doors = Doors(SHARDS, owners, directory.peers)
@@ -315,13 +313,9 @@ async def rigged() -> AsyncGenerator[Rig]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(door: str) -> trio.SocketStream:
-        await trio.lowlevel.checkpoint()
-        raise OSError(door)
-
-    monkeypatch.setattr(directories, "_connect", refuse)
+async def no_network(door: str) -> trio.abc.Stream:
+    await trio.lowlevel.checkpoint()
+    raise OSError(door)
 
 
 def chat_of(shard: int) -> int:

@@ -7,7 +7,7 @@ says that it doesn't have a shard that it should.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, final
@@ -30,6 +30,15 @@ _CONNECT_SECONDS: Final = 2.0
 _TOLD_SECONDS: Final = 5.0
 
 
+async def connect_tcp(door: str) -> trio.SocketStream:
+    """Connect to a door at HOST:PORT."""
+    host, port = read_door(door)
+    with trio.fail_after(_CONNECT_SECONDS):
+        stream = await trio.open_tcp_stream(host, port)
+    keep_alive(stream)
+    return stream
+
+
 @final
 class Directory:
     """What this node knows of the others.
@@ -38,6 +47,7 @@ class Directory:
         key: what the nodes prove to one another.
         clock: hears from each look how late it is at the server.
         tls: encrypts what goes to the others' doors; None: nothing does.
+        connect: connects to the door at an address.
 
     Attributes:
         nodes: those that live; empty before the first look.
@@ -52,8 +62,10 @@ class Directory:
         key: bytes,
         clock: ServerClock | None = None,
         tls: DoorTls | None = None,
+        connect: Callable[[str], Awaitable[trio.abc.Stream]] = connect_tcp,
     ) -> None:
         self._tls = tls
+        self._connect = connect
         self._membership = membership
         self._clock = clock
         self._key = key
@@ -149,21 +161,13 @@ class Directory:
                 links.start_soon(_keep_connected, peer, scope)
 
     async def _reach(self, door: str) -> trio.abc.Stream:
-        stream = await _connect(door)
+        stream = await self._connect(door)
         return stream if self._tls is None else await self._tls.secure(stream, first=True)
 
 
 async def _keep_connected(peer: Peer, scope: trio.CancelScope) -> None:
     with scope:
         await peer.keep_connected()
-
-
-async def _connect(door: str) -> trio.SocketStream:
-    host, port = read_door(door)
-    with trio.fail_after(_CONNECT_SECONDS):
-        stream = await trio.open_tcp_stream(host, port)
-    keep_alive(stream)
-    return stream
 
 
 def read_door(door: str) -> tuple[str, int]:

@@ -320,7 +320,7 @@ class PeerDoor:
 
     async def answer(
         self,
-        listeners: Sequence[trio.SocketListener],
+        listeners: Sequence[trio.abc.Listener[trio.abc.Stream]],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -329,21 +329,21 @@ class PeerDoor:
             await nursery.start(trio.serve_listeners, self._answer_all, listeners)
             task_status.started()
 
-    async def _answer_all(self, stream: trio.SocketStream) -> None:
-        beside = stream.socket.family == getattr(socket, "AF_UNIX", None)
-        if beside and not is_ours(cast("socket.socket", stream.socket)):
-            return
+    async def _answer_all(self, stream: trio.abc.Stream) -> None:
+        beside = False
+        if isinstance(stream, trio.SocketStream):
+            beside = stream.socket.family == getattr(socket, "AF_UNIX", None)
+            if beside and not is_ours(cast("socket.socket", stream.socket)):
+                return
+            if not beside:
+                keep_alive(stream)
         if self._unproved >= MOST_UNPROVED:
             return
-        if not beside:
-            keep_alive(stream)
         # What has begun to be stored goes on when the connection ends: whoever repeats it is to find it.
         async with trio.open_nursery() as events:
             await self._answer_link(stream, None if beside else self._tls, events)
 
-    async def _answer_link(
-        self, stream: trio.SocketStream, tls: DoorTls | None, events: trio.Nursery
-    ) -> None:
+    async def _answer_link(self, stream: trio.abc.Stream, tls: DoorTls | None, events: trio.Nursery) -> None:
         sessions: list[tuple[Owner, str]] = []
         try:
             async with stream:
@@ -362,7 +362,7 @@ class PeerDoor:
                 for owner, session in sessions:
                     await owner.give_up([session])
 
-    async def _greeted(self, stream: trio.SocketStream, tls: DoorTls | None) -> NodeLink:
+    async def _greeted(self, stream: trio.abc.Stream, tls: DoorTls | None) -> NodeLink:
         self._unproved += 1
         try:
             link = NodeLink(stream if tls is None else await tls.secure(stream, first=False))

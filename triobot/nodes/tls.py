@@ -39,7 +39,7 @@ class DoorTls:
         self._seen = self._look()
         self._first, self._second = _contexts(*self._files)
 
-    async def secure(self, stream: trio.SocketStream, *, first: bool) -> trio.abc.Stream:
+    async def secure(self, stream: trio.abc.Stream, *, first: bool) -> trio.abc.Stream:
         """Agree on TLS over a connection; if that fails it is closed.
 
         Args:

@@ -101,12 +101,12 @@ class PostgresMembership:
 
     def held(self) -> bool:
         """Return whether its lease is certain."""
-        return self._lease is not None and self._lease.held()
+        return self._lease is not None and self._lease.belief.held()
 
     @property
     def lost(self) -> bool:
         """Return whether others may have taken all that it had."""
-        return self._held_lease.lost
+        return self._held_lease.belief.lost
 
     async def host(self) -> str:
         """Return the address of this machine, as the database sees it."""

@@ -27,6 +27,7 @@ from ...clock import steady_time
 from ...errors import StoreLockedError, TriobotError
 from ...journals import Lease, Opening
 from ...seams import Hear, LeaseLostError, Relayed
+from ..belief import SECONDS
 from ..broadcasts import stop_after_restore
 from ..lock import FileLock, machine_boot
 from ..notes import WorkNotes
@@ -35,7 +36,7 @@ from ..rules import Retention
 from ..schema import Copying, Stamp, check_whole, get_meta, put_meta
 from .address import PostgresAddress
 from .failures import first_line, for_the_opener
-from .lease import END, END_OVER, SECONDS, TAKE, NodeLease
+from .lease import END, END_OVER, TAKE, NodeLease
 from .relay import answer_requests, channel_of, nodes_channel
 from .rows import ShardTables
 from .schemas import make_store, migrate
@@ -133,7 +134,7 @@ class Shard:
 
     def held(self) -> bool:
         """Return whether nobody else can have it now; in any thread."""
-        return self._lease is not None and self._lease.held()
+        return self._lease is not None and self._lease.belief.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
         """Have this called when another process has it, in whatever thread; at once if that is so."""
@@ -206,7 +207,7 @@ class Shard:
         self.tables.retention = retention
         self.tables.journals.lease = Lease(0, self.opening.boot)
         self._lease = self._shared or NodeLease(self._address, self._node, asked)
-        self._lease.listen(self._lose)
+        self._lease.belief.listen(self._lose)
         try:
             self.tables.count_everything()
         except BaseException:
@@ -215,7 +216,7 @@ class Shard:
 
     def _end_lease(self) -> None:
         if self._lease is not None:
-            self._lease.forget(self._lose)
+            self._lease.belief.forget(self._lose)
             if self._lease is not self._shared:
                 self._lease.end()
 
