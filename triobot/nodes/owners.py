@@ -14,11 +14,11 @@ import trio
 
 from ..alarm_kinds import Alarm
 from ..conversations.doors.once import EMPTIED, note_name, note_of, old_notes
-from ..errors import StoreError
+from ..errors import StoreAwayError, StoreError, StoreFullError
 from ..outbox.broadcasts import Announcement
 from ..outbox.course import PAGE
 from ..runtime import Intake, Runtime
-from ..seams import BroadcastState, BroadcastStatus, PutData
+from ..seams import BroadcastState, BroadcastStatus, LeaseLostError, PutData
 from ..wire.ids import ChatId, InvoiceId, RefId
 from .frames import (
     AddToPart,
@@ -86,7 +86,7 @@ class Owner:
         """Do what a frame asks, and return what comes back; waits until the shard's work has begun.
 
         Raises:
-            NoOwnerError: the work ends; ask again.
+            NoOwnerError: the work ends, or the store is away for a while; ask again.
             StoreError: it could not be done.
         """
         await self._works.wait()
@@ -95,8 +95,12 @@ class Owner:
             raise NoOwnerError
         try:
             return await self._answer(work, frame)
-        except trio.ClosedResourceError:
+        except (trio.ClosedResourceError, StoreAwayError, LeaseLostError):
             raise NoOwnerError from None
+        except StoreFullError:
+            if self._work is work:
+                raise
+            raise NoOwnerError from None  # the work has ended before it could be written
 
     async def _answer(self, work: Runtime, frame: Frame) -> object:
         elsewhere, keeping, store = work.dispatcher.elsewhere, work.dispatcher.keeping, work.store
