@@ -52,7 +52,7 @@ class Away:
     def is_full(self, shard: int) -> bool:
         return self.full
 
-    async def hand_on(self, shard: int, content_type: str, body: bytes) -> Outcome:
+    async def hand_on(self, shard: int, content_type: str, body: bytes, until: float) -> Outcome:
         await trio.sleep(self.seconds)
         if self.broken:
             raise StoreCorruptError("the owner's disk is gone")
@@ -233,6 +233,28 @@ async def test_an_event_whose_shard_leaves_while_it_is_stored_is_handed_on(autoj
         assert moving.away.taken == []  # it has been removed from here only then
         moving.go()
     assert moving.away.taken == [body]
+
+
+async def test_later_events_don_t_overtake_one_whose_shard_leaves_while_it_is_stored(
+    autojump_clock: MockClock,
+) -> None:
+    moving = Moving(away=Away())
+    inbox, chat = moving.inbox(), THERE[0]
+    moving.come(chat)
+    moving.own.closed, moving.own.slow = True, trio.Event()
+    bodies = [text_event(chat, str(number)) for number in range(3)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.accept, FORM, bodies[0])
+        await trio.testing.wait_all_tasks_blocked()
+        # What comes now finds out at once that the shard has left.
+        slow, moving.own.slow = moving.own.slow, None
+        for body in bodies[1:]:
+            nursery.start_soon(inbox.accept, FORM, body)
+            await trio.testing.wait_all_tasks_blocked()
+        moving.go()
+        await trio.sleep(0.1)
+        slow.set()
+    assert moving.away.taken == bodies
 
 
 async def test_what_a_lost_lease_has_refused_is_handed_on_to_the_next_owner(

@@ -41,7 +41,7 @@ from triobot.nodes.frames import (
     StopRoute,
     TellPlace,
 )
-from triobot.nodes.links import Kind, StrangerError, open_link
+from triobot.nodes.links import VERSION, Kind, StrangerError, open_link
 from triobot.nodes.node import Node, prepare_shards
 from triobot.nodes.parent import ParentLine
 from triobot.nodes.peers import door_of
@@ -235,7 +235,7 @@ async def test_a_process_of_another_version_is_sent_away(tmp_path: Path) -> None
                 while piece := await stream.receive_some():
                     said += piece
         # Its greeting, and nothing that proves the key.
-        assert len(said) == len(b"triobot-node/1\n") + 32
+        assert len(said) == len(VERSION) + 32
 
 
 async def test_both_sides_of_a_link_prove_the_key() -> None:

@@ -5,14 +5,15 @@ a shard has no owner, or that doesn't answer, its events are held, those of a ch
 two seconds at most each; where shards move between processes, for as long as a lease lives besides. Then they
 are answered 503, which promises nothing. So are those at once that come when too many are held already.
 
-If a shard comes to this process while events of a chat are held here, later ones go behind them.
+If a shard comes to this process while events of a chat are held here, later ones go behind them. If one
+leaves while an event is being stored, that one is handed on, and later ones of its chat go behind it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Final, Protocol, final
 
 import attrs
@@ -46,8 +47,11 @@ class HandsOn(Protocol):
         """Return whether so many events are under way to a shard's owner that no more are taken."""
         ...
 
-    async def hand_on(self, shard: int, content_type: str, body: bytes) -> Outcome:
+    async def hand_on(self, shard: int, content_type: str, body: bytes, until: float) -> Outcome:
         """Bring an event to the owner of its shard, and return what became of it there.
+
+        Args:
+            until: Trio's time at which the caller gives it up; it isn't taken there later.
 
         Raises:
             NoOwnerError: there is no answer: it may have been stored, or not.
@@ -82,7 +86,7 @@ class NodeInbox:
         self.certain: Callable[[], bool] = lambda: True
         self.late_after = math.inf
         self._held: dict[int | None, int] = {}
-        # Of chats whose events are under way to another process: one after the other.
+        # Of chats whose events are under way, here or to another process: one after the other.
         self._turns: dict[ChatId, _Turn] = {}
         self.handed_on = self.refused = 0
 
@@ -118,12 +122,16 @@ class NodeInbox:
     async def _bring(
         self, shard: int, chat_id: ChatId, content_type: str, body: bytes, event: Event | None, until: float
     ) -> Outcome:
-        if (inbox := self._here.get(shard)) is not None and chat_id not in self._turns:
-            if self._away is None:
-                return await inbox.accept(content_type, body, event)
+        inbox = self._here.get(shard)
+        if inbox is not None and self._away is None:
+            return await inbox.accept(content_type, body, event)
+        if inbox is None or chat_id in self._turns:
+            return await self._hand_on(shard, self._turn_of(chat_id), content_type, body, until)
+        # In its turn, too: if the shard leaves meanwhile, later events of the chat go behind this one.
+        async with self._turn_of(chat_id):
             with suppress(NoOwnerError):
                 return await self._accept(inbox, content_type, body, event)
-        return await self._hand_on(shard, chat_id, content_type, body, until)
+            return await self._hand_on(shard, nullcontext(), content_type, body, until)
 
     async def _accept(
         self, inbox: Inbox, content_type: str, body: bytes, event: Event | None = None
@@ -167,7 +175,12 @@ class NodeInbox:
             inbox.answered(EventStored(False, key))
 
     async def _hand_on(
-        self, shard: int, chat_id: ChatId, content_type: str, body: bytes, until: float
+        self,
+        shard: int,
+        turn: AbstractAsyncContextManager[None],
+        content_type: str,
+        body: bytes,
+        until: float,
     ) -> Outcome:
         away = self._away
         assert away is not None
@@ -178,14 +191,14 @@ class NodeInbox:
         self._held[node] = self._held.get(node, 0) + 1
         try:
             with trio.move_on_at(until) as scope:
-                async with self._turn_of(chat_id):
+                async with turn:
                     while True:
                         try:
                             if shard in self._here:
                                 # What is being stored is not given up: nobody would know what came of it.
                                 scope.deadline = math.inf
                                 return await self.take(shard, content_type, body)
-                            outcome = await away.hand_on(shard, content_type, body)
+                            outcome = await away.hand_on(shard, content_type, body, until)
                         except NoOwnerError:
                             scope.deadline = until
                             await trio.sleep(_AGAIN_SECONDS)
@@ -201,7 +214,7 @@ class NodeInbox:
 
     @asynccontextmanager
     async def _turn_of(self, chat_id: ChatId) -> AsyncGenerator[None]:
-        """Wait until all earlier events of a chat have been handed on, or given up."""
+        """Wait until all earlier events of a chat are stored, or given up."""
         turn = self._turns.setdefault(chat_id, _Turn())
         turn.waiting += 1
         try:

@@ -1,7 +1,11 @@
 """A kept connection between two processes: both sides prove the store's key, then frames go both ways.
 
-A frame is its length, a byte that says of what kind it is, the number of the request that it belongs to, and
-its content. What is sent while an earlier write is under way goes out with the next one, all at once.
+A frame is its length, a byte that says of what kind it is, the number of the request that it belongs to, what
+the sender's clock was, and its content. What is sent while an earlier write is under way goes out with the
+next one, all at once.
+
+By the clocks a request can say until when it is worth doing (`NodeLink.there`): where a network was cut, or a
+process stood still, it may come long after whoever asked has given up.
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ from typing import Final, final
 
 import trio
 
-VERSION: Final = b"triobot-node/1\n"
+from ..clock import steady_time
+
+VERSION: Final = b"triobot-node/2\n"
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of one frame: the longest that the webhook takes, and what a chat may keep, are well below."""
-_HEAD: Final = struct.Struct(">IBQ")
+_HEAD: Final = struct.Struct(">IBQQ")
+_CLOCK: Final = struct.Struct(">Q")
 _NONCE: Final = 32
 _PROOF: Final = 32
 _HANDSHAKE_SECONDS: Final = 2.0
@@ -69,6 +76,16 @@ class NodeLink:
         self._coming = bytearray()
         self._going = bytearray()
         self._some = trio.Event()
+        # What is to be added to our clock: then it is the other side's, or before that.
+        self._ahead = 0
+
+    def there(self, seconds: float) -> int:
+        """Return what the other side's clock will be so many seconds from now, or a little earlier.
+
+        Earlier by as long as the last frame from there was on its way, and by what the clocks have drifted
+        since: never later, but for that.
+        """
+        return max(0, steady_time() + self._ahead + int(seconds * 1000))
 
     def send(self, kind: Kind, number: int, content: bytes) -> None:
         """Send a frame soon, behind those before it; never waits.
@@ -76,7 +93,7 @@ class NodeLink:
         How much waits is bounded by whoever counts the requests, and by `STALL_SECONDS`: what is cancelled
         isn't taken back.
         """
-        self._going += _HEAD.pack(len(content), kind, number)
+        self._going += _HEAD.pack(len(content), kind, number, steady_time())
         self._going += content
         self._some.set()
 
@@ -106,9 +123,10 @@ class NodeLink:
         head = await self._take(_HEAD.size)
         if head is None:
             return None
-        length, kind, number = _HEAD.unpack(head)
+        length, kind, number, clock = _HEAD.unpack(head)
         if length > MOST_BYTES or kind not in Kind.__members__.values():
             raise StrangerError("what came is no frame")
+        self._ahead = clock - steady_time()
         content = await self._take(length)
         return None if content is None else (Kind(kind), number, content)
 
@@ -151,10 +169,12 @@ class NodeLink:
             nonces = own + other if first else other + own
             # What proves one side is worth nothing in the mouth of the other.
             mine, theirs = (b"first", b"second") if first else (b"second", b"first")
-            await self._stream.send_all(_proof(key, mine, nonces))
+            await self._stream.send_all(_proof(key, mine, nonces) + _CLOCK.pack(steady_time()))
             proof = await self._take_greeting(_PROOF)
             if not hmac.compare_digest(proof, _proof(key, theirs, nonces)):
                 raise StrangerError("the process at the other end doesn't have this store's key")
+            (clock,) = _CLOCK.unpack(await self._take_greeting(_CLOCK.size))
+            self._ahead = clock - steady_time()
 
 
 def _proof(key: bytes, side: bytes, nonces: bytes) -> bytes:

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, assert_never, cast, final
 
 import trio
 
+from ..clock import steady_time
 from ..errors import StoreError, StoreFullError, TriobotError
 from ..operator.calling import short_name
 from ..operator.serving import bind_beside, is_ours
@@ -49,7 +50,8 @@ MOST_UNPROVED: Final = 64
 """Connections to a door on which the key isn't proved yet; further ones are closed at once."""
 _AGAIN_SECONDS: Final = 0.05
 _TOLD_AGAIN_SECONDS: Final = 60.0
-_LENGTHS: Final = struct.Struct(">BH")
+_EVENT: Final = struct.Struct(">BHQ")
+"""The shard of an event, the length of its content type, and until when it may be taken, by that clock."""
 # A byte for each thing that may become of an event; behind it is the delivery's key.
 _OUTCOMES: Final[Mapping[bytes, Outcome]] = {
     b"u": Unread(),
@@ -146,8 +148,11 @@ class Peer:
                 reply.kind, reply.content = kind, content
                 reply.came.set()
 
-    async def request(self, kind: Kind, content: bytes) -> bytes:
+    async def request(self, kind: Kind, content: bytes | Callable[[NodeLink], bytes]) -> bytes:
         """Ask, and return the answer.
+
+        Args:
+            content: of the frame, or what writes it for the link that it goes over.
 
         Raises:
             NoOwnerError: it isn't there, or doesn't have the shard, or has gone without an answer.
@@ -162,7 +167,7 @@ class Peer:
             number, reply = self._numbers, _Reply()
             self._pending[number] = reply
             try:
-                link.send(kind, number, content)
+                link.send(kind, number, content if isinstance(content, bytes) else content(link))
                 await reply.came.wait()
             finally:
                 self._pending.pop(number, None)
@@ -230,10 +235,19 @@ class Peers:
         content = bytes([shard]) + encode_value(frame).encode()
         return decode_value((await self._request(shard, Kind.ASK, content)).decode())
 
-    async def hand_on(self, shard: int, content_type: str, body: bytes) -> Outcome:
-        """Bring an event to the owner of its shard, and return what became of it there."""
+    async def hand_on(self, shard: int, content_type: str, body: bytes, until: float) -> Outcome:
+        """Bring an event to the owner of its shard, and return what became of it there.
+
+        Args:
+            until: Trio's time at which the caller gives it up: if it comes there later it isn't taken, since
+                it may have been repeated meanwhile, and answered.
+        """
         head = content_type.encode()
-        content = _LENGTHS.pack(shard, len(head)) + head + body
+
+        def content(link: NodeLink) -> bytes:
+            last = link.there(until - trio.current_time())
+            return _EVENT.pack(shard, len(head), last) + head + body
+
         answer = await self._request(shard, Kind.EVENT, content)
         if (outcome := _OUTCOMES.get(answer[:1])) is not None:
             return outcome
@@ -244,7 +258,7 @@ class Peers:
         with suppress(NoOwnerError):
             self._of(shard).tell(Kind.ANSWERED, bytes([shard]) + key.encode())
 
-    async def _request(self, shard: int, kind: Kind, content: bytes) -> bytes:
+    async def _request(self, shard: int, kind: Kind, content: bytes | Callable[[NodeLink], bytes]) -> bytes:
         peer = self._of(shard)
         try:
             return await peer.request(kind, content)
@@ -427,8 +441,10 @@ class PeerDoor:
             room.release()
 
     async def _take(self, content: bytes) -> bytes:
-        shard, length = _LENGTHS.unpack_from(content)
-        body = content[_LENGTHS.size :]
+        shard, length, last = _EVENT.unpack_from(content)
+        if steady_time() >= last:
+            raise NoOwnerError  # nobody waits for it any more
+        body = content[_EVENT.size :]
         outcome = await self._inbox.take(shard, body[:length].decode(), body[length:])
         match outcome:
             case EventStored(repeated, key):
