@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 import attrs
+import pytest
 import trio
 from trio.testing import MockClock
 

@@ -531,10 +531,12 @@ class Run(Core):
                 if self.rows:
                     await self._missing(id, "sleep")
                 op = Operation(id, "sleep", Nature.WAIT, "", current_task())
+                # Read before: where it finds that the clock was set, it moves only what is there already.
+                now = self.host.now()
                 self.set_due(op, seconds, at)
                 if self.dry:
                     await self._stand(op)
-                if op.due is not None and op.due <= self.host.now():
+                if op.due is not None and op.due <= now:
                     self._taken(op, None, None)
                     return
                 self.operation = op
