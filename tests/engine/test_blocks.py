@@ -390,6 +390,51 @@ async def test_the_clock_is_set_while_it_runs(autojump_clock: object) -> None:
     assert host.end == Returned(True)
 
 
+class FindsOut(Lives):
+    """A host that finds out that its clock was set when it reads it for the so manieth time."""
+
+    reads = 0
+
+    def now(self) -> int:
+        self.reads -= 1
+        if self.reads == 0:
+            self.is_set(3_600_000)
+            self.run.shift(3_600_000, look=False)
+        return super().now()
+
+
+@pytest.mark.parametrize("by_block", [False, True])
+async def test_the_clock_is_found_to_have_been_set_while_a_time_is_reckoned(
+    autojump_clock: object, by_block: bool
+) -> None:
+    """Whichever reading finds it out: what lasts a minute lasts a minute."""
+
+    async def waits(run: Run) -> None:
+        await run.wait()
+        if by_block:
+            with run.scope(60):
+                await run.wait()
+        else:
+            await run.sleep(60)
+
+    lasted: dict[int, tuple[bool, bool]] = {}
+    for reading in range(1, 9):
+        host = FindsOut()
+        async with host.living(waits) as run:
+            host.reads = reading
+            await host.give(1)
+            found = host.reads <= 0
+            host.reads = 0
+            run.shift(0)  # says anew when to look at the clock
+            await trio.sleep(59)
+            early = isinstance(host.end, Returned)
+            await trio.sleep(1.5)
+            if found:
+                lasted[reading] = not early, isinstance(host.end, Returned)
+    assert len(lasted) > 2
+    assert set(lasted.values()) == {(True, True)}, lasted
+
+
 @pytest.mark.parametrize("stopped", range(1, 16))
 async def test_two_nested_nurseries_are_left_after_a_deadline(autojump_clock: object, stopped: int) -> None:
     """A branch that leaves them keeps the turn until it rests again: the same on each replay."""
