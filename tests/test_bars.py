@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from tests.bars.circles import circles, import_graph
-from tests.bars.measuring import Figures, measure_calls, measure_sources, measure_ways, shared
+from tests.bars.measuring import Figures, measure_calls, measure_sources, measure_ways
 from tests.bars.page import PAGE, draw, fill, modules_shown
 from tests.bars.recording import Way
 from tests.bars.sources import (
@@ -40,7 +40,7 @@ def test_the_files_keep_within_their_bars() -> None:
 @pytest.mark.processes
 def test_an_answer_enters_no_more_modules() -> None:
     """Also one that brings a conversation back."""
-    assert exceeded(measure_ways(RUNS, shared)) == {}
+    assert exceeded(measure_ways(RUNS)) == {}
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -23,8 +23,6 @@ Figures: TypeAlias = dict[str, float]
 EVENTS: Final = 3_072
 RUNS: Final = 5
 
-Count: TypeAlias = Callable[[Sequence[frozenset[object]]], float]
-
 
 def measure_sources() -> Figures:
     """Count what reading the files is enough for."""
@@ -38,31 +36,15 @@ def measure_sources() -> Figures:
     }
 
 
-def usual(entered: Sequence[frozenset[object]]) -> float:
-    """Return how many a run enters."""
-    return statistics.median(map(len, entered))
-
-
-def shared(entered: Sequence[frozenset[object]]) -> float:
-    """Return how many every run enters: what is due by the clock meanwhile comes in some of them only."""
-    return len(frozenset.intersection(*entered))
-
-
-def measure_ways(runs: int = RUNS, count: Count = usual) -> Figures:
-    """Count the modules and classes that an answer enters.
-
-    Args:
-        runs: how often each way is taken.
-        count: makes one number of what each of the runs enters.
-    """
+def measure_ways(runs: int = RUNS) -> Figures:
+    """Count the modules and classes that an answer enters; of so many runs the median is told."""
     figures: Figures = {}
     taken = take_ways(("answer", "restart"), runs=runs)
     for name, event in (("answer", "an answer"), ("restart", "an answer after a restart")):
         upto = ", up to a charge" if name == "restart" else ""
         for what in ("modules", "classes"):
-            figures[f"{what} that {event} enters{upto}"] = count(
-                [frozenset(getattr(way, what)) for way in taken[name]]
-            )
+            entered = [len(getattr(way, what)) for way in taken[name]]
+            figures[f"{what} that {event} enters{upto}"] = statistics.median(entered)
     return figures
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import Counter
 from types import CodeType, FrameType
 from typing import Final
 
 import attrs
 import trio
+from trio.testing import MockClock
 
 from .sources import PACKAGE
 
@@ -41,9 +43,15 @@ class Way:
 
 
 class Recorder:
-    """Counts the bot's calls in all threads, between `begin` and `end`; threads are those started later."""
+    """Counts the bot's calls in all threads, between `begin` and `end`; threads are those started later.
+
+    Attributes:
+        clock: Trio's, which stands still meanwhile: else a busy machine, on which everything lasts longer,
+            would count what the bot does each second as well.
+    """
 
     def __init__(self) -> None:
+        self.clock = MockClock(rate=1)
         self._on = False
         self._calls: Counter[tuple[str, str]] = Counter()
         self._entered: dict[str, None] = {}
@@ -59,13 +67,18 @@ class Recorder:
     async def learn_idling(self) -> None:
         """Learn what runs though nothing happens, so that `end` doesn't wait for it to stop."""
         self._by_the_clock = frozenset()
-        self.begin()
+        self.begin(timed=True)
         await trio.sleep(_IDLE_SECONDS)
         self._on = False
         self._by_the_clock = frozenset(self._calls)
 
-    def begin(self) -> None:
-        """Count from here."""
+    def begin(self, *, timed: bool = False) -> None:
+        """Count from here.
+
+        Args:
+            timed: time goes on.
+        """
+        self.clock.rate = 1 if timed else 0
         self._calls.clear()
         self._entered.clear()
         self._on = True
@@ -74,13 +87,14 @@ class Recorder:
         """Wait until the bot has done nothing for a while but what it does by the clock."""
         looks, seen = 0, self._busy
         while looks < _QUIET_LOOKS:
-            await trio.sleep(_LOOK_SECONDS)
+            await trio.to_thread.run_sync(time.sleep, _LOOK_SECONDS)  # Trio's clock may stand still
             looks, seen = (looks + 1 if seen == self._busy else 0), self._busy
 
     async def end(self) -> Way:
         """Return what has run, once nothing has for a while: what is written behind belongs to it."""
         await self.wait_quiet()
         self._on = False
+        self.clock.rate = 1
         functions = frozenset(self._calls)
         return Way(
             tuple(self._entered),

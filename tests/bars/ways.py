@@ -98,7 +98,7 @@ def record(names: Sequence[str] = tuple(TITLES), *, runs: int = 1) -> dict[str, 
     logging.basicConfig(level=logging.ERROR)
     recorder = Recorder()
     recorder.install()
-    return trio.run(_record, recorder, names, runs)
+    return trio.run(_record, recorder, names, runs, clock=recorder.clock)
 
 
 async def _record(recorder: Recorder, names: Sequence[str], runs: int) -> dict[str, list[Way]]:
@@ -117,7 +117,7 @@ async def _record(recorder: Recorder, names: Sequence[str], runs: int) -> dict[s
                 async with stage.running():
                     await first.says("yes")
                     await first.sees("Tea", within=_PATIENCE)
-                    recorder.begin()
+                    recorder.begin(timed=True)
                     await recorder.wait_quiet()  # what a start does for others is not of this way
                     recorder.begin()
                     await person.says("yes")
@@ -153,7 +153,7 @@ async def _go_ways(stage: Stage, person: Person, found: dict[str, list[Way]]) ->
     await taken("answer")
     if not {"timeout", "charge", "money"} & set(found):
         return
-    recorder.begin()
+    recorder.begin(timed=True)
     await person.sees("late", within=_PATIENCE)
     await person.sees("Go on?", within=_PATIENCE)
     await taken("timeout")
