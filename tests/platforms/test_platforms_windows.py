@@ -198,12 +198,13 @@ async def greeted(app: App, name: str, greeting: str) -> None:
     """Have one more person talk to the bot."""
     person = await app.user(name)
     await person.joins()
-    await person.sees("Your name?")
+    await person.sees("Your name?", within=PATIENCE)
     await person.says(name)
-    await person.sees(f"{greeting}, {name}.")
+    await person.sees(f"{greeting}, {name}.", within=PATIENCE)
 
 
 @pytest.mark.processes
+@pytest.mark.cold  # its bot begins as an interpreter of its own does: with the module that takes things away
 async def test_a_developer_s_bot_talks_and_is_started_anew_when_its_file_is_saved(folder: Path) -> None:
     """Its process is without what Windows lacks, too: it binds its port, and stops when its input ends."""
     (folder / "sitecustomize.py").write_text(
