@@ -531,8 +531,7 @@ class Run(Core):
                 if self.rows:
                     await self._missing(id, "sleep")
                 op = Operation(id, "sleep", Nature.WAIT, "", current_task())
-                # Read before: where it finds that the clock was set, it moves only what is there already.
-                now = self.host.now()
+                now = self.host.now()  # before: if it finds that the clock was set, it moves what is there
                 self.set_due(op, seconds, at)
                 if self.dry:
                     await self._stand(op)
