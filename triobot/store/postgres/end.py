@@ -72,7 +72,7 @@ class ShardEnd:
         except BaseException:
             with suppress(psycopg.Error):
                 if not session.lost and session.in_transaction:
-                    session.run(b"ROLLBACK")
+                    session.roll_back()
             raise
 
     @contextmanager

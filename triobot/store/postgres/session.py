@@ -65,6 +65,7 @@ class Session:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._stream: Stream | None = None
+        self._rolled_back = 0
 
     @contextmanager
     def streaming(self) -> Generator[Stream]:
@@ -122,6 +123,20 @@ class Session:
         cursor = self.connection.cursor()
         cursor.executemany(translated(statement), list(rows))
         return cursor
+
+    def roll_back(self) -> None:
+        """Take back the transaction.
+
+        psycopg has noted as prepared what was on its way behind the error, and the server hasn't read that.
+        Its own method forgets it; for a statement ROLLBACK that it has counted before, psycopg doesn't.
+        """
+        self.connection.rollback()
+
+    def roll_back_to(self, savepoint: str) -> None:
+        """Take back what came behind a savepoint."""
+        self._rolled_back += 1
+        # Each time another text: see `roll_back`.
+        self.run(f"ROLLBACK TO SAVEPOINT {savepoint} -- {self._rolled_back}".encode())
 
     def run(self, statement: bytes, values: Sequence[Any] | None = None) -> psycopg.Cursor[TupleRow]:
         """Run a statement that is PostgreSQL's own; one without values is not prepared."""

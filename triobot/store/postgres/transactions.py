@@ -228,7 +228,7 @@ class ShardTransactions:
         except Exception as error:
             verdict = self._verdict(error)
             try:
-                self._session.run(b"ROLLBACK TO SAVEPOINT work")
+                self._session.roll_back_to("work")
                 self._session.run(b"RELEASE SAVEPOINT work")
             except psycopg.Error as failure:
                 raise _LostError(first_line(failure)) from None
@@ -284,7 +284,7 @@ class ShardTransactions:
         self._tables.undo()
         try:
             if self._session.in_transaction:
-                self._session.run(b"ROLLBACK")
+                self._session.roll_back()
         except psycopg.Error as error:
             self._session.close()
             raise _LostError(first_line(error)) from None
