@@ -165,7 +165,9 @@ class Platform:
         if self.status.startswith(b"200") and b"/sendMessage" in head.split(b"\r\n")[0]:
             self.texts[chat].append(fields["data"][0])
             for row in json.loads(fields.get("inline_keyboard", ["[]"])[0]):
-                newest = {button["text"]: (button["cb_data"], self._count) for button in row}
+                newest = {
+                    button["text"]: (button["cb_data"], self._count) for button in row if "cb_data" in button
+                }
                 self.buttons[chat] = newest
         self._arrived.unpark_all()
 

@@ -108,7 +108,7 @@ class Cluster:
     Attributes:
         build: what a node runs that is started.
         environ: more of the nodes' variables.
-        skewed: the clocks of the nodes' machines can be set.
+        bot, module: what they run; SKEWED where the clocks of their machines can be set.
         set_by: the file that says by how many milliseconds each is.
     """
 
@@ -127,21 +127,22 @@ class Cluster:
             Node(_free_port(), folder / f"log{number}", place=place) for number, place in enumerate(places)
         ]
         self.store = store
-        self.skewed = False
+        self.bot, self.module = "orders", BOTS
         self.build = 1
         self.set_by = [folder / f"clock{number}" for number in range(len(places))]
         for clock in self.set_by:
             clock.write_text("0")
-        self._platform = platform
+        self.platform = platform
         self._url = url
         self._server = server
         self._network = network
+        self.within = () if network is None else network.within
         self.environ = {} if network is None else {"TRUSTED": str(folder / "authority.pem")}
 
     async def start(self, node: Node) -> None:
         """Start a process there, and wait until it takes events."""
         node.process = await start_node(
-            "orders",
+            self.bot,
             port=node.port,
             platform=self._url,
             store=self.store,
@@ -152,7 +153,7 @@ class Cluster:
                 "TRIOBOT_BUILD": f"build-{self.build}",
                 "CLOCK_SET_BY": str(self.set_by[self.nodes.index(node)]),
             },
-            module=SKEWED if self.skewed else BOTS,
+            module=self.module,
             place=node.place,
         )
 
@@ -178,6 +179,13 @@ class Cluster:
             " GROUP BY label"
         )
         return {str(label).rpartition(":")[2]: int(str(count)) for label, count in found}
+
+    def owners(self) -> dict[int, int]:
+        """The number of the process that has each shard."""
+        found = self._server.ask(
+            f"SELECT shard, label FROM {SCHEMA}.owners JOIN {SCHEMA}.nodes ON id = owner ORDER BY shard"
+        )
+        return {int(str(shard)): int(str(label).rpartition(":")[2]) for shard, label in found}
 
     async def until(self, *shares: int) -> None:
         """Wait until so many nodes live, and have these shares."""
@@ -243,8 +251,8 @@ class Cluster:
                 await self.until(0, *others)
             case "part":
                 self._network.part()
-                heard = self._platform.total + 2 * len(self._platform.texts)
-                await self._platform.wait_until(lambda: self._platform.total >= heard)
+                heard = self.platform.total + 2 * len(self.platform.texts)
+                await self.platform.wait_until(lambda: self.platform.total >= heard)
                 self._network.join()
 
     async def until_has(self, node: Node, share: int) -> None:
@@ -291,8 +299,8 @@ async def on_machines(folder: Path, platform: Platform, server: Server) -> Async
         authority.issue_cert(network.here).configure_cert(tls)
         authority.cert_pem.write_to_path(folder / "authority.pem")
         async with (
-            forwarding(network.here, port, tls) as platform_port,
-            forwarding(network.database, server.port) as server_port,
+            forwarding(network, network.here, port, tls) as platform_port,
+            forwarding(network, network.database, server.port) as server_port,
         ):
             url = f"https://{network.here}:{platform_port}"
             store = server.url(host=network.database, port=server_port, query=_QUERY)
@@ -333,7 +341,7 @@ async def order_from_cluster(
             cluster = on_this_machine(folder, platform, server)
         try:
             addresses = [node.address for node in cluster.nodes]
-            async with before_nodes(folder, addresses, SECRET, "pizza-nodes.conf") as port:
+            async with before_nodes(folder, addresses, SECRET, "pizza-nodes.conf", cluster.within) as port:
                 users = Users(port, f"/{SECRET}")
 
                 async def order(chat: int, over: trio.Event) -> None:

@@ -1,19 +1,21 @@
 """Machines with a network of their own, whose cables can be pulled: network namespaces of Linux, as root.
 
-A switch joins them and this machine, which has the database's address there, and the one of everything else.
+A switch joins them, and has two addresses: what comes there for the database, or for the platform, is carried
+on by the tests' own process.
 Each namespace lives as long as a process in it, and that no longer than the tests' own. What is cut says
 nothing: packets go nowhere, and connections stay.
 """
 
 from __future__ import annotations
 
-import os
+import ctypes
 import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,8 @@ from tests.loopback import PATIENCE
 from tests.processes.process import Place
 
 _TOOLS: Final = ("ip", "bridge", "nsenter", "unshare", "setpriv")
+_NETWORKS: Final = 0x40000000
+"""CLONE_NEWNET."""
 _NOBODY: Final = "02:00:00:00:00:01"
 """A hardware address that no machine has."""
 
@@ -81,51 +85,66 @@ class Network:
     """A switch, and what is plugged into it.
 
     Attributes:
-        here: the address of this machine there.
-        database: another one, for the database alone.
+        machines: so many have a cable to it.
+        within: what a command begins with that reaches them, and this machine's files.
     """
 
-    def __init__(self, number: int, switch: int, machines: int) -> None:
-        self._prefix = f"10.77.{number}"
-        self._switch = switch
-        self._count = machines
-        self.here, self.database = f"{self._prefix}.1", f"{self._prefix}.2"
-        self.machines: list[Machine] = []
+    here: Final = "10.77.0.1"
+    """The switch's own address: what listens there does so in this process."""
+    database: Final = "10.77.0.2"
+    """Another one, for the database alone."""
 
-    def lay(self, processes: Sequence[int], own: str) -> None:
-        """Lay the cables: one to each of these processes' namespaces, and one to here."""
+    def __init__(self, switch: int) -> None:
+        self._switch = switch
+        self.machines: list[Machine] = []
+        self.within = _within(switch)
+
+    def lay(self, processes: Sequence[int]) -> None:
+        """Lay the cables to each of these processes' namespaces."""
         self.at_switch("ip", "link", "add", "switch", "type", "bridge")
-        self.at_switch("ip", "link", "set", "switch", "up")
-        self.at_switch(
-            "ip", "link", "add", "here", "type", "veth", "peer", "name", own, "netns", str(os.getpid())
-        )
-        self.at_switch("ip", "link", "set", "here", "master", "switch", "up")
+        for name in ("lo", "switch"):
+            self.at_switch("ip", "link", "set", name, "up")
         for address in (self.here, self.database):
-            _run(None, "ip", "address", "add", f"{address}/24", "dev", own)
-        _run(None, "ip", "link", "set", own, "up")
+            self.at_switch("ip", "address", "add", f"{address}/24", "dev", "switch")
         for number, process in enumerate(processes):
-            cable, address = f"to{number}", f"{self._prefix}.{11 + number}"
-            link = (
-                "ip",
-                "link",
-                "add",
-                cable,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "cable",
-                "netns",
-                str(process),
-            )
-            self.at_switch(*link)
+            cable, address = f"to{number}", f"10.77.0.{11 + number}"
+            ends = ("type", "veth", "peer", "name", "cable", "netns", str(process))
+            self.at_switch("ip", "link", "add", cable, *ends)
             self.at_switch("ip", "link", "set", cable, "master", "switch", "up")
             _run(process, "ip", "address", "add", f"{address}/24", "dev", "cable")
             for name in ("cable", "lo"):
                 _run(process, "ip", "link", "set", name, "up")
-            within = ("nsenter", "--net", "--target", str(process))
             environ = {"TRIOBOT_DOOR": f"{address}:7300"}
-            self.machines.append(Machine(Place(address, within, environ), cable, process, self))
+            place = Place(address, _within(process), environ, self.connect)
+            self.machines.append(Machine(place, cable, process, self))
+
+    async def connect(self, host: str, port: int) -> trio.SocketStream:
+        """Connect to a machine."""
+        dial = partial(socket.create_connection, (host, port), timeout=1)
+        dialed = await trio.to_thread.run_sync(self.made_there, dial)
+        return trio.SocketStream(trio.socket.from_stdlib_socket(dialed))
+
+    def made_there(self, make: Callable[[], socket.socket]) -> socket.socket:
+        """Return a socket that was made in the switch's namespace, and so belongs there."""
+        made: list[socket.socket | OSError] = []
+
+        def enter() -> None:
+            try:
+                with Path(f"/proc/{self._switch}/ns/net").open() as namespace:
+                    if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _NETWORKS):
+                        raise OSError(ctypes.get_errno(), "the switch's namespace can't be entered")
+                made.append(make())
+            except OSError as error:
+                made.append(error)
+
+        # A thread alone enters it, and ends there.
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        (found,) = made
+        if isinstance(found, OSError):
+            raise found
+        return found
 
     def part(self) -> None:
         """Let nothing pass from one machine to another; to here and back it does."""
@@ -148,20 +167,21 @@ def _cable(here: str, there: str, process: int) -> Sequence[str]:
     return ("ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", str(process))
 
 
-def _run(process: int | None, *command: str) -> None:
-    within = () if process is None else ("nsenter", "--net", "--target", str(process))
-    subprocess.run([*within, *command], check=True, capture_output=True)
+def _within(process: int) -> Sequence[str]:
+    return ("nsenter", "--net", "--target", str(process))
+
+
+def _run(process: int, *command: str) -> None:
+    subprocess.run([*_within(process), *command], check=True, capture_output=True)
 
 
 @contextmanager
 def network_of(machines: int) -> Generator[Network]:
-    """A network of so many machines."""
-    # One for each worker that runs tests, and one for a run by hand.
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw254").removeprefix("gw"))
+    """A network of so many machines; this one's own network doesn't change, which programs would notice."""
     with ExitStack() as stack:
         switch, *others = (stack.enter_context(_namespace()) for _ in range(machines + 1))
-        network = Network(number, switch, machines)
-        network.lay(others, f"triobot{number}")
+        network = Network(switch)
+        network.lay(others)
         yield network
 
 
@@ -181,8 +201,10 @@ def _namespace() -> Generator[int]:
 
 
 @asynccontextmanager
-async def forwarding(address: str, port: int, tls: ssl.SSLContext | None = None) -> AsyncGenerator[int]:
-    """Carry what comes to a free port of this address on to a port of loopback; yields the first one.
+async def forwarding(
+    network: Network, address: str, port: int, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[int]:
+    """Carry what comes to a free port of the switch on to a port of loopback; yields the first one.
 
     Args:
         tls: what comes is encrypted; it is carried on in clear.
@@ -202,9 +224,10 @@ async def forwarding(address: str, port: int, tls: ssl.SSLContext | None = None)
         await trio.aclose_forcefully(outer)
 
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host=address)
-        nursery.start_soon(partial(trio.serve_listeners, carry, listeners))
-        yield listeners[0].socket.getsockname()[1]
+        listening = network.made_there(partial(socket.create_server, (address, 0)))
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+        nursery.start_soon(partial(trio.serve_listeners, carry, [listener]))
+        yield listening.getsockname()[1]
         nursery.cancel_scope.cancel()
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -45,11 +45,13 @@ class Place:
     Attributes:
         within: what its command begins with there.
         environ: what it needs there.
+        connect: connects to it.
     """
 
     host: str = "127.0.0.1"
     within: Sequence[str] = ()
     environ: Mapping[str, str] = attrs.field(factory=dict)
+    connect: Callable[[str, int], Awaitable[trio.SocketStream]] = trio.open_tcp_stream
 
 
 HERE = Place()
@@ -246,7 +248,7 @@ async def start_node(
             command, cwd=ROOT, env=environment(**own, **environ), stdout=output, stderr=output
         )
     try:
-        await _until_ready(popen, port, "/readyz", ready, place.host)
+        await _until_ready(popen, port, "/readyz", ready, place)
     except BaseException:
         popen.kill()
         popen.wait()
@@ -278,22 +280,22 @@ async def start_process(
     return BotProcess(popen, log)
 
 
-async def get(port: int, path: str, host: str = "127.0.0.1") -> bytes:
+async def get(port: int, path: str, place: Place = HERE) -> bytes:
     """The head of the answer to one request; empty when there was none."""
     request = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" % path.encode()
-    async with await trio.open_tcp_stream(host, port) as stream:
+    async with await place.connect(place.host, port) as stream:
         await stream.send_all(request)
         return bytes(await stream.receive_some(4096))
 
 
 async def _until_ready(
-    popen: subprocess.Popen[bytes], port: int, path: str, ready: bytes, host: str = "127.0.0.1"
+    popen: subprocess.Popen[bytes], port: int, path: str, ready: bytes, place: Place = HERE
 ) -> None:
     # The socket takes connections before the bot does: the first answer is what tells.
     with trio.fail_after(PATIENCE):
         while popen.poll() is None:
             with trio.move_on_after(1), contextlib.suppress(OSError, trio.BrokenResourceError):
-                if ready in await get(port, path, host):
+                if ready in await get(port, path, place):
                     return
             await trio.sleep(0.05)
     raise RuntimeError(f"the bot did not start: exit code {popen.poll()}")

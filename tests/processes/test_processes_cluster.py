@@ -13,7 +13,7 @@ import trustme
 
 from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import Server
-from tests.processes.cluster import SCHEMA, SHARDS, Trouble, drop, on_this_machine, order_from_cluster
+from tests.processes.cluster import SCHEMA, SHARDS, SKEWED, Trouble, drop, on_this_machine, order_from_cluster
 from tests.processes.machines import needs_machines
 from tests.processes.process import SECRET
 from tests.processes.proxy import needs
@@ -101,7 +101,7 @@ async def test_a_node_whose_clock_is_wrong_has_no_shards_until_it_is_right(
     drop(postgres)
     async with open_platform() as platform:
         cluster = on_this_machine(tmp_path, platform, postgres)
-        cluster.skewed = True
+        cluster.module = SKEWED
         ask = partial(trio.to_thread.run_sync, Operator(platform.url, cluster.store))
         (one, two), users = cluster.nodes, [Users(node.port, f"/{SECRET}") for node in cluster.nodes]
         chats = iter(range(1, 100))
