@@ -260,7 +260,7 @@ def server_context(certificate: str | Path, key: str | Path | None = None) -> ss
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.set_alpn_protocols(["http/1.1"])
     try:
-        context.load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=refuse_password)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
         raise ConfigError(f"the certificate {certificate} and its key can't be used: {reason}") from error
@@ -296,10 +296,11 @@ class RenewedCertificate:
         return self._context
 
     def _look(self) -> list[tuple[int, ...] | None]:
-        return [_state(path) for path in (self._certificate, self._key) if path is not None]
+        return [state_of(path) for path in (self._certificate, self._key) if path is not None]
 
 
-def _state(path: Path) -> tuple[int, ...] | None:
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """Return what tells a file from the one that was there before it; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -307,6 +308,6 @@ def _state(path: Path) -> tuple[int, ...] | None:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def _no_password() -> str:
-    # Without this OpenSSL would ask at the terminal, and a service would stand still.
+def refuse_password() -> str:
+    """Raise ValueError; without this OpenSSL asks at the terminal, and a service stands still."""
     raise ValueError("the key has a password")

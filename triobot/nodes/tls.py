@@ -14,6 +14,7 @@ from typing import Final, final
 import trio
 
 from ..errors import ConfigError
+from ..http.binding import refuse_password, state_of
 from ..settings import Settings
 from .links import StrangerError
 
@@ -79,7 +80,7 @@ class DoorTls:
             _log.info("the certificate %s was renewed, and is used from now on", self._files[0])
 
     def _look(self) -> list[tuple[int, ...] | None]:
-        return [_state(path) for path in self._files]
+        return [state_of(path) for path in self._files]
 
 
 def read_door_tls(settings: Settings) -> DoorTls | None:
@@ -109,7 +110,7 @@ def _contexts(certificate: Path, key: Path, authority: Path) -> tuple[ssl.SSLCon
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
         try:
-            context.load_cert_chain(certificate, key, password=_no_password)
+            context.load_cert_chain(certificate, key, password=refuse_password)
         except (OSError, ValueError) as error:
             said = (
                 f"the certificate {certificate} and its key {key} can't be used for the door: {_told(error)}"
@@ -151,16 +152,3 @@ def _told(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
-
-
-def _state(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _no_password() -> str:
-    # Without this OpenSSL would ask at the terminal, and a service would stand still.
-    raise ValueError("the key has a password")
