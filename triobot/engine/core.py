@@ -19,7 +19,6 @@ import trio
 from trio.lowlevel import (
     Abort,
     Task,
-    cancel_shielded_checkpoint,
     checkpoint_if_cancelled,
     current_task,
     permanently_detach_coroutine_object,
@@ -688,15 +687,14 @@ async def refuse(run: Core) -> NoReturn:
     """
     task = current_task()
     enough = run.leave(task)
-    # `while True: try ... except BaseException` would otherwise keep the whole program waiting.
-    await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)
     cancelled: BaseException | None = None
     with trio.CancelScope() as scope:
         scope.cancel()
         try:
-            await trio.lowlevel.checkpoint()
+            # Others come first: `while True: try ... except BaseException` would keep them waiting for ever.
+            await wait_task_rescheduled(lambda _: Abort.SUCCEEDED)
         except trio.Cancelled as error:  # taken out of its scope, and raised below
             cancelled = error
     assert cancelled is not None
