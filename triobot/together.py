@@ -104,11 +104,13 @@ def run_together(
     *,
     server: Server = "triobot",
     one_of: OneOfSeveral | None = None,
+    ends: bool = False,
 ) -> None:
     """Run bots in one process until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
 
     Args:
         one_of: the process has some of the shards of each store; None: it has the whole store.
+        ends: the process ends with this.
 
     Raises:
         ConfigError: a setting or a declaration is wrong; nothing was started.
@@ -118,7 +120,8 @@ def run_together(
     # The process is ours. Many systems let it open 1,024 files until it asks for more.
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
-        trio.run(_run_until_signal, bots, server, one_of)
+        with rarely_collected(ends=ends):
+            trio.run(_run_until_signal, bots, server, one_of)
     except BaseExceptionGroup as group:
         # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
         if group.split(TriobotError)[1] is not None:
@@ -133,6 +136,9 @@ async def _run_until_signal(
     stopping = False
 
     def stop() -> None:
+        # Thousands of conversations end at once: looking for circles among what is left of them would take
+        # longer than ending them.
+        gc.disable()
         for bot, _ in bots:
             bot.stop()
 
@@ -155,16 +161,15 @@ async def _run_until_signal(
             nursery.start_soon(watch)
             if one_of is not None:
                 nursery.start_soon(one_of.line.listen, stop, nursery.cancel_scope.cancel)
-            with rarely_collected():
-                async with telling_systemd() as systemd, trio.open_nursery() as serving:
-                    run = partial(
-                        serve_together, bots, server=server, stopping=systemd.tell_stopping, one_of=one_of
-                    )
-                    await serving.start(run)
-                    if one_of is not None:
-                        await one_of.line.tell_ready()
-                    # Not before: what is started after this one may need what the resources opened.
-                    systemd.tell("READY=1")
+            async with telling_systemd() as systemd, trio.open_nursery() as serving:
+                run = partial(
+                    serve_together, bots, server=server, stopping=systemd.tell_stopping, one_of=one_of
+                )
+                await serving.start(run)
+                if one_of is not None:
+                    await one_of.line.tell_ready()
+                # Not before: what is started after this one may need what the resources opened.
+                systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
 
 
@@ -427,12 +432,16 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 @contextmanager
-def rarely_collected() -> Generator[None]:
+def rarely_collected(*, ends: bool = False) -> Generator[None]:
     """Collect more rarely while the block runs, and never look at what was there before: modules and classes.
 
     For a program that does nothing else; inside another program it is not ours to say.
+
+    Args:
+        ends: the process ends with the block. What is left is not looked at again: with thousands of chats in
+            memory that took seconds, in which a new process waited for this one.
     """
-    before = gc.get_threshold()
+    before, enabled = gc.get_threshold(), gc.isenabled()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
@@ -440,4 +449,9 @@ def rarely_collected() -> Generator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if ends:
+            gc.freeze()
+        else:
+            gc.unfreeze()
+        if enabled:
+            gc.enable()

@@ -28,3 +28,20 @@ def test_as_it_was_afterwards() -> None:
 
     assert gc.get_threshold() == (700, 10, 10)
     assert gc.get_freeze_count() == 0
+
+
+def test_what_a_stop_turned_off_is_on_again() -> None:
+    with rarely_collected():
+        gc.disable()
+
+    assert gc.isenabled()
+
+
+def test_a_process_that_ends_never_looks_at_what_is_left() -> None:
+    left: list[object] = []
+    with rarely_collected(ends=True):
+        left.append(left)
+
+    assert gc.get_freeze_count() > 0
+    assert not any(one is left for one in gc.get_objects())
+    gc.unfreeze()

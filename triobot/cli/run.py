@@ -188,7 +188,7 @@ def _run(arguments: argparse.Namespace, named: ExitStack) -> None:
         shows = is_terminal(sys.stdout) and one_of is None
         bots.append((bot, _show_address(settings) if shows else settings))
     if one_of is not None:
-        run_together(bots, server=arguments.server, one_of=one_of)
+        run_together(bots, server=arguments.server, one_of=one_of, ends=True)
     elif arguments.processes > 1:
         from .processes import check_processes, command_of, run_processes
 
@@ -196,7 +196,7 @@ def _run(arguments: argparse.Namespace, named: ExitStack) -> None:
         check_processes(each, arguments.processes)
         run_processes(each, arguments.processes, command_of(sys.argv[1:]))
     else:
-        run_together(bots, server=arguments.server)
+        run_together(bots, server=arguments.server, ends=True)
 
 
 def _one_of(arguments: argparse.Namespace) -> tuple[OneOfSeveral, int]:
