@@ -225,7 +225,7 @@ def run_server() -> Generator[Server]:
             "listen_addresses": "127.0.0.1",
             "port": str(port),
             "unix_socket_directories": "",
-            "max_connections": "30",
+            "max_connections": "60",
             "shared_buffers": "16MB",
             "autovacuum": "off",
         }
