@@ -50,6 +50,7 @@ from .money import Captured, MovePayment
 from .operator import AboutJobs, OperatorApi, Told, answer_relayed, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.broadcasts import StoredBroadcasts, answer
+from .outbox.pacing import PaceRules
 from .payments.admin import PaymentsAdmin
 from .payments.books import Books
 from .payments.cashier import Cashier
@@ -73,7 +74,8 @@ from .shards import read_shards
 from .store import DAY, Retention, Stamp, open_store
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox, WayIn
-from .webhook.secrets import Secrets, read_former, read_kept
+from .webhook.kept_secrets import forget_former, webhook_secrets
+from .webhook.secrets import Secrets
 from .wire.ids import ChatId
 from .wire.rules import JsonValue
 
@@ -84,8 +86,6 @@ log: Final = logging.getLogger("triobot")
 
 _MOST_ENDED: Final = 200
 """Conversations that ended well, of which a developer may look at the journals."""
-SECRET: Final = "webhook_secret"
-FORMER_SECRET: Final = "former_webhook_secret"
 # How often a stop looks whether there is still something to wait for.
 _LOOK_SECONDS: Final = 0.1
 _HOUR: Final = 3600.0
@@ -409,7 +409,14 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
 
 
 class Neighbours(Protocol):
-    """The other shards of a store, as the work of one meets them."""
+    """The other shards of a store, as the work of one meets them.
+
+    Attributes:
+        shards: how many there are, this one included.
+    """
+
+    @property
+    def shards(self) -> int: ...
 
     @property
     def far(self) -> Far:
@@ -503,7 +510,7 @@ async def open_intake(
     # Of the store, too: each time that it is read, a jump may be noticed.
     timepiece = Timepiece(clock)
     async with _opened_store(settings, timepiece, around, opens) as store:
-        secrets, untils = await webhook_secrets(settings, store, timepiece.now())
+        secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
         voice = Speaker(settings.label, await _log_key(store), partial(covered, settings, secrets))
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
@@ -639,51 +646,6 @@ def _opened_store(
     return opens(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
-async def webhook_secrets(settings: Settings, store: Store, now: int) -> tuple[Secrets, Sequence[int]]:
-    """Return the secrets of the webhook's address: those that are set, else what the store keeps.
-
-    Returns:
-        Them, and until when those behind the current one are accepted; nothing: for good, or there are none.
-    """
-    if settings.webhook_secret is not None:
-        return Secrets.parse(settings.webhook_secret.reveal()), ()
-    kept = await store.setting(SECRET)
-    if kept is None:
-        kept = Secrets.generate().current
-        await store.commit(PutSetting(SECRET, kept))
-    return read_kept(kept, await store.setting(FORMER_SECRET) or "", now)
-
-
-async def renew_webhook_secret(store: Store, until: int) -> None:
-    """Have the store keep a new secret; the ones before are accepted until that moment at most, too.
-
-    A second renewal leaves the first one's overlap as it is: the platform may still use that address.
-    """
-    kept = await store.setting(SECRET)
-    former = [] if kept is None else [(kept, until), *await _former_secrets(store)]
-    await store.commit(
-        PutSetting(SECRET, Secrets.generate().current),
-        PutSetting(FORMER_SECRET, " ".join(f"{secret} {min(until, own)}" for secret, own in former)),
-    )
-
-
-async def _former_secrets(store: Store) -> list[tuple[str, int]]:
-    """Read the secrets before the current one, the newest first, and until when each is accepted."""
-    return read_former(await store.setting(FORMER_SECRET) or "")
-
-
-async def forget_former(secrets: Secrets, untils: Sequence[int], clock: WallClock) -> None:
-    """Accept each former secret until its time, the oldest first."""
-    for until in reversed(untils):
-        # In pieces, since the time of day may be set.
-        left = until - clock.now()
-        while left > 0:
-            await trio.sleep(min(left / 1_000, 3_600))
-            left = until - clock.now()
-        secrets.forget_oldest()
-        log.info("a former secret of the webhook is not accepted any more")
-
-
 @asynccontextmanager
 async def open_work(
     intake: Intake,
@@ -730,7 +692,11 @@ async def open_work(
     async with (
         _traced(intake) as tracing,
         client as platform,
-        open_outbox(_held_platform(intake, platform, tracing), raise_alarm=tell_once) as outbox,
+        open_outbox(
+            _held_platform(intake, platform, tracing),
+            raise_alarm=tell_once,
+            rules=_outbox_rules(settings, neighbours),
+        ) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
         own: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
@@ -830,6 +796,14 @@ async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
     tracing = Tracing(intake.voice, share)
     with tracing.tracing_inbox(intake.inbox, intake.store):
         yield tracing
+
+
+def _outbox_rules(settings: Settings, neighbours: Neighbours | None) -> OutboxRules:
+    """Return the outbox's constants. Of the owner's limit each shard has its part, wherever it is."""
+    if settings.rate is None:
+        return OutboxRules()
+    shards = 1 if neighbours is None else neighbours.shards
+    return OutboxRules(pace=PaceRules(most=settings.rate / shards))
 
 
 def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) -> Platform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -68,6 +69,9 @@ class Settings:
             look at what they were (``TRIOBOT_KEEP_ENDED``); 0: they go at once.
         limits: how much the webhook takes, and how long it waits (each by its own variable, such as
             ``TRIOBOT_CONNECTIONS``).
+        rate: how many requests the bot sends in a second at most, in all chats together
+            (``TRIOBOT_RATE``): messages, edits and signs of typing, but neither answers to callbacks nor what
+            payments need. None: as many as the platform bears, as its answers show.
         backlog_seconds: an alarm tells when something has waited this long to be sent, or to be handed to its
             chat (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop gives to what is being done.
@@ -120,6 +124,7 @@ class Settings:
     retention_days: int = 7
     keep_ended: int = 0
     limits: Limits = attrs.field(factory=Limits)
+    rate: float | None = None
     backlog_seconds: float = 60.0
     grace: float = 10.0
     allow_insecure: bool = False
@@ -174,6 +179,8 @@ class Settings:
             raise ConfigError("alarm_repeat_hours must not be negative")
         if self.tls_key is not None and self.tls_certificate is None:
             raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise ConfigError("rate must be more than 0: a number of requests a second")
         if not self.backlog_seconds > 0:
             raise ConfigError("backlog_seconds must be more than 0")
         if self.grace < 0:
@@ -220,6 +227,12 @@ def _whole(what: str, digits: int) -> Callable[[str], int]:
 def _share(text: str) -> float:
     if not re.fullmatch(r"0|1|0?\.[0-9]{1,9}|[01]\.0*", text):
         raise ValueError("a number from 0 to 1")
+    return float(text)
+
+
+def _rate(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not float(text):
+        raise ValueError("a number of requests a second, more than 0, such as 30")
     return float(text)
 
 
@@ -275,6 +288,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "log_tracebacks": _switch,
     "retention_days": _whole("a number of days", 5),
     "keep_ended": _whole("a number of days", 5),
+    "rate": _rate,
     "backlog_seconds": _whole("a number of seconds", 7),
 }
 """By setting, what reads its variable, or raises what it must be; the other settings have none."""

@@ -11,10 +11,11 @@ from cli_rig import Command, Ended
 
 from triobot import Settings
 from triobot.clock import SystemClock
-from triobot.runtime import open_intake, renew_webhook_secret, webhook_secrets
+from triobot.runtime import open_intake
 from triobot.secrets import Secret
 from triobot.store import Stamp, open_store
 from triobot.store.lock import take_lock
+from triobot.webhook.kept_secrets import renew_webhook_secret, webhook_secrets
 from triobot.webhook.secrets import Secrets
 
 PUBLIC = "https://bot.example.com/app"
@@ -61,7 +62,8 @@ async def accepted(store: str, at: float = 0) -> Secrets:
     settings = Settings(token=Secret("a-token-of-tests"), store=store)
     stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     async with open_store(store, stamp=stamp, clock=SystemClock(), visit=True) as opened:
-        return (await webhook_secrets(settings, opened, SystemClock().now() + round(at * 3_600_000)))[0]
+        now = SystemClock().now() + round(at * 3_600_000)
+        return (await webhook_secrets(settings.webhook_secret, opened, now))[0]
 
 
 @pytest.mark.parametrize(("overlap", "hours"), [((), 24), (("--overlap", "2"), 2), (("--overlap", "0"), 0)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from simulated import Platform, collapsing, faulty, limited, queueing, simulate
 
 from triobot.outbox.lanes import NEVER
-from triobot.outbox.pacing import Pace
+from triobot.outbox.pacing import Pace, PaceRules
 
 MIXED = {"s500": 0.04, "s429": 0.02, "s502": 0.01, "silent": 0.02}
 
@@ -158,3 +160,22 @@ def test_offers_end_and_everything_is_carried() -> None:
     run = simulate(faulty(2, **MIXED), offered=60, seconds=400, offered_until=200, seed=5)
     assert (run.carried, run.waiting) == (1.0, [])
     assert NEVER > run.delay() > 0
+
+
+def test_the_owners_limit_holds_whatever_the_platform_bears() -> None:
+    pace, now, starts = Pace(PaceRules(most=5.0)), 0.0, list[float]()
+    assert pace.rate == 5.0
+    for number in range(600):
+        now = max(now, pace.ready_at(now))
+        starts.append(now)
+        pace.started(now)
+        # In the second third everything is too much for the platform.
+        if 200 <= number < 400:
+            pace.pushed_back(number % 10, now, now, limited=True)
+        else:
+            pace.went_well(number % 10, now, now)
+    gaps = [later - earlier for earlier, later in pairwise(starts)]
+    assert min(gaps) > 0.2 - 1e-6
+    assert max(gaps) > 0.3  # what the platform bears counts, too
+    assert gaps[-1] == pytest.approx(0.2)
+    assert pace.rate == 5.0

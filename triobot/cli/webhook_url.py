@@ -12,11 +12,11 @@ import trio
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
 from ..operator.calling import file_of, is_on_server
-from ..runtime import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets
 from ..secrets import Secret
 from ..settings import Settings
 from ..shards import home_of, read_shards
 from ..store import is_made, open_store, read_common
+from ..webhook.kept_secrets import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets
 from ..webhook.secrets import Secrets, read_kept, webhook_address
 from .arguments import number
 from .consulting import settings_of, stamp_of
@@ -129,7 +129,7 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
         if SECRET in kept:
             return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings
     async with open_store(home, stamp=stamp_of(settings), clock=clock, visit=True) as store:
-        secrets, _ = await webhook_secrets(settings, store, clock.now())
+        secrets, _ = await webhook_secrets(settings.webhook_secret, store, clock.now())
     if settings.store != "memory:":
         return secrets, settings
     return secrets, attrs.evolve(settings, webhook_secret=Secret(secrets.current))

@@ -16,13 +16,14 @@ import trio
 
 from ..errors import ConfigError, StoreAwayError
 from ..logs import KEY, Speaker, registered, speaking
-from ..runtime import FORMER_SECRET, SECRET, covered, forget_former
+from ..runtime import covered
 from ..seams import OnAlarm, WallClock
 from ..settings import Settings
 from ..shards import read_shards
 from ..store import Stamp, open_membership
 from ..store.belief import SECONDS as LEASE_SECONDS
 from ..store.members import Membership
+from ..webhook.kept_secrets import FORMER_SECRET, SECRET, forget_former
 from ..webhook.secrets import Secrets, read_kept
 from .clocks import ServerClock
 from .directory import Directory, connect_tcp, read_door, written_door

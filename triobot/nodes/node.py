@@ -23,15 +23,12 @@ from ..logs import KEY, Speaker, new_key, speaking
 from ..operator import OperatorApi
 from ..outbox import Broadcasts, OutboxStatistics
 from ..runtime import (
-    FORMER_SECRET,
-    SECRET,
     Intake,
     Runtime,
     Statistics,
     Surroundings,
     open_intake,
     open_work,
-    webhook_secrets,
 )
 from ..seams import OnAlarm, Outbox, PutSetting, StoreStatistics, WallClock
 from ..settings import Settings
@@ -39,6 +36,7 @@ from ..shards import ALONE, MADE, MEMBER_OF, NodePlace, ShardedAddress, home_of,
 from ..store import Stamp, is_made, open_store
 from ..webhook.answers import Readiness, TrafficCounters
 from ..webhook.inbox import Inbox
+from ..webhook.kept_secrets import FORMER_SECRET, SECRET, webhook_secrets
 from ..webhook.secrets import Secrets
 from .announcing import SpreadAnnouncing
 from .doors import Doors, FarPlaces, NodeOutbox
@@ -71,7 +69,7 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
         made = await store.setting(MADE)
         name = made or await store.setting(MEMBER_OF) or secrets.token_hex(8)
         await store.commit(PutSetting(MEMBER_OF, name))
-        await webhook_secrets(settings, store, clock.now())
+        await webhook_secrets(settings.webhook_secret, store, clock.now())
         if await store.setting(KEY) is None:
             await store.commit(PutSetting(KEY, new_key()))
         if await store.setting(DOOR_KEY) is None:
@@ -367,6 +365,11 @@ class ShardNeighbours:
     _works: Mapping[int, Runtime]
     _rest: Rests
     _owner: Owner
+
+    @property
+    def shards(self) -> int:
+        """Return how many there are, this one included."""
+        return self._doors.shards
 
     @property
     def far(self) -> Far:

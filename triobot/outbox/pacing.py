@@ -45,6 +45,7 @@ class PaceRules:
         limited: which part of the outcomes must be 429.
         bad: which part of them must be bad in any way.
         late: seconds after which an answer is late.
+        most: starts a second that are never exceeded, whatever the platform bears; None: no limit.
     """
 
     least: float = 1.0
@@ -57,6 +58,7 @@ class PaceRules:
     limited: float = 0.1
     bad: float = 1 / 3
     late: float = 5.0
+    most: float | None = None
 
 
 @final
@@ -120,11 +122,12 @@ class Pace:
     @property
     def rate(self) -> float | None:
         """Return how many may start in a second; None for no limit."""
-        return self._rate
+        most = self._rules.most
+        return self._rate if most is None or (self._rate is not None and self._rate < most) else most
 
     def ready_at(self, now: float) -> float:
         """Return when the next request may start; `now` or earlier for at once."""
-        return self._next_start if self._rate is not None else now
+        return self._next_start if self.rate is not None else now
 
     def started(self, now: float) -> None:
         """Count a request that starts now."""
@@ -132,8 +135,8 @@ class Pace:
             self._weigh(now)
         if now >= self._sample.since:
             self._sample.starts += 1
-        if self._rate is not None:
-            self._next_start = max(self._next_start, now) + 1 / self._rate
+        if (rate := self.rate) is not None:
+            self._next_start = max(self._next_start, now) + 1 / rate
 
     def is_late(self, began: float, now: float) -> bool:
         """Return whether an outcome came late; a failure that came late stands for no answer."""
@@ -221,7 +224,7 @@ class Pace:
         started = sample.starts / took
         if self._rate is None:
             self._carried = started
-            self._next_start = now
+            self._next_start = max(self._next_start, now)
         else:
             started = min(started, self._rate)
         self._trial = trial

@@ -2,5 +2,5 @@
 
 Read it in the order in which an event passes: `serving` (our own listener), or `stock` (hypercorn) and `app`
 (Quart); `endpoint` (checks each request), `exchange` and `answers` (one request), `inbox` (the event).
-`limits` holds every bound, `secrets` compares the secret in the path.
+`limits` holds every bound, `secrets` compares the secret in the path, `kept_secrets` are the store's.
 """

@@ -1,0 +1,59 @@
+"""The owner's limit holds for the whole bot, however many shards its store has."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from triobot import Bot, Chat, Settings
+from triobot.errors import ConfigError
+from triobot.filters import join
+from triobot.settings import read_environment
+from triobot.testing import drive, driving
+
+RATE = 4.0
+PEOPLE = 24
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+async def test_no_more_requests_a_second_than_the_owner_says(
+    shards: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    @bot.conversation(join(), name="greet")
+    async def greet(chat: Chat) -> None:
+        await chat.send("Hello.")
+
+    monkeypatch.setattr(driving, "_shards", shards)
+    monkeypatch.setattr(driving, "Settings", partial(Settings, rate=RATE))
+    heard: list[float] = []
+    async with drive(bot) as world:
+        crowd = [world.user(f"P{number}") for number in range(PEOPLE)]
+        began = trio.current_time()
+
+        async def meet(number: int) -> None:
+            await crowd[number].joins()
+            await crowd[number].sees("Hello.", within=60)
+            heard.append(trio.current_time() - began)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(PEOPLE):
+                nursery.start_soon(meet, number)
+    # In each second so many, and at its beginning one in each shard.
+    for at, seconds in enumerate(sorted(heard)):
+        assert at < RATE * seconds + shards + 1e-6
+    # Nobody waits for longer than the limit asks for, but that the shards don't have equally many people.
+    assert max(heard) < 2.5 * PEOPLE / RATE
+
+
+def test_a_rate_is_a_number_of_requests_a_second() -> None:
+    assert read_environment({"TRIOBOT_RATE": "0.5"}).rate == 0.5
+    for wrong in ("0", "-1", "inf", "many"):
+        with pytest.raises(ConfigError, match="TRIOBOT_RATE must be a number of requests a second"):
+            read_environment({"TRIOBOT_RATE": wrong})
+    with pytest.raises(ConfigError, match="rate must be more than 0"):
+        Settings(rate=0)
