@@ -237,6 +237,25 @@ async def test_a_full_disk_leaves_the_chat_as_it_was(autojump_clock: MockClock) 
         assert store.rows == {}
 
 
+async def test_a_full_disk_takes_nothing_back_that_came_before(autojump_clock: MockClock) -> None:
+    """The question was asked while there was no room: that waits for it, and its chat is where it was."""
+    store, got = FakeStore(), list[object]()
+    async with open_town(asking_bot(got), store=store) as town:
+        await town.rest()
+        store.full = 3
+        await town.says("hi")
+        assert town.sent() == ["Name?"]
+        with pytest.raises(StoreFullError):
+            await delivered(town, "Ali", "once")
+        await trio.sleep(10)
+        assert store.full == 0
+        await town.says("Ali")
+        await town.says("large")
+        assert town.sent() == ["Name?", f"Hello {got[-1]}.", "Size?", "Ali gets large."]
+        assert town.counts["started"] == 2  # once more, to bring it back
+        assert store.rows == {}
+
+
 async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -> None:
     """Nor after a restart: the next question waits on, and other chats hear nothing of it."""
     store, got = FakeStore(), list[object]()

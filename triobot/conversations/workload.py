@@ -75,6 +75,7 @@ class _Unit:
 
     Attributes:
         accepts: an event comes into the store with it.
+        stands: what its writer loses comes behind it.
         stored: it is durable.
         error: why it is not, and never will be.
     """
@@ -82,6 +83,7 @@ class _Unit:
     writes: tuple[Write, ...]
     writer: UnitWriter | None
     accepts: bool = False
+    stands: bool = False
     stored: bool = False
     error: Exception | None = None
 
@@ -277,6 +279,8 @@ class CommitQueue:
                         _refuse(unit, error)
                     _tell(unit)
                     unit.accepts = False
+                else:
+                    unit.stands = not _is_lost(unit)
             self._units, self._told = [*units, *self._units], [*told, *self._told]
             self._raise_alarm(
                 Alarm("store_unwritable", "store", f"the store can't be written: {error.remedy}")
@@ -374,7 +378,7 @@ def _tell(unit: _Unit) -> None:
 
 
 def _is_lost(unit: _Unit) -> bool:
-    return unit.writer is not None and unit.writer.lost
+    return unit.writer is not None and unit.writer.lost and not unit.stands
 
 
 @final
