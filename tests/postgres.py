@@ -1,7 +1,7 @@
 """A PostgreSQL of the tests' own: Debian's package, on loopback, its data in a temporary folder, with fsync.
 
 One server a session and worker; it is ended with the session, and by the kernel if that is killed. A store's
-schema is made once, and emptied between tests.
+schema is made once, and emptied between tests. What kills a server has one of its own, with a standby.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import attrs
 import pytest
 
 from tests.loopback import PATIENCE
+from tests.processes.process import family, lives
 
 if TYPE_CHECKING:
     from pwd import struct_passwd
@@ -32,7 +33,7 @@ KEPT = ("schema", "min_reader", "min_reader_release", "base_url", "salt", "diges
 """What a store knows of itself from the day it is made."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Server:
     """A server that runs.
 
@@ -43,6 +44,7 @@ class Server:
 
     port: int
     folder: Path
+    _process: subprocess.Popen[bytes] | None = None
     _kept: dict[tuple[str, str], Any] = attrs.field(factory=dict, eq=False)
 
     def url(
@@ -73,6 +75,82 @@ class Server:
             rows = found.fetchall() if found.description else []
         return rows
 
+    def start(self) -> None:
+        """Start it, in the thread that lives as long as it is to, and wait until it takes connections."""
+        within, programs = _within(self.folder.parent), _programs()
+        assert programs is not None
+        settings = {**_SETTINGS, "port": str(self.port)}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder.parent / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*within, str(programs / "postgres"), "-D", str(self.folder), *options],
+                cwd=self.folder.parent,
+                stdout=log,
+                stderr=log,
+            )
+        self.wait()
+
+    def end(self) -> None:
+        """End it if it runs, without waiting for its sessions."""
+        self.close()
+        if self._process is not None and self._process.poll() is None:
+            self._signal(signal.SIGCONT)
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(PATIENCE)
+
+    def die(self) -> None:
+        """Kill all of its processes, as if its machine lost its power."""
+        assert self._process is not None
+        pids = family(self._process.pid)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait(PATIENCE)
+        while any(map(lives, pids)):
+            time.sleep(0.005)
+        self.close()
+
+    def freeze(self) -> None:
+        """Let none of its processes do anything until `thaw`: it takes connections and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        for pid in family(self._process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def wait_for_standby(self) -> None:
+        """Wait until each of its commits waits for a standby."""
+        while self.ask("SELECT sync_state FROM pg_stat_replication") != [("sync",)]:
+            time.sleep(0.01)
+
+    def catch_up(self, primary: Server) -> None:
+        """Wait until a standby has all that its primary has now."""
+        ((now,),) = primary.ask("SELECT pg_current_wal_flush_lsn()")
+        while self.ask(f"SELECT pg_last_wal_replay_lsn() >= '{now}'") != [(True,)]:
+            time.sleep(0.01)
+
+    def lag(self) -> None:
+        """Have a standby hear nothing of its primary any more; what it has heard is done then."""
+        self.set("primary_conninfo", "''")
+        heard = (
+            "SELECT wait_event = 'RecoveryRetrieveRetryInterval' OR"
+            " pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn()"
+            " FROM pg_stat_activity WHERE backend_type = 'startup'"
+        )
+        for question, answer in (("SELECT count(*) FROM pg_stat_wal_receiver", 0), (heard, True)):
+            while self.ask(question) != [(answer,)]:
+                time.sleep(0.01)
+
+    def promote(self) -> None:
+        """Make the primary of a standby, and wait until it takes writes."""
+        self.ask("SELECT pg_promote()")
+
     @contextmanager
     def admitting(self, rule: str) -> Generator[None]:
         """Admit connections by this rule first, for as long as the block runs."""
@@ -86,11 +164,15 @@ class Server:
             rules.write_text(before)
             self._reload()
 
+    def set(self, setting: str, value: str) -> None:
+        """Have another setting from now on."""
+        self.ask(f"ALTER SYSTEM SET {setting} = {value}")
+        self._reload()
+
     @contextmanager
     def having(self, setting: str, value: str) -> Generator[None]:
         """Have another setting for as long as the block runs."""
-        self.ask(f"ALTER SYSTEM SET {setting} = {value}")
-        self._reload()
+        self.set(setting, value)
         try:
             yield
         finally:
@@ -199,52 +281,58 @@ def _owner() -> struct_passwd | None:
     return None
 
 
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "60",
+    "shared_buffers": "16MB",
+    "autovacuum": "off",
+}
+
+
+def _within(folder: Path) -> list[str]:
+    """What a server's programs begin with: the kernel ends them, without waiting, when this process ends."""
+    within = ["setpriv", "--pdeathsig", "INT"]
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        within += [f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"]
+    return within
+
+
 @contextmanager
-def run_server() -> Generator[Server]:
-    """A server with a role and a database, for as long as the block runs."""
+def _made(program: str, *arguments: str) -> Generator[Server]:
+    """Have a program make a server's data, and give the server; it is ended behind the block if it runs."""
     programs = _programs()
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="triobot-postgres-"))
     try:
-        # The kernel ends it, without waiting for its sessions, when this process ends.
-        within = ["setpriv", "--pdeathsig", "INT"]
         if os.geteuid() == 0:
             owner = _owner()
             assert owner is not None
             os.chown(folder, owner.pw_uid, owner.pw_gid)
-            within += [f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups"]
         data = folder / "data"
-        made = ["-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(
-            [*within, str(programs / "initdb"), *made], cwd=folder, check=True, stdout=subprocess.DEVNULL
-        )
+        command = [*_within(folder), str(programs / program), "-D", str(data), *arguments, "--no-sync"]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "port": str(port),
-            "unix_socket_directories": "",
-            "max_connections": "60",
-            "shared_buffers": "16MB",
-            "autovacuum": "off",
-        }
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [*within, str(programs / "postgres"), "-D", str(data), *options],
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
-        closing = contextlib.ExitStack()
+            server = Server(free.getsockname()[1], data)
+        try:
+            yield server
+        finally:
+            server.end()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def run_server() -> Generator[Server]:
+    """A server with a role and a database, for as long as the block runs."""
+    with _made("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C") as server:
         # What processes note on their machine goes with the server, and not into a home.
         before = os.environ.get("STATE_DIRECTORY")
-        os.environ["STATE_DIRECTORY"] = str(folder / "state")
+        os.environ["STATE_DIRECTORY"] = str(server.folder.parent / "state")
         try:
-            server = Server(port, data)
-            closing.callback(server.close)
-            server.wait()
+            server.start()
             server.ask(f"CREATE ROLE {ROLE} LOGIN", f"CREATE DATABASE bots OWNER {ROLE}", database="postgres")
             yield server
         finally:
@@ -252,11 +340,20 @@ def run_server() -> Generator[Server]:
                 del os.environ["STATE_DIRECTORY"]
             else:
                 os.environ["STATE_DIRECTORY"] = before
-            closing.close()
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def run_pair(*, synchronous: bool) -> Generator[tuple[Server, Server]]:
+    """A server, and a standby that streams from it, for which each commit waits if that is synchronous."""
+    with run_server() as primary:
+        conninfo = primary.url(user="postgres", database="postgres")
+        # What comes with it is not to say that its own commits wait for somebody.
+        with _made("pg_basebackup", "-d", conninfo, "-R", "-c", "fast") as standby:
+            standby.start()
+            if synchronous:
+                primary.set("synchronous_standby_names", "'*'")
+                primary.wait_for_standby()
+            yield primary, standby
 
 
 @pytest.fixture(scope="session")

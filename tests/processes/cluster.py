@@ -2,7 +2,7 @@
 
 ``python -m tests.processes.cluster 40 kill freeze stop drain deploy back`` tells the longest that a chat
 had to wait, with two nodes on this machine; with ``unplug``, ``away`` or ``part`` among the words there are
-three, each on a machine with a network of its own.
+three, each on a machine with a network of its own. ``failover``, the last one then, is for two nodes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import ssl
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, final, get_args
@@ -21,7 +22,7 @@ import trio
 import trustme
 
 from tests.loopback import PATIENCE, Platform, Users, open_platform
-from tests.postgres import Server, run_server, why_not
+from tests.postgres import ROLE, Server, run_pair, run_server, why_not
 from tests.processes.machines import Network, forwarding, network_of
 from tests.processes.nodes import READY, Node, _free_port
 from tests.processes.ordering import Customer, check_heard
@@ -29,12 +30,13 @@ from tests.processes.process import BOTS, HERE, ROOT, SECRET, environment, start
 from tests.processes.proxy import before_nodes
 
 Trouble: TypeAlias = Literal[
-    "kill", "freeze", "stop", "drain", "restart", "deploy", "back", "unplug", "away", "part"
+    "kill", "freeze", "stop", "drain", "restart", "failover", "deploy", "back", "unplug", "away", "part"
 ]
 """What happens to a node: SIGKILL, SIGSTOP past its lease and SIGCONT, SIGTERM, or that its shards go to the
-other one while it lives; or to the server: all its sessions crash; or to both nodes: a new build, one after
-the other, or a new build at one of them, from which an operator goes back. Or to the network: past its lease
-nothing passes from a node or to it, or from it to the database; or none between nodes for a time."""
+other one while it lives; or to the server: all its sessions crash, or it dies, and its standby is made the
+primary; or to both nodes: a new build, one after the other, or a new build at one of them, from which an
+operator goes back. Or to the network: past its lease nothing passes from a node or to it, or from it to the
+database; or none between nodes for a time."""
 _CALM: Final = ("stop", "drain", "deploy", "back")
 _LONG: Final = ("deploy", "back", "part")
 _CUTS: Final = ("unplug", "away", "part")
@@ -104,6 +106,7 @@ class Cluster:
         network: each of its machines has a node; None: there are two on this machine.
         url: where they find the platform.
         store: where they find the database.
+        standby: of the server; the store's address names both.
 
     Attributes:
         build: what a node runs that is started.
@@ -121,6 +124,7 @@ class Cluster:
         url: str,
         store: str,
         network: Network | None = None,
+        standby: Server | None = None,
     ) -> None:
         places = [HERE, HERE] if network is None else [machine.place for machine in network.machines]
         self.nodes = [
@@ -135,6 +139,7 @@ class Cluster:
         self.platform = platform
         self._url = url
         self._server = server
+        self._standby = standby
         self._network = network
         self.within = () if network is None else network.within
         self.environ = {} if network is None else {"TRUSTED": str(folder / "authority.pem")}
@@ -218,6 +223,9 @@ class Cluster:
             case "restart":
                 await trio.to_thread.run_sync(self._server.crash)
                 await self.until(*fair(len(self.nodes)))
+            case "failover":
+                await trio.to_thread.run_sync(self.fail_over)
+                await self.until(*fair(len(self.nodes)))
             case "unplug" | "away" | "part":
                 await self._cut(trouble)
             case "deploy":
@@ -234,6 +242,16 @@ class Cluster:
                 await self.until_has(self.nodes[1], whole)
                 await self.renew(node, before)
                 await self.until(half, half)
+
+    def fail_over(self) -> None:
+        """Let the server die, and make the primary of its standby once all leases are over."""
+        assert self._standby is not None
+        self._server.die()
+        lives = f"SELECT count(*) FROM {SCHEMA}.nodes WHERE until > clock_timestamp()"
+        while self._standby.ask(lives) != [(0,)]:
+            time.sleep(0.05)
+        self._standby.promote()
+        self._server, self._standby = self._standby, None
 
     async def _cut(self, cut: Literal["unplug", "away", "part"]) -> None:
         assert self._network is not None
@@ -284,9 +302,15 @@ class Cluster:
                 node.process.popen.wait()
 
 
-def on_this_machine(folder: Path, platform: Platform, server: Server) -> Cluster:
+def on_this_machine(
+    folder: Path, platform: Platform, server: Server, standby: Server | None = None
+) -> Cluster:
     """Two nodes that reach everything by loopback."""
-    return Cluster(folder, platform, server, url=platform.url, store=server.url(query=_QUERY))
+    store = server.url(query=_QUERY)
+    if standby is not None:
+        hosts = f"127.0.0.1:{server.port},127.0.0.1:{standby.port}"
+        store = f"postgresql://{ROLE}@{hosts}/bots?target_session_attrs=read-write&{_QUERY}"
+    return Cluster(folder, platform, server, url=platform.url, store=store, standby=standby)
 
 
 @asynccontextmanager
@@ -326,7 +350,12 @@ async def _listen(
 
 
 async def order_from_cluster(
-    folder: Path, server: Server, troubles: Sequence[Trouble], *, chats: int
+    folder: Path,
+    server: Server,
+    troubles: Sequence[Trouble],
+    *,
+    chats: int,
+    standby: Server | None = None,
 ) -> Lived:
     """Let everybody order once for each trouble, which comes when a third of all texts has been said.
 
@@ -338,7 +367,7 @@ async def order_from_cluster(
         if any(trouble in _CUTS for trouble in troubles):
             cluster = await stack.enter_async_context(on_machines(folder, platform, server))
         else:
-            cluster = on_this_machine(folder, platform, server)
+            cluster = on_this_machine(folder, platform, server, standby)
         try:
             addresses = [node.address for node in cluster.nodes]
             async with before_nodes(folder, addresses, SECRET, "pizza-nodes.conf", cluster.within) as port:
@@ -380,8 +409,14 @@ def main() -> None:
     troubles: list[Trouble] = [word for said in sys.argv[2:] for word in get_args(Trouble) if word == said]
     if (reason := why_not()) is not None:
         raise SystemExit(reason)
-    with tempfile.TemporaryDirectory() as folder, run_server() as server:
-        lived = trio.run(partial(order_from_cluster, chats=chats), Path(folder), server, troubles)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        standby: Server | None = None
+        if "failover" in troubles:
+            server, standby = stack.enter_context(run_pair(synchronous=True))
+        else:
+            server = stack.enter_context(run_server())
+        order = partial(order_from_cluster, chats=chats, standby=standby)
+        lived = trio.run(order, Path(folder), server, troubles)
     lived.check(chats)
     print(f"{sum(lived.orders.values())} conversations: all ended well, {lived.repeats} texts twice")
     for trouble, seconds in lived.pauses:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from socket import gethostname
@@ -12,14 +13,26 @@ import trio
 import trustme
 
 from tests.loopback import PATIENCE, Users, open_platform
-from tests.postgres import Server
-from tests.processes.cluster import SCHEMA, SHARDS, SKEWED, Trouble, drop, on_this_machine, order_from_cluster
+from tests.postgres import Server, run_pair, why_not
+from tests.processes.cluster import (
+    SCHEMA,
+    SHARDS,
+    SKEWED,
+    Trouble,
+    drop,
+    fair,
+    on_this_machine,
+    order_from_cluster,
+)
 from tests.processes.machines import needs_machines
 from tests.processes.process import SECRET
 from tests.processes.proxy import needs
 from tests.processes.test_processes_postgres import Operator
 from triobot.nodes.links import VERSION
+from triobot.shards import shard_of
+from triobot.wire.ids import ChatId
 
+needs_postgres = pytest.mark.skipif(why_not() is not None, reason=f"{why_not()}")
 pytestmark = [pytest.mark.processes, needs("nginx")]
 
 CHATS = 12
@@ -44,15 +57,92 @@ async def test_every_conversation_ends_right(
     drop(postgres)
     lived = await order_from_cluster(tmp_path, postgres, troubles, chats=CHATS)
     lived.check(CHATS)
-    for shard in range(SHARDS):
-        schema = f"{SCHEMA}_{shard}"
-        assert postgres.ask(f"SELECT count(*) FROM {schema}.inbox") == [(0,)]
-        assert postgres.ask(f"SELECT count(*) FROM {schema}.conversations") == [(0,)]
-        assert postgres.ask(f"SELECT owner FROM {schema}.shard") == [(None,)]
-    assert postgres.ask(f"SELECT count(*) FROM {SCHEMA}.nodes") == [(0,)]
+    check_left(postgres)
     if "freeze" in troubles:
         assert "ALARM crash_loop: " not in lived.output
         assert "other nodes have taken over what this one had" in lived.output
+
+
+def check_left(server: Server) -> None:
+    """Nothing waits or is under way, and nobody has anything."""
+    for shard in range(SHARDS):
+        schema = f"{SCHEMA}_{shard}"
+        assert server.ask(f"SELECT count(*) FROM {schema}.inbox") == [(0,)]
+        assert server.ask(f"SELECT count(*) FROM {schema}.conversations") == [(0,)]
+        assert server.ask(f"SELECT owner FROM {schema}.shard") == [(None,)]
+    assert server.ask(f"SELECT count(*) FROM {SCHEMA}.nodes") == [(0,)]
+
+
+def epoch_of(server: Server, shard: int) -> int:
+    found = server.ask(f"SELECT value FROM {SCHEMA}_{shard}.meta WHERE name = 'epoch'")
+    return int(str(found[0][0])) if found else 0
+
+
+def commits_of(server: Server) -> list[int]:
+    return [int(str(server.ask(f"SELECT commits FROM {SCHEMA}_{n}.shard")[0][0])) for n in range(SHARDS)]
+
+
+@needs_postgres
+async def test_every_conversation_ends_right_when_the_database_fails_over(tmp_path: Path) -> None:
+    """To a synchronous standby, which has all that was acknowledged: no shard begins an epoch."""
+    with run_pair(synchronous=True) as (primary, standby):
+        lived = await order_from_cluster(tmp_path, primary, ["failover"], chats=CHATS, standby=standby)
+        lived.check(CHATS)
+        check_left(standby)
+        assert [epoch_of(standby, shard) for shard in range(SHARDS)] == [0] * SHARDS
+    assert "nothing acknowledged is missing" in lived.output
+
+
+@needs_postgres
+async def test_nodes_go_on_from_what_an_asynchronous_standby_has(tmp_path: Path) -> None:
+    """Of shards that lack commits an epoch begins. The old primary, when it is back, gets no node."""
+    with run_pair(synchronous=False) as (primary, standby):
+        async with open_platform() as platform:
+            cluster = on_this_machine(tmp_path, platform, primary, standby)
+            cluster.bot = "bot"
+            ask = partial(trio.to_thread.run_sync, Operator(platform.url, cluster.store))
+            try:
+                await cluster.mend()
+                users = [Users(node.port, f"/{SECRET}") for node in cluster.nodes]
+
+                async def say(chats: Sequence[int], text: str) -> None:
+                    """Say this in each chat until it is taken, and wait for what comes back."""
+                    for chat in chats:
+                        while await users[chat % 2].calls(chat, text) != 200:
+                            await trio.sleep(0.1)
+                    await platform.wait_until(lambda: all(text in platform.texts[chat] for chat in chats))
+
+                chats = range(1, 13)
+                await say(chats, "kept")
+                await trio.to_thread.run_sync(partial(standby.catch_up, primary))
+                standby.lag()
+                had = commits_of(standby)
+                await say(chats[:2], "lost")
+                await trio.to_thread.run_sync(cluster.fail_over)
+                await say(chats, "again")
+                await cluster.until(*fair(2))
+                epochs = [epoch_of(standby, shard) for shard in range(SHARDS)]
+                told = (await ask("alarms", "list", "--json")).stdout.splitlines()
+                assert [json.loads(row)["kind"] for row in told] == ["store_restored"] * sum(epochs)
+
+                primary.start()
+                # What nobody waits for is a commit, too: not only the shards of those two chats may lack one.
+                lost = [int(count > before) for count, before in zip(commits_of(primary), had, strict=True)]
+                assert epochs == lost
+                assert all(lost[shard_of(ChatId(chat), SHARDS)] for chat in chats[:2])
+                await say(chats, "still")
+                assert "two of its servers take writes" in (await ask("nodes")).stderr
+                assert cluster.nodes[0].process is not None
+                await cluster.nodes[0].process.kill()
+                with pytest.raises(RuntimeError, match="the bot did not start: exit code 1"):
+                    await cluster.start(cluster.nodes[0])
+                assert "two of its servers take writes" in cluster.nodes[0].log.read_text()
+                await trio.to_thread.run_sync(primary.die)
+                await cluster.mend()
+                await say(chats, "on")
+                await cluster.stop()
+            finally:
+                cluster.kill()
 
 
 async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, final
+from typing import Any, Final, final
 from urllib.parse import parse_qsl, urlencode
 
 import attrs
@@ -91,3 +91,12 @@ def read_address(place: str, share: Share | None = None) -> PostgresAddress:
     if share is None:
         return PostgresAddress(conninfo, schema, accept_loss, hosts)
     return PostgresAddress(conninfo, f"{schema}_{share.number}", accept_loss, hosts, share, schema)
+
+
+def from_the_other_end(conninfo: str) -> dict[str, Any]:
+    """Return what connects to the last of several servers that may be had, where this does to the first."""
+    given = conninfo_to_dict(conninfo)
+    for name in ("host", "hostaddr", "port"):
+        if name in given:
+            given[name] = ",".join(reversed(str(given[name]).split(",")))
+    return given

@@ -49,12 +49,15 @@ class NodeLease:
     Attributes:
         node: as given.
         belief: until when the process may go by it.
+        left: the fence and the count of commits of each shard that could not be let go, as with a server
+            that was away, by its schema: if the server comes back with less, commits are missing.
     """
 
     def __init__(self, address: PostgresAddress, node: int, asked: int) -> None:
         self._address = address
         self.node: Final = node
         self.belief: Final = LeaseBelief(asked)
+        self.left: Final = dict[str, tuple[int, int]]()
         self._over = threading.Event()
         # A daemon: a server that doesn't answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._keep, name="triobot lease", daemon=True)

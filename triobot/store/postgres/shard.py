@@ -36,6 +36,7 @@ from ..rules import Retention
 from ..schema import Copying, Stamp, check_whole, get_meta, put_meta
 from .address import PostgresAddress
 from .failures import first_line, for_the_opener
+from .history import SEEN, history_of, store_of
 from .lease import END, END_OVER, TAKE, NodeLease
 from .relay import answer_requests, channel_of, nodes_channel
 from .rows import ShardTables
@@ -51,7 +52,9 @@ _END_OLD: Final = (
     b"SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
     b" WHERE pid = $1 AND backend_start = $2::text::timestamptz"
 )
-_ROW: Final = b"SELECT fence, commits FROM shard FOR UPDATE"
+# In another history another process may have the same fence. That the row is locked makes it a commit, which
+# waits for synchronous standbys: what it finds is there as well.
+_ROW: Final = b"SELECT CASE WHEN owner = $1 THEN fence ELSE -1 END, commits FROM shard FOR UPDATE"
 _OWNER: Final = (
     b"SELECT shard.fence, shard.commits, shard.owner, nodes.name,"
     b" coalesce(nodes.until > clock_timestamp(), false) FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
@@ -80,12 +83,6 @@ _END_HOLDER: Final = (
     b"SELECT pg_terminate_backend(pid, 1000) FROM shard JOIN nodes ON nodes.id = shard.owner"
     b" JOIN pg_stat_activity ON backend_xid = shard.xmax WHERE nodes.until <= clock_timestamp()"
 )
-# Names the server's files, the timeline (a standby that becomes the primary begins another one, and so does a
-# recovery to a point in time), and the table, which is another one when a dump is loaded.
-_HISTORY: Final = (
-    b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
-    b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'shard'::regclass::oid)"
-)
 _LEAP: Final = f"UPDATE shard SET last_seq = (last_seq / {LEAP} + 1) * {LEAP}".encode()
 
 
@@ -97,6 +94,7 @@ class Shard:
         name: what the store is called in logs and errors.
         opening: what is known of this run and of the one before.
         hangs: whether it can't be taken because its row is locked, whoever has it.
+        early: whether it can't be taken because its owner may come back yet; see `_take`.
     """
 
     def __init__(self, address: PostgresAddress, session: Session, lease: NodeLease | None = None) -> None:
@@ -114,10 +112,11 @@ class Shard:
         self._fence = 0
         self._shared = lease
         self._node = new_node() if lease is None else lease.node
+        self._proven = False
         self._run: str | None = None
         self._work_file: FileLock | None = None
         self._lease: NodeLease | None = None
-        self.hangs = False
+        self.hangs = self.early = False
         self._transactions: ShardTransactions | None = None
         self._tell_lost: Callable[[], None] = lambda: None
 
@@ -223,8 +222,12 @@ class Shard:
     def _take(self) -> int:
         """Lock the shard's row, end the lease of an owner that is gone, and return the count of commits.
 
+        Where the server goes on in another history, the lease in the row is worth nothing: another clock may
+        have counted it, and its last renewals may be missing. So an owner has the time of one more. It may
+        come back and prove by its count that nothing is missing; after that it believes in its lease no more.
+
         Raises:
-            StoreLockedError: its owner lives.
+            StoreLockedError: its owner lives, or may.
         """
         run = self._session.run
         try:
@@ -234,12 +237,25 @@ class Shard:
             self.hangs = True
             raise self._locked(None) from None
         fence, commits, owner, name, lives = _row_of(run(_OWNER))
+        self._proven = (
+            self._shared is not None
+            and owner == self._node
+            and (self._shared.left.pop(self._address.schema, None) == (fence, commits))
+        )
+        if owner not in (None, self._node) and not lives and self._is_early():
+            self.early = True
+            raise self._locked(name)
         if owner != self._node and (lives or (name is not None and not run(END_OVER, (owner,)).rowcount)):
             raise self._locked(name)
         if owner not in (None, self._node) and self._address.common is not None:
             run(_FREED, (owner,))
         self._fence = fence + 1
         return int(commits)
+
+    def _is_early(self) -> bool:
+        history = history_of(self._session.connection)
+        cluster = history.partition("/")[0]
+        return get_meta(self._session, "history") not in (None, history) and SEEN.seconds(cluster) < SECONDS
 
     def _locked(self, name: str | None) -> StoreLockedError:
         who = "" if name is None else f", {name}"
@@ -260,7 +276,7 @@ class Shard:
         if not opening.unclean:
             put_meta(sql, "unclean_since", str(opening.boot))
         self._run = get_meta(sql, "run")
-        self._work_file = take_work_file(_store_of(self._session.connection), machine_boot())
+        self._work_file = take_work_file(store_of(self._session.connection), machine_boot())
         if self._work_file is not None:
             self.notes = WorkNotes(self._work_file.notes)
         if noted := self.notes.at_work_left():
@@ -296,14 +312,16 @@ class Shard:
     def _note_history(self, now: int) -> None:
         """Begin an epoch if the server's history isn't the one in which the store was open before.
 
-        Nothing here can tell whether something acknowledged is missing; it is treated as if it were.
+        Unless this process had it open then, nothing here can tell whether something acknowledged is
+        missing; it is treated as if it were. Another one that had it open, and found all, has noted the new
+        history; see `triobot.store.postgres.history.go_on`.
         """
-        history = _history_of(self._session.connection)
+        history = history_of(self._session.connection)
         known = get_meta(self._session, "history")
         if known == history:
             return
         put_meta(self._session, "history", history)
-        if known is not None:
+        if known is not None and not self._proven:
             begin_epoch(self._session, now)
             stop_after_restore(self._session)
             self._session.run(_LEAP)
@@ -334,6 +352,8 @@ class Shard:
                     self._acquit()
             except (TriobotError, psycopg.Error) as error:
                 _log.warning("the store %s could not be closed cleanly: %s", self.name, first_line(error))
+                if self._shared is not None and self.transactions.broken is None:
+                    self._shared.left[self._address.schema] = self._fence, self.transactions.commits
             finally:
                 self._end_lease()
                 if self._work_file is not None:
@@ -351,7 +371,7 @@ class Shard:
         try:
             # The server may not know yet that the old one is lost; what it had begun ends with it.
             connection.execute(_END_OLD, self._identity)
-            fence, commits = _fetched(connection.execute(_ROW))
+            fence, commits = _fetched(connection.execute(_ROW, (self._node,)))
             self._identity = _identity_of(connection)
         except BaseException:
             connection.close()
@@ -390,9 +410,9 @@ def open_shard(
                 shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
             except StoreLockedError:
                 locked_out = time.monotonic() - began
-                if locked_out >= PATIENCE or (lease is not None and not shard.hangs):
+                if locked_out >= PATIENCE or (lease is not None and not (shard.hangs or shard.early)):
                     raise
-                if locked_out >= _LOCKED_OUT:
+                if shard.hangs and locked_out >= _LOCKED_OUT:
                     # An owner that stands still between statements which it sends without waiting for their
                     # answers is not idle to the server, which would let it keep the lock for ever.
                     session.run(_END_HOLDER)
@@ -440,18 +460,6 @@ def _fetched(found: psycopg.Cursor[tuple[object, ...]]) -> tuple[int, int]:
     row = found.fetchone()
     assert row is not None
     return row  # type: ignore[return-value]
-
-
-def _history_of(connection: Connection) -> str:
-    row = connection.execute(_HISTORY, prepare=False).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-def _store_of(connection: Connection) -> str:
-    """Return what names a store on whatever server has it now: a standby has it from its primary."""
-    cluster, _, table = _history_of(connection).split("/")
-    return f"{cluster}/{table}"
 
 
 def _identity_of(connection: Connection) -> tuple[int, str]:

@@ -17,6 +17,7 @@ which is done again with a savepoint for each, so that a refused unit refuses on
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -29,9 +30,12 @@ from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotErro
 from ...seams import LeaseLostError
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
+from .history import go_on
 from .rows import ShardTables, looks
 from .session import Connection, Session
 from .stream import Stream
+
+_log: Final = logging.getLogger("triobot.store")
 
 SETTLE_SECONDS: Final = 30.0
 """How long the answer of a COMMIT is looked for, in real time."""
@@ -96,6 +100,11 @@ class ShardTransactions:
         """Return why nothing may be asked any more, as a fresh error, or None."""
         return None if self._broken is None else self._broken()
 
+    @property
+    def commits(self) -> int:
+        """Return how many there are, as far as this process knows."""
+        return self._commits
+
     def lose(self) -> None:
         """Store nothing any more: another process has the shard; in any thread."""
         with suppress(_EndedError):
@@ -158,7 +167,11 @@ class ShardTransactions:
             StoreError: it isn't stored, or that isn't known.
         """
         try:
-            self._begin()
+            try:
+                self._begin()
+            except _LostError:
+                self._come_back()
+                self._begin()
             work()
             (verdict,) = self._commit([None])
         except (_LostError, psycopg.Error) as error:
@@ -315,7 +328,7 @@ class ShardTransactions:
         until, pause = time.monotonic() + SETTLE_SECONDS, _FIRST_PAUSE
         while True:
             try:
-                count = self._return()
+                return self._return(done - 1, done) == done
             except _LostError as lost:
                 if time.monotonic() >= until:
                     self._end(
@@ -325,24 +338,18 @@ class ShardTransactions:
                     )
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                if count not in (done - 1, done):
-                    self._gone_back(count)
-                return count == done
 
     # --- the session
 
     def _come_back(self) -> None:
-        count = self._return()
-        if count != self._commits:
-            self._gone_back(count)
+        self._return(self._commits)
 
-    def _return(self) -> int:
-        """Make a new session, and return the count of commits.
+    def _return(self, *counts: int) -> int:
+        """Make a new session, and return the count of commits, which must be one of these.
 
         Raises:
             _LostError: not now.
-            _EndedError: the shard is another process's.
+            _EndedError: the shard is another process's, or commits are missing.
         """
         self._session.close()
         try:
@@ -355,7 +362,21 @@ class ShardTransactions:
             self._session.connection = connection
             if fence != self._fence:
                 self._taken_over()
+            if count not in counts:
+                self._gone_back(count)
+            self._go_on(connection)
             return count
+
+    def _go_on(self, connection: Connection) -> None:
+        """Note that nothing is missing, if the server is another one or goes on in another history."""
+        try:
+            if go_on(connection):
+                _log.warning(
+                    "the store %s goes on after a failover or a restore; nothing acknowledged is missing",
+                    self._name,
+                )
+        except psycopg.Error as error:
+            raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> None:
         self._end(
