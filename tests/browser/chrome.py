@@ -38,8 +38,19 @@ GIVEN_UP = 1.2 * PATIENCE
 CLOSING: Final = 10.0
 SCREEN: Final = (1280, 800)
 
+# A browser draws the list below its address line as a page of its own, for each profile anew, and keeps a
+# process ready for a page that is yet to come. Both cost more than most of the tests do.
+OWN: Final = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess")
+# What Playwright leaves out. Of two such flags the last one counts, so its names are here, too.
+LEFT_OUT: Final = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+)
 # Besides those that Playwright gives.
 FLAGS: Final = (
+    f"--disable-features={','.join((*LEFT_OUT, *OWN))}",
     "--disable-gpu",
     "--disable-quic",
     "--use-fake-device-for-media-stream",
