@@ -8,9 +8,7 @@ even sample of them all, so that a run stays short; a test that begins to fail o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeVar
-
-import pytest
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
@@ -35,14 +33,9 @@ def examples(most: int) -> int:
     return most if _whole else max(1, most // 8)
 
 
-def some(cases: Iterable[T], *, every: int = EVERY, first: int = 0) -> list[T]:
-    """Return one of `every` cases, beginning with the one of number `first`; with ``--long``, all."""
+def sample(cases: Iterable[T], *, every: int = EVERY, first: int = 0) -> list[T]:
+    """Return one of `every` cases, beginning with the one of number `first`; with ``--long``, all.
+
+    What is left out is not collected: each worker of a run would make it a test, to drop it again.
+    """
     return list(cases) if _whole else list(cases)[first % every :: every]
-
-
-def sample(cases: Iterable[Any], *, every: int = EVERY) -> list[Any]:
-    """Return these cases as parameters, all but one of `every` marked ``long``."""
-    return [
-        pytest.param(case, marks=pytest.mark.long) if number % every else case
-        for number, case in enumerate(cases)
-    ]

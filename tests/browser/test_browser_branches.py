@@ -11,7 +11,7 @@ from test_browser_past import TRAVEL, fills, orders
 from test_browser_travel import AXE, complaints
 from window import needs_browser
 
-from tests.samples import some
+from tests.samples import sample
 
 pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
 pytestmark = [needs_browser, pytest.mark.processes]
@@ -118,7 +118,7 @@ async def test_axe_finds_nothing_in_a_branch(browser: Browser, tmp_path: Path) -
         await page.type("Ahmadi", selector=".native-form input[name=doorbell]")
         await fills(page, "3", forms=1)
         await page.sees("Pay", within=".inline-button")
-        for language in some(("fa", "en"), every=2):
+        for language in sample(("fa", "en"), every=2):
             await page.run(f"localStorage.setItem('triobot-language', '{language}')")
             await page.reload()
             await page.has(".thread .inline-button.pay")
@@ -129,7 +129,7 @@ async def test_axe_finds_nothing_in_a_branch(browser: Browser, tmp_path: Path) -
             await page.click(f"{BRANCH} .inline-button.pay")
             await page.click(".sheet .primary")
             await page.has(f"{BRANCH} .asks")
-            for theme, wide, high in some(LOOKS, every=2):
+            for theme, wide, high in sample(LOOKS, every=2):
                 await page.resize(wide, high)
                 await page.run(f"void (document.documentElement.dataset.theme = '{theme}')")
                 await page.run(SETTLED)

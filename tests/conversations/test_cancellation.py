@@ -15,7 +15,7 @@ from doubles import FakeOutbox, FakeStore
 from town import TEXTS, Town, open_town
 from trio.testing import MockClock
 
-from tests.samples import some
+from tests.samples import sample
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
@@ -57,7 +57,7 @@ ASKS = [ask_text, ask_number, receive, keep, twice]
 @pytest.mark.parametrize("asks", ASKS)
 async def test_a_message_is_taken_in_the_block_or_after_it(asks: Ask, autojump_clock: MockClock) -> None:
     """Never lost, never twice."""
-    pairs = some(PAIRS, first=ASKS.index(asks))
+    pairs = sample(PAIRS, first=ASKS.index(asks))
     heard: Counter[tuple[int, str]] = Counter()
     bot = Router()
 

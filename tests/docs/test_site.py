@@ -27,7 +27,7 @@ from tests.browser.chrome import Page as BrowserPage
 from tests.browser.chrome import running_browser, what_is_missing
 from tests.docs.questions import QUESTIONS
 from tests.docs.signatures import FACES, names_in
-from tests.samples import some
+from tests.samples import sample
 
 ROOT: Final = Path(__file__).parents[2]
 LOADED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -176,7 +176,7 @@ async def test_axe_finds_nothing_wrong_with_any_page_on_a_phone(site: Path) -> N
     wrong = list[str]()
     with served(site) as address, running_browser() as browser:
         async with browser.page("about:blank", size=SIZES[-1]) as page:
-            for name in some((name for name in names if name not in MAIN), every=12):
+            for name in sample((name for name in names if name not in MAIN), every=12):
                 wrong += await faults(page, address, name)
     assert wrong == []
 

@@ -33,7 +33,7 @@ from streaming_rig import (
     write,
 )
 
-from tests.samples import some
+from tests.samples import sample
 from tests.store.contract.contract import SettableClock
 from triobot.errors import ConfigError, ConflictError, StoreCorruptError, StoreFullError, StoreLockedError
 from triobot.seams import PutData, PutSetting, Shipped
@@ -340,7 +340,7 @@ def made_mortal(monkeypatch: pytest.MonkeyPatch) -> Fate:
     return fate
 
 
-@pytest.mark.parametrize("seed", some(range(36)))
+@pytest.mark.parametrize("seed", sample(range(36)))
 def test_a_replica_is_a_state_that_was_committed_whoever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import trio
 from crash_scenes import Killer
 
-from tests.samples import EVERY
+from tests.samples import sample
 from triobot import Bot, Chat, Key
 from triobot.emulator.faults import Fault
 from triobot.filters import command
@@ -123,11 +123,7 @@ SCENES: dict[str, tuple[Callable[[], Place], Scene, dict[str, list[str]], int, i
 
 @pytest.mark.parametrize(
     ("scene", "at"),
-    [
-        pytest.param(name, at, marks=pytest.mark.long) if at % EVERY else (name, at)
-        for name, (*_, most) in SCENES.items()
-        for at in range(most + 1)
-    ],
+    [(name, at) for name, (*_, most) in SCENES.items() for at in sample(range(most + 1))],
 )
 async def test_whenever_the_process_is_killed_both_go_on(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, scene: str, at: int
