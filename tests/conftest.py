@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import passing, samples
 from tests.clocks import run_in_virtual_time
+from tests.postgres import Server
 from tests.postgres import postgres as postgres
 from tests.postgres import postgres_server as postgres_server
 from tests.store.copied_rows import copy_at_each_start
@@ -70,6 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     popen.install()
+    if config.getoption("--postgres"):
+        config.pluginmanager.register(OnPostgres())
+    if config.getoption("--copies"):
+        config.pluginmanager.register(OnCopies())
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -107,11 +112,13 @@ def long(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only ``--long`` asks for, begin with what is marked ``first``, and give virtual time.
 
-    A ``virtual_time`` mark with False asks for real time; of several the nearest counts.
+    What is marked ``apart`` is left out of a run of all tests. A ``virtual_time`` mark with False asks for
+    real time; of several the nearest counts.
     """
     if not config.getoption("--long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        marks = ["long", "apart"] if config.args == config.getini("testpaths") else ["long"]
+        left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
+        items[:] = [item for item in items if not any(map(item.get_closest_marker, marks))]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
@@ -121,24 +128,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.trio(run=run_in_virtual_time), append=False)
 
 
-@pytest.fixture(autouse=True)
-def started_cold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start real commands, imports and all, in a test that is marked ``cold``; with ``--long``, in each."""
-    cold = request.config.getoption("--long") or request.node.get_closest_marker("cold")
-    monkeypatch.setattr(popen.zygotes, "cold", bool(cold))
+    popen.zygotes.cold = item.config.getoption("--long") or item.get_closest_marker("cold") is not None
 
 
-@pytest.fixture(autouse=True)
-def driven_on_postgres(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the stores of the bots that are driven in PostgreSQL, if that was asked for."""
-    if request.config.getoption("--postgres"):
-        drive_on(request.getfixturevalue("postgres_server"), monkeypatch)
+class OnPostgres:
+    """What is added by ``--postgres``: each test pays for a fixture that is there for all."""
+
+    @pytest.fixture(autouse=True)
+    def driven_on_postgres(self, postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Keep the stores of the bots that are driven in PostgreSQL."""
+        drive_on(postgres_server, monkeypatch)
 
 
-@pytest.fixture(autouse=True)
-def driven_on_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copy the stores of the bots that are driven at each restart, if that was asked for."""
-    if request.config.getoption("--copies"):
+class OnCopies:
+    """What is added by ``--copies``."""
+
+    @pytest.fixture(autouse=True)
+    def driven_on_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Copy the stores of the bots that are driven at each restart."""
         copy_at_each_start(monkeypatch)
 
 

@@ -61,6 +61,7 @@ def test_its_test_passes_without_a_setting(pizza: Path) -> None:
     assert "2 passed" in said
 
 
+@pytest.mark.apart
 @pytest.mark.processes
 def test_it_is_typed_strictly(pizza: Path) -> None:
     pytest.importorskip("mypy")

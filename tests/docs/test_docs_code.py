@@ -92,6 +92,7 @@ def test_the_code_runs(folder: Path, name: str) -> None:
         run(test)
 
 
+@pytest.mark.apart
 def test_the_code_fits_its_types(folder: Path) -> None:
     api = pytest.importorskip("mypy.api")
     arguments = ["--strict", "--python-version=3.11", "--cache-dir", str(ROOT / ".mypy_cache" / "docs")]

@@ -87,10 +87,12 @@ def broken(site: Path) -> Iterator[str]:
                 yield f"{path.relative_to(site)}: {address}"
 
 
+@pytest.mark.apart
 def test_it_builds_and_no_link_within_is_broken(site: Path) -> None:
     assert sorted(broken(site)) == []
 
 
+@pytest.mark.apart
 def test_persian_pages_run_from_right_to_left_and_no_others_do(site: Path) -> None:
     turned = '<div dir="rtl" lang="fa">'
     persian = {page for page in site.rglob("*.html") if turned in page.read_text(encoding="utf-8")}
@@ -98,6 +100,7 @@ def test_persian_pages_run_from_right_to_left_and_no_others_do(site: Path) -> No
     assert persian == set((site / "fa").rglob("*.html")) != set()
 
 
+@pytest.mark.apart
 def test_a_page_leads_to_its_translation(site: Path) -> None:
     """Above its title; the first page does so in its text."""
     led = {
@@ -109,6 +112,7 @@ def test_a_page_leads_to_its_translation(site: Path) -> None:
     assert led == set((site / "fa").rglob("*.html")) - {site / "fa" / "README.html"}
 
 
+@pytest.mark.apart
 def test_each_page_names_its_version_and_leads_to_the_others(site: Path) -> None:
     for path in site.rglob("*.html"):
         there = os.path.relpath(site.parent / "0.9" / "index.html", path.parent)
@@ -154,6 +158,7 @@ async def faults(page: BrowserPage, address: str, name: str) -> list[str]:
 
 @in_a_browser
 @with_axe
+@pytest.mark.apart
 @pytest.mark.processes
 async def test_axe_finds_nothing_wrong_with_it(site: Path) -> None:
     """In light and in dark, on a wide screen and on a phone, where no page is wider than the screen."""
@@ -169,6 +174,7 @@ async def test_axe_finds_nothing_wrong_with_it(site: Path) -> None:
 
 @in_a_browser
 @with_axe
+@pytest.mark.apart
 @pytest.mark.processes
 async def test_axe_finds_nothing_wrong_with_any_page_on_a_phone(site: Path) -> None:
     """All with ``--long``; else an even sample of those that are not looked at above."""
@@ -182,6 +188,7 @@ async def test_axe_finds_nothing_wrong_with_any_page_on_a_phone(site: Path) -> N
 
 
 @in_a_browser
+@pytest.mark.apart
 @pytest.mark.processes
 async def test_the_site_s_search_finds_each_answer(site: Path) -> None:
     """Its page is among the first ten that are shown to somebody who types the question's words."""
