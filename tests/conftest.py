@@ -7,9 +7,10 @@ both ways are to be tried whichever tests are run together.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -83,8 +84,22 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 * (os.cpu_count() or 1)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect nothing as garbage meanwhile, and keep the collector away from what tests are made of.
+
+    A test that collects garbage, to see what is left, would go through all of them.
+    """
+    gc.disable()
+    try:
+        import_share(session)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def import_share(session: pytest.Session) -> None:
     """Import this worker's share of the tests first, so that no two workers compile the same module.
 
     All of them collect all tests in one order: beside one another, each would rewrite the assertions of each.
