@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import sample
 from triobot.conversations.revival import stored
 from triobot.conversations.revival.stored import read_journal
 from triobot.engine import Record
@@ -20,13 +21,14 @@ from . import fuzz
 from .fuzz import check
 
 SEEDS = range(4)
+SOME = sample(SEEDS, every=2)
 SHOWS_SOON = 5
-"""A seed by which a store that forgets is found out in a second; the others take up to a minute."""
+"""A seed by which either defect is found out in a second; the others take up to a minute."""
 
 
 @pytest.mark.parametrize("wild", [False, True], ids=["equal", "wild"])
 def test_no_kill_changes_what_people_see(wild: bool) -> None:
-    assert [(seed, wrong) for seed in SEEDS if (wrong := check(seed, wild=wild))] == []
+    assert [(seed, wrong) for seed in SOME if (wrong := check(seed, wild=wild))] == []
 
 
 def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +51,7 @@ def test_an_event_that_a_kill_loses_is_found_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(CrashableStore, "backlog", read_short, raising=False)
     monkeypatch.setattr(fuzz, "OTHERS", 4)
 
-    assert _goes_wrong(0)
+    assert _goes_wrong(SHOWS_SOON)
 
 
 @pytest.mark.parametrize(
