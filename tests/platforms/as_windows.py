@@ -24,15 +24,13 @@ from importlib.abc import MetaPathFinder
 from types import ModuleType, SimpleNamespace
 
 import httpx
-import hypercorn.trio
-import PIL.Image
-import psycopg
-import pytest
-import quart_trio
 import trio
 
 FLOCK, LOCK_AT_ONCE = fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB
-KNOWN = (asyncio, httpx, hypercorn.trio, PIL.Image, psycopg, quart_trio, shutil, subprocess, tempfile)
+KNOWN = (asyncio, httpx, shutil, subprocess, tempfile)
+OTHERS = ("hypercorn.trio", "PIL.Image", "psycopg", "pytest", "quart_trio")
+# Commands that load none of the others: each of a dozen processes would take its time for them.
+LEAN = frozenset({"journal", "new", "run", "status", "store"})
 
 MODULES = frozenset(
     {"curses", "fcntl", "grp", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}
@@ -85,6 +83,9 @@ def hide() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Do what is asked: `import`, `pytest ...`, or a command of triobot."""
+    if arguments[0] not in LEAN:
+        for name in OTHERS:
+            import_module(name)
     hide()
     assert not [name for name in sys.modules if name.partition(".")[0] == "triobot"]
     match arguments:
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str]) -> None:
             for name in names:
                 import_module(name)
         case ["pytest", *rest]:
-            sys.exit(pytest.main(rest))
+            sys.exit(import_module("pytest").main(rest))
         case _:
             import_module("triobot.cli").main(arguments)
 
