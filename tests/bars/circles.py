@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from .sources import Module
+from .sources import Module, statements
 
 
 def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
@@ -27,7 +27,7 @@ def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
 def _imported(module: Module) -> Iterator[tuple[str, str]]:
     """Yield what is imported from the same package: the path that it is imported from, and its name."""
     here = module.name.split("/")[:-1]
-    for node in ast.walk(module.tree):
+    for node in statements(module):
         if isinstance(node, ast.ImportFrom) and node.level:
             parts = here[: len(here) - node.level + 1]
             base = "/".join([*parts, *(node.module.split(".") if node.module else [])])

@@ -63,13 +63,24 @@ def read_modules(package: Path = PACKAGE) -> list[Module]:
     ]
 
 
+def statements(module: Module) -> Iterator[ast.stmt]:
+    """Yield each statement of a module, wherever in it; no expression is gone through."""
+    waiting: list[ast.AST] = [module.tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, ast.stmt):
+                yield node
+            if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+                waiting.append(node)
+
+
 def code_lines(module: Module) -> int:
     """Count the lines that hold code: no docstrings, no comments, nothing blank."""
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type not in _LAYOUT:
             code.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(module.tree):
+    for node in statements(module):
         # A text that stands alone is a docstring, also that of an attribute.
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
@@ -97,7 +108,7 @@ def names_used_twice(modules: Sequence[Module]) -> dict[str, list[str]]:
 def function_docstrings(modules: Sequence[Module]) -> Iterator[tuple[str, int, str]]:
     """Yield module, line and docstring of each function and method that has one."""
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in statements(module):
             if isinstance(node, Function) and (text := ast.get_docstring(node)):
                 yield module.name, node.lineno, text
 
