@@ -16,7 +16,7 @@ from tests.store.postgres_rows import PostgresRows
 from triobot.store.writer import Job
 
 
-@pytest.mark.parametrize("seed", sample(FEW, every=12))
+@pytest.mark.parametrize("seed", sample(FEW, every=23))
 def test_a_world_s_money_is_on_postgres_what_it_is_in_the_model(postgres_server: Server, seed: int) -> None:
     second = SecondStore(postgres_server, START)
     try:

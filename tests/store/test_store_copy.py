@@ -520,7 +520,7 @@ CUTS = [(*ways, at, when) for ways, most in DIRECTIONS.items() for at in range(1
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("cut", sample(CUTS, every=47))
+@pytest.mark.parametrize("cut", sample(CUTS, every=101))
 async def test_a_copy_that_is_killed_goes_on_where_it_was(
     cut: tuple[str, str, int, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

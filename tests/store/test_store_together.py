@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.samples import sample
 from tests.store.contract.contract import NOON, arrival
 from triobot.errors import StoreError
 from triobot.journals import (
@@ -66,7 +67,7 @@ def chances(seed: int) -> tuple[random.Random, Callable[[int], Write]]:
     return chance, write
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", sample(range(60)))
 def test_what_is_done_together_is_as_one_by_one(seed: int) -> None:
     """Conversations begin, go on and end, events come and go, at random; some of it can't be done."""
     chance, write = chances(seed)

@@ -173,7 +173,7 @@ def two_that_wake_together() -> Place:
     return place
 
 
-@pytest.mark.parametrize("at", range(33))
+@pytest.mark.parametrize("at", sample(range(33), every=3))
 async def test_where_the_store_is_slow_one_text_at_most_is_in_doubt(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
