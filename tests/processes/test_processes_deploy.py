@@ -22,6 +22,7 @@ from tests.loopback import PATIENCE, Platform, open_platform, text_event
 from tests.processes.process import BOTS, ROOT, SECRET, TOKEN, BotProcess, environment
 from tests.processes.proxy import DEPLOY, behind_caddy, needs, needs_nginx_as_another_user, proxied
 from triobot.cli import main
+from triobot.shards import read_shards
 from triobot.webhook.limits import Limits
 
 pytestmark = pytest.mark.processes
@@ -228,3 +229,28 @@ def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         popen.wait()
     assert (tmp_path / "data/triobot.db").is_file()
     assert step("USER") == "bot"
+
+
+def test_the_nodes_containers_have_what_the_image_and_the_proxy_name() -> None:
+    """Compose's files are not run here: what they take from the others is there."""
+    container = DEPLOY / "container"
+    nodes = (container / "compose-nodes.yaml").read_text()
+    assert "dockerfile: Containerfile" in nodes
+    variables = dict(pair.split("=", 1) for line in steps("ENV") for pair in line.split())
+    # The nodes' store is on the server, and in the volume is what they note for themselves.
+    assert f"STATE_DIRECTORY: {step('VOLUME')}" in nodes
+    (store,) = re.findall(r"TRIOBOT_STORE: (\S+)", nodes)
+    assert read_shards(store).shards == 8
+    # The token is where the image looks for it, and the password is given, not written down.
+    assert variables["TRIOBOT_TOKEN_FILE"] == "/run/secrets/token"
+    assert re.search(r"secrets: \[token\]", nodes)
+    passwords = re.findall(r"(\w+PASSWORD): (.*)", nodes)
+    assert [name for name, _ in passwords] == ["PGPASSWORD", "POSTGRES_PASSWORD"]
+    assert {value for _, value in passwords} == {'"${PASSWORD:?in .env}"'}
+    # They end as the image's signal says, within the time that a stop may take.
+    assert "stop_grace_period: 30s" in nodes
+    # The proxy's file is the one that is offered, and finds its certificate where it says.
+    proxy = (DEPLOY / "nginx/pizza-nodes.conf").read_text()
+    folders = set(re.findall(r"ssl_certificate\w* (/\S+)/[^/]+;", proxy))
+    assert {f"./tls:{folder}:ro" for folder in folders} <= set(re.findall(r"\"(\S+?)\"", nodes))
+    assert "./pizza-nodes.conf:/etc/nginx/conf.d/pizza.conf:ro" in nodes

@@ -148,7 +148,9 @@ def _lines(told: Told) -> Iterator[str]:
     if not told["running"]:
         yield f"no bot runs; the last one began {instant(told['opened_at'])}"
     else:
-        node = f", the active node being {told['node']}" if "node" in told else ""
+        named = cast("str", told.get("node", ""))
+        nodes = "nodes" if ", " in named else "node"
+        node = f", the active {nodes} being {named}" if named else ""
         yield f"the bot {_state(told)}, since {instant(told['opened_at'])}{node}"
     if told["unclean"]:
         yield f"stops in a row that were not clean: {told['unclean']}"
