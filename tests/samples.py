@@ -28,9 +28,9 @@ def takes_all() -> bool:
     return _whole
 
 
-def examples(most: int) -> int:
-    """Return how many examples Hypothesis draws: an eighth of `most`, and all with ``--long``."""
-    return most if _whole else max(1, most // 8)
+def examples(most: int, *, every: int = 4) -> int:
+    """Return how many examples Hypothesis draws: one of `every` of `most`, and all with ``--long``."""
+    return most if _whole else max(1, most // every)
 
 
 def sample(cases: Iterable[T], *, every: int = EVERY, first: int = 0) -> list[T]:

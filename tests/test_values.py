@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from tests.strategies import events
 from triobot.conversations.codec import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
@@ -166,7 +167,7 @@ def wire_values() -> None:
     register_wire_values()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(values)
 def test_what_comes_back_is_what_went_in(value: object) -> None:
     text = encode_value(value)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.client.upload import escape, frame, media_type
 
 
@@ -44,7 +45,7 @@ def test_names_are_escaped_as_browsers_do(name: str, escaped: str) -> None:
     assert escape(name) == escaped
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.binary())
 def test_no_name_breaks_out_of_its_header(filename: str, data: bytes) -> None:
     built = frame(boundary="0f" * 16, fields=[], name="file", filename=filename)

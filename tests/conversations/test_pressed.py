@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from town import ALI, CHAT, SARA, TEXTS, open_town
 
+from tests.samples import examples
 from triobot.conversations.chat import Chat
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.questions.keys import decode_key, encode_key
@@ -80,7 +81,7 @@ KEYS = (
 
 
 @given(KEYS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_key_comes_back_as_the_same_value(key: object) -> None:
     """Of the same class, too: a bool is no int, and an IntEnum neither."""
     back = decode_key(type(key), encode_key(key))
@@ -94,7 +95,7 @@ def test_a_key_comes_back_as_the_same_value(key: object) -> None:
         [str, int, bool, dt.date, dt.datetime, dt.time, dt.timedelta, Size, Word, Number, Take, Take2]
     ),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_key_is_no_key_of_another_class(key: object, other: type) -> None:
     if other is not type(key):
         assert decode_key(other, encode_key(key)) is None

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from town import ALI, CHAT, REZA, SARA
 
+from tests.samples import examples
 from triobot.conversations.doors.calls import Signal
 from triobot.conversations.places import Places
 from triobot.conversations.routes.declarations import Route, RouteKind, Table
@@ -281,7 +282,7 @@ def oracle(world: World, *, jumped: bool = False, only_jump: bool = False) -> st
     return min(wanted)[-1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(worlds())
 def test_everybody_who_wants_an_event_and_who_has_it(world: World) -> None:
     """When it comes, when its turn comes later, and when only what can't wait is asked."""

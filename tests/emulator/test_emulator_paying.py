@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.emulator import acts
 from triobot.emulator.faults import HOUR, Switches
 from triobot.emulator.performing import Refusal, perform
@@ -266,7 +267,7 @@ def test_an_expired_invoice_is_not_paid() -> None:
     acts.pay_invoice(world, ali, tea, NOW + 299_999)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(
         st.tuples(

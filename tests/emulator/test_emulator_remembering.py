@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from tests.strategies import contents, events, forms, inline_keyboards, reply_keyboards
 from triobot.emulator import acts
 from triobot.emulator.chats import ChatMessage
@@ -130,7 +131,7 @@ def test_numbers_after_a_crash_are_nobody_s() -> None:
     st.none() | forms(),
     st.booleans(),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_every_message_comes_back(content: Any, keys: Any, buttons: Any, form: Any, deleted: bool) -> None:
     world = new_world()
     sara = world.add_user("Sara")
@@ -144,7 +145,7 @@ def test_every_message_comes_back(content: Any, keys: Any, buttons: Any, form: A
 
 
 @given(st.lists(events(), max_size=3))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_events_that_nobody_took_wait_again(pending: list[Event]) -> None:
     _, waiting = again(new_world(), pending)
 

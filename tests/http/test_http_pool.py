@@ -118,7 +118,9 @@ class PoolMachine(RuleBasedStateMachine):
         assert not any(fake.closed for fake, _ in self.idle)
 
 
-PoolMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+PoolMachine.TestCase.settings = settings(
+    max_examples=examples(100, every=8), stateful_step_count=40, deadline=None
+)
 TestPool = PoolMachine.TestCase
 
 

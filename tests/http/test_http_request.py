@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.http.request import (
     LONGEST_KNOWN,
     MOST_KNOWN,
@@ -77,7 +78,7 @@ REQUESTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(REQUESTS, st.lists(st.integers(0, 20_000), max_size=20))
 def test_however_they_are_cut_and_piled_up(
     requests: list[tuple[str, str, bytes, int | None]], cuts: list[int]
@@ -203,7 +204,7 @@ def test_what_is_no_request_is_refused(name: str, step: int) -> None:
     assert caught.value.status in ({400, 505} if "HTTP/2" in name else {status})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(sorted(BAD)), st.integers(0, 3), st.lists(st.integers(0, 5000), max_size=10))
 def test_those_before_a_bad_one_are_heard(name: str, before: int, cuts: list[int]) -> None:
     good = whole("POST", "/x", b"abc", chunk=None)
@@ -281,7 +282,7 @@ ONES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(
         st.sampled_from([*ONES, b"\r\n\r\n", *(bad for bad, _ in BAD.values())]), min_size=1, max_size=3

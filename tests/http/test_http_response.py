@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.http.request import LONGEST_KNOWN, MOST_KNOWN, MalformedError
 from triobot.http.response import LARGEST_HEAD, KnownAnswers, ResponseReader
 
@@ -103,7 +104,7 @@ def read(
     return reader
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(sorted(GOOD)), st.lists(st.integers(0, 5000), max_size=30))
 def test_however_it_is_cut(name: str, cuts: list[int]) -> None:
     data, eof, status, body, reusable = GOOD[name]
@@ -125,14 +126,14 @@ def test_byte_by_byte_and_with_its_headers(name: str) -> None:
     assert reader.headers == whole.headers
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(sorted(BAD)), st.lists(st.integers(0, 5000), max_size=10))
 def test_what_is_no_response_is_refused(name: str, cuts: list[int]) -> None:
     with pytest.raises(MalformedError):
         read(BAD[name], cuts, eof=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(sorted(GOOD)), st.integers(0, 5000), st.lists(st.integers(0, 5000), max_size=5))
 def test_no_beginning_of_a_response_is_one(name: str, length: int, cuts: list[int]) -> None:
     """Unless the end of the connection is the end of the body, and the head was complete."""
@@ -214,7 +215,7 @@ def all_known() -> KnownAnswers:
     return known
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from([*(good[0] for good in GOOD.values()), *BAD.values()]),
     st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3), st.binary(max_size=6)), max_size=2),

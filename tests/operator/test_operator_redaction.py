@@ -10,6 +10,7 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.conversations.codec import CODEC
 from triobot.engine import Record, encode_record
 from triobot.engine import records as engine_records
@@ -169,7 +170,7 @@ def test_each_record_is_tried() -> None:
     assert set(RECORDS) == set(views._PLACES)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(*RECORDS.values()), st.integers(0, 1))
 def test_nothing_that_a_person_typed_survives(record: Record, cut: int) -> None:
     """In no place of no record, whatever the text looks like, and not when the line is damaged either."""
@@ -184,7 +185,7 @@ def test_nothing_that_a_person_typed_survives(record: Record, cut: int) -> None:
         assert (shape[0], len(shape)) == (record[0], len(record))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(values, SECRETS)
 def test_a_value_where_none_belongs_loses_all_of_it(value: object, secret: str) -> None:
     """A line that no version of this program wrote."""

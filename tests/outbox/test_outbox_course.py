@@ -6,6 +6,7 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.outbox.course import PAGE, Course, WindowRules
 from triobot.seams import AdvanceBroadcast, BroadcastJob, BroadcastStatus, Outcome, Receiver, TurnBroadcast
 from triobot.wire.ids import ChatId
@@ -43,7 +44,7 @@ class Rows:
                     self.waiting[self.last] = chat
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 30), st.data())
 def test_each_is_told_once_or_unknown_whatever_happens(many: int, data: st.DataObject) -> None:
     rows = Rows({position: ChatId(position) for position in range(1, many + 1)}, last=many)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.outbox.lanes import NEVER, PATIENCE, Lanes, Place, share_caps
 from triobot.seams import Urgency
 
@@ -43,7 +44,7 @@ def check(lanes: Lanes[Waiting], flying: list[Waiting], connections: int) -> Non
     assert len(places) == lanes.queued + lanes.in_flight
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS, st.integers(1, 4), st.integers(0, 2))
 def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
     steps: list[tuple[str, int, Urgency]], parallel: int, more: int
@@ -137,7 +138,7 @@ def test_random_programs_keep_the_order_of_each_lane_and_lose_nothing(
     assert fill(lanes, max(now, lanes.pace.ready_at(now))) == parallel
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS, st.integers(1, 4), st.integers(0, 2))
 def test_what_is_queued_tells_whether_it_may_start(
     steps: list[tuple[str, int, Urgency]], parallel: int, more: int

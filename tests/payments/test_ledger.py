@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from payments_rig import ANY_FACT, MINUTE, PRICE, START, after, button, fact, invoice
 
 from tests.payments.drawing import alarms, page
+from tests.samples import examples
 from triobot.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
@@ -39,7 +40,7 @@ def told(entry: Entry, name: str, at: int = START) -> Moved:
 # --- whatever happens
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(entry=ENTRIES, steps=STEPS)
 def test_no_order_of_events_breaks_a_law(entry: Entry, steps: list[tuple[object, int]]) -> None:
     """Captured is never verified again, error is never believed alone, and what ends has been watched."""
@@ -81,7 +82,7 @@ def test_no_order_of_events_breaks_a_law(entry: Entry, steps: list[tuple[object,
             assert entry.check_at is None or entry.check_at <= now + schedule.SWEEP
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(entry=ENTRIES, steps=STEPS)
 def test_a_start_takes_every_entry_further(entry: Entry, steps: list[tuple[object, int]]) -> None:
     """A crash after any move: the start finds a row for it, and what was due is due again."""

@@ -235,7 +235,7 @@ class Engine:
         return True
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150, every=8), deadline=None)
 @given(st.lists(st.lists(writes, min_size=1, max_size=4), max_size=25))
 def test_the_tables_do_what_is_promised(history: list[list[JournalWrite]]) -> None:
     model, engine = Model(), Engine()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.payments.plain_money import PlainMoney
+from tests.samples import examples
 from triobot.money import AcknowledgeAlarms, AlarmTold, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
 from triobot.seams import StaleRowError
 from triobot.store import MemoryRows
@@ -97,7 +98,7 @@ def seen(money: Any) -> list[object]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(writes, min_size=1, max_size=3), max_size=20))
 def test_the_tables_do_what_the_model_does(history: list[list[MoneyWrite]]) -> None:
     model, memory = PlainMoney(), MemoryRows()

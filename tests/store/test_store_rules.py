@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.errors import ConfigError
 from triobot.seams import OverQuota, Quota
 from triobot.store.lock import check_filesystem, filesystem_of
@@ -17,7 +18,7 @@ from triobot.wire.ids import ChatId
 EVENTS = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9), st.sampled_from([1, -1])), max_size=20)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(EVENTS, EVENTS, EVENTS)
 def test_undoing_to_a_mark_restores_what_was_counted_there(
     settled: list[tuple[int, int, int]], kept: list[tuple[int, int, int]], undone: list[tuple[int, int, int]]

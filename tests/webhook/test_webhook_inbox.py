@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 from webhook_rig import START, Clock, FakeStore, Rig, as_json, make_rig, text_event
 
+from tests.samples import examples
 from triobot.errors import StoreFullError
 from triobot.seams import Arrival, InboxRow, Quota
 from triobot.webhook.inbox import (
@@ -111,7 +112,7 @@ async def test_odd_ones_among_good_ones_disturb_nobody(body: bytes) -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(["", FORM, "application/json", "multipart/form-data"]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_bytes_make_it_raise(body: bytes, content_type: str) -> None:
     async def accept() -> None:
         assert isinstance(await make_rig().inbox.accept(content_type, body), EventStored | Unread)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from webhook_rig import OLD_SECRET, SECRET
 
+from tests.samples import examples
 from triobot.errors import ConfigError
 from triobot.webhook.secrets import Secrets, webhook_address
 
@@ -31,7 +32,7 @@ def test_anything_else_is_refused(candidate: str) -> None:
 
 
 @given(st.text())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_matching_never_raises(candidate: str) -> None:
     assert Secrets.parse(SECRET).matches(candidate) == (candidate == SECRET)
 

@@ -74,7 +74,7 @@ def mutations(draw: Any) -> tuple[str, bytes]:
 
 
 @given(mutations())
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(200, every=8))
 def test_damaged_event_is_an_event_or_refused(damaged: tuple[str, bytes]) -> None:
     """Nothing but RemoteProtocolError leaves decode_event, and what it returns is sound."""
     read(*damaged)
@@ -84,14 +84,14 @@ def test_damaged_event_is_an_event_or_refused(damaged: tuple[str, bytes]) -> Non
     st.one_of(_FORMATS, st.text(max_size=30)),
     st.one_of(st.binary(max_size=200), st.lists(_TOKENS, max_size=30).map(b"".join)),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_arbitrary_bytes_are_an_event_or_refused(content_type: str, body: bytes) -> None:
     """The same for bytes that never were an event."""
     read(content_type, body)
 
 
 @given(st.lists(_TOKENS, max_size=12).map(b"".join), st.sampled_from(_KINDS))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_arbitrary_data_never_costs_the_event(data: bytes, kind: str) -> None:
     """With a chat and a type there is always an event, whatever the data and the sender."""
     boundary = "multipart/form-data; boundary=zzz"
@@ -141,7 +141,7 @@ def test_odd_number_elsewhere_does_not_cost_the_event(number: str) -> None:
 
 
 @given(exchanges(), st.data())
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(150, every=8))
 def test_damaged_answer_is_a_result_or_one_of_our_errors(
     exchange: tuple[Operation[Any], Any], data: st.DataObject
 ) -> None:
@@ -161,7 +161,7 @@ def test_damaged_answer_is_a_result_or_one_of_our_errors(
 
 
 @given(form_operations(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_damaged_request_is_an_operation_or_names_the_field(
     operation: Operation[Any], data: st.DataObject
 ) -> None:
@@ -274,7 +274,7 @@ def decoded(content_type: str, body: bytes) -> object:
     return event, event_key(event, _FORM, body)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(
     st.lists(_PIECES, min_size=3, max_size=6).map(b"&".join)
     | st.permutations([b"chat_id=5", b"type=text"]).flatmap(

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from tests.strategies import contents, events, exchanges, form_operations, texts
 from triobot.wire.content import Content
 from triobot.wire.decode import decode_content, decode_event, decode_operation, decode_result
@@ -24,14 +25,14 @@ from triobot.wire.operations import EditMessage, Operation
 
 
 @given(contents())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_content_survives_its_type_and_data(content: Content) -> None:
     """What is sent is what is received."""
     assert decode_content(*encode_content(content)) == content
 
 
 @given(form_operations())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_operation_survives_its_request(operation: Operation[Any]) -> None:
     """The emulator performs exactly what the client was asked for, through the very bytes."""
     request = encode_operation(operation)
@@ -45,7 +46,7 @@ def test_operation_survives_its_request(operation: Operation[Any]) -> None:
 
 
 @given(events(), st.booleans(), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_event_survives_both_formats_and_spellings(event: Event, as_json: bool, lower_case: bool) -> None:
     """A bot sees the same event in a form and in JSON, whatever the content type claims."""
     body = encode_event(event, as_json=as_json, lower_case_callbacks=lower_case)
@@ -58,7 +59,7 @@ def test_event_survives_both_formats_and_spellings(event: Event, as_json: bool, 
 @given(st.lists(st.tuples(texts(), texts()), max_size=3))
 @example([("a&b", "c=d?e")])
 @example([("?", "{"), ("{", "?")])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_filled_values_survive_their_query(values: list[tuple[str, str]]) -> None:
     """Whatever a user types into a form: the query string is inside JSON inside a form."""
     form = Submission(1, tuple(values), 2)
@@ -67,7 +68,7 @@ def test_filled_values_survive_their_query(values: list[tuple[str, str]]) -> Non
 
 
 @given(events())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_key_is_the_same_in_both_formats(event: Event) -> None:
     """A redelivery is known by what it says, not by how it is written; payments have no key at all."""
     form, json = encode_event(event), encode_event(event, as_json=True, lower_case_callbacks=True)
@@ -78,7 +79,7 @@ def test_key_is_the_same_in_both_formats(event: Event) -> None:
 
 
 @given(exchanges())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_result_survives_its_body(exchange: tuple[Operation[Any], Any]) -> None:
     """The client returns what the emulator answered."""
     operation, result = exchange

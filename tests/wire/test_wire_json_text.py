@@ -7,13 +7,14 @@ import json
 import pytest
 from hypothesis import given, settings
 
+from tests.samples import examples
 from tests.strategies import json_values
 from triobot.wire.json_text import DEEPEST, LONGEST_INTEGER, read_json, read_object
 from triobot.wire.rules import JsonValue, compact_json
 
 
 @given(json_values())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_value_survives_its_text(value: JsonValue) -> None:
     """In text and in bytes, with escapes and without."""
     assert read_json(compact_json(value)) == value

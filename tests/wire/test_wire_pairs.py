@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from triobot.errors import RemoteProtocolError
 from triobot.wire.decode import MOST_FIELDS, decode_event, read_pairs
 
@@ -20,7 +21,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TEXTS)
 def test_the_same_pairs(text: str) -> None:
     assert read_pairs(text) == parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
@@ -64,7 +65,7 @@ def read(content_type: str, body: str) -> object:
         return str(error)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, len(USUAL)), st.integers(0, 3), PIECES), max_size=3),
 )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import examples
 from tests.strategies import events, exchanges, form_operations, uploads
 from triobot.errors import LocalProtocolError
 from triobot.wire import content, forms, markup, operations, results, undocumented
@@ -331,7 +332,7 @@ def test_what_cannot_be_sent_is_refused(make: Callable[[], object]) -> None:
 
 
 @given(st.one_of(events(), form_operations(), uploads(), exchanges().map(lambda exchange: exchange[1])))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_values_can_be_copied_and_pickled(value: Event | Operation[Any] | object) -> None:
     """Values travel between processes and through stores."""
     assert pickle.loads(pickle.dumps(value)) == value
