@@ -356,10 +356,14 @@ async def order_from_cluster(
     *,
     chats: int,
     standby: Server | None = None,
+    between: float = 0,
 ) -> Lived:
     """Let everybody order once for each trouble, which comes when a third of all texts has been said.
 
     While builds are put in place, or nodes are apart, everybody orders again and again.
+
+    Args:
+        between: how many seconds from an order to the same person's next one.
     """
     pauses: list[tuple[Trouble, float]] = []
     orders = dict.fromkeys(range(1000, 1000 + chats), 0)
@@ -379,6 +383,7 @@ async def order_from_cluster(
                         orders[chat] += 1
                         if over.is_set():
                             return
+                        await trio.sleep(between)
 
                 for trouble in troubles:
                     await cluster.mend()

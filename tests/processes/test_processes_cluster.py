@@ -36,6 +36,8 @@ needs_postgres = pytest.mark.skipif(why_not() is not None, reason=f"{why_not()}"
 pytestmark = [pytest.mark.processes, needs("nginx")]
 
 CHATS = 12
+BETWEEN = 2.0
+"""Else all processes would do what they can for as long as a trouble lasts."""
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ async def test_every_conversation_ends_right(
 ) -> None:
     """No answer that got its 200 is lost, each chat hears everything in order, and nothing starts twice."""
     drop(postgres)
-    lived = await order_from_cluster(tmp_path, postgres, troubles, chats=CHATS)
+    lived = await order_from_cluster(tmp_path, postgres, troubles, chats=CHATS, between=BETWEEN)
     lived.check(CHATS)
     check_left(postgres)
     if "freeze" in troubles:
