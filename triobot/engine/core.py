@@ -19,6 +19,7 @@ import trio
 from trio.lowlevel import (
     Abort,
     Task,
+    cancel_shielded_checkpoint,
     checkpoint_if_cancelled,
     current_task,
     permanently_detach_coroutine_object,
@@ -687,6 +688,9 @@ async def refuse(run: Core) -> NoReturn:
     """
     task = current_task()
     enough = run.leave(task)
+    if enough:
+        # Here whoever steps the coroutine by hand can leave it. A task that is detached comes back to nobody.
+        await cancel_shielded_checkpoint()
     while enough:
         await _abandon(run, task)
     cancelled: BaseException | None = None
