@@ -11,8 +11,6 @@ from chrome import Browser, Page
 from test_browser_dev import developing, says, sees
 from window import needs_browser
 
-from tests.samples import sample
-
 pytest.importorskip("watchfiles", reason="watchfiles is not installed (the extra dev)")
 pytestmark = [needs_browser, pytest.mark.processes]
 
@@ -98,7 +96,8 @@ def without_repeats(shown: Sequence[dict[str, Any]], like: Sequence[dict[str, An
     return left, repeats
 
 
-@pytest.mark.parametrize("language", sample(["fa", "en"]))
+@pytest.mark.long  # a plain run kills orders in `test_browser_dev` and `test_examples_crashing`
+@pytest.mark.parametrize("language", ["fa", "en"])
 async def test_a_kill_in_the_middle_is_not_noticed(browser: Browser, tmp_path: Path, language: str) -> None:
     """The two people of one bot: one orders undisturbed, the other while the process dies three times."""
     async with developing(browser, tmp_path, "pizza", join=False) as page:
