@@ -32,7 +32,7 @@ MATRICES: dict[Case, int] = {
     updates.test_whenever_the_process_is_killed_each_update_is_made_once: 120,
     updates.test_whenever_the_process_is_killed_nothing_is_set_again_over_what_came_later: 18,
 }
-EVERY = 29
+EVERY = 47
 
 
 @pytest.fixture(autouse=True)
