@@ -24,7 +24,7 @@ import trustme
 from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.postgres import ROLE, Server, run_pair, run_server, why_not
 from tests.processes.machines import Network, forwarding, network_of
-from tests.processes.nodes import READY, Node, _free_port
+from tests.processes.nodes import READY, Node, free_port
 from tests.processes.ordering import Customer, check_heard
 from tests.processes.process import BOTS, HERE, ROOT, SECRET, environment, start_node
 from tests.processes.proxy import before_nodes
@@ -128,7 +128,7 @@ class Cluster:
     ) -> None:
         places = [HERE, HERE] if network is None else [machine.place for machine in network.machines]
         self.nodes = [
-            Node(_free_port(), folder / f"log{number}", place=place) for number, place in enumerate(places)
+            Node(free_port(), folder / f"log{number}", place=place) for number, place in enumerate(places)
         ]
         self.store = store
         self.bot, self.module = "orders", BOTS

@@ -93,7 +93,7 @@ class Pair:
     """Two nodes, of which one works and the other one stands by."""
 
     def __init__(self, folder: Path, platform: Platform, server: Server, store: str) -> None:
-        self.nodes = [Node(_free_port(), folder / f"log{number}") for number in (0, 1)]
+        self.nodes = [Node(free_port(), folder / f"log{number}") for number in (0, 1)]
         self._platform = platform
         self._server = server
         self._store = store
@@ -175,7 +175,7 @@ async def _listen(
         silences.append(trio.current_time() - began)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with listen() as sock:
         port: int = sock.getsockname()[1]
     return port

@@ -36,6 +36,7 @@ from ..wire.ids import ChatId
 log: Final = logging.getLogger("triobot.conversations")
 
 _FLUSH_DEADLINE: Final = 10.0
+_AWAY_DEADLINE: Final = 0.5  # of a store that nothing can be written to now
 
 # Each keeps some three kilobytes; where more than these end at once, their tasks end, too.
 _RESTING: Final = 64
@@ -250,7 +251,9 @@ class CommitQueue:
         """Write the last of it, in spite of cancellation, within some seconds."""
         # Shielded, so that events that were dealt with are not dealt with again after a clean stop.
         try:
-            with trio.move_on_after(_FLUSH_DEADLINE, shield=True) as limit:
+            held = self._store.held
+            seconds = _FLUSH_DEADLINE if held is None or held() else _AWAY_DEADLINE
+            with trio.move_on_after(seconds, shield=True) as limit:
                 await self._flush()
         finally:
             self._over = True

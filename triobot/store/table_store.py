@@ -153,6 +153,7 @@ async def serve(
     back_up: Callable[[Path], Awaitable[None]],
     held: Callable[[], bool] | None = None,
     on_loss: Callable[[Callable[[], None]], None] | None = None,
+    on_end: Callable[[], None] | None = None,
     relay: Relay | None = None,
     stream: LogStream | None = None,
 ) -> AsyncGenerator[TableStore, None]:
@@ -161,6 +162,7 @@ async def serve(
     Args:
         held: as `triobot.seams.Store.held`.
         on_loss: is given what a thread is to call when another process has the store.
+        on_end: called when the block has ended, before what was handed over is finished.
         relay, stream: as `triobot.seams.Store` has them.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
@@ -197,6 +199,8 @@ async def serve(
         except BaseException as error:
             raised = error
         finally:
+            if on_end is not None:
+                on_end()
             writer.close()
             opened.notes.close()
     try:

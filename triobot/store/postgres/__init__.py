@@ -32,6 +32,7 @@ from .relay import channel_of
 from .schemas import is_there
 from .session import Connection, connect, named
 from .shard import free_in, open_shard
+from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
 _LOOK_EVERY: Final = 0.5
@@ -76,7 +77,7 @@ async def open_postgres(
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
     address = read_address(place, share)
-    shard = await trio.to_thread.run_sync(
+    shard = await ask(
         partial(
             open_shard,
             address,
@@ -88,7 +89,13 @@ async def open_postgres(
         )
     )
     async with serve(
-        shard, clock, back_up=_back_up, held=shard.held, on_loss=shard.on_loss, relay=shard.relay
+        shard,
+        clock,
+        back_up=_back_up,
+        held=shard.held,
+        on_loss=shard.on_loss,
+        on_end=shard.hurry,
+        relay=shard.relay,
     ) as store:
         yield store
 
@@ -110,12 +117,12 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Sh
     connection: Connection | None = None
     away = told = False
     try:
-        connection = await trio.to_thread.run_sync(_listen, address)
+        connection = await ask(partial(_listen, address))
         while True:
             try:
                 if connection is None:
-                    connection = await trio.to_thread.run_sync(_listen, address)
-                seconds = await trio.to_thread.run_sync(_look, connection)
+                    connection = await ask(partial(_listen, address))
+                seconds = await ask(partial(_look, connection), connection)
                 if not seconds:
                     return
                 if not told:
@@ -162,7 +169,7 @@ async def is_made_postgres(place: str, *, share: Share | None = None) -> bool:
         with connect(address) as connection:
             return is_there(connection, address)
 
-    return await trio.to_thread.run_sync(look)
+    return await ask(look)
 
 
 async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock, share: Share | None = None) -> None:

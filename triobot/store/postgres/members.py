@@ -31,6 +31,7 @@ from .relay import nodes_channel
 from .schemas import complete_common, node_key
 from .session import Connection, Session, connect, named
 from .shard import label, new_node, own_name
+from .threads import ask
 
 R = TypeVar("R")
 _PAUSE: Final = 0.1
@@ -130,7 +131,7 @@ class PostgresMembership:
                 return {str(name): str(value) for name, value in found}
 
         try:
-            return await trio.to_thread.run_sync(read)
+            return await ask(read)
         except psycopg.Error as error:
             raise self._away(error) from None
 
@@ -167,6 +168,9 @@ class PostgresMembership:
         if self._lease is None:
             return
         self._lease.end()
+        if not self.held():
+            await trio.lowlevel.checkpoint()
+            return  # it is over, and the server may stand still
         await self._ask(END, (self._lease.node,))
         await self._ring()
 
@@ -257,7 +261,7 @@ class PostgresMembership:
 
         async with self._turn:
             try:
-                return await trio.to_thread.run_sync(run)
+                return await ask(run, self._connection)
             except psycopg.Error as error:
                 self.close()
                 raise self._away(error) from None
@@ -388,7 +392,7 @@ async def _once(address: PostgresAddress, work: Callable[[Connection], R]) -> R:
             return work(connection)
 
     try:
-        return await trio.to_thread.run_sync(run)
+        return await ask(run)
     except psycopg.errors.InsufficientPrivilege as error:
         raise ConfigError(f"this role may not look at {named(address)}: {first_line(error)}") from None
     except psycopg.Error as error:

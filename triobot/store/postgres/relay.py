@@ -30,6 +30,7 @@ from ...shards import Share
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .session import Connection, connect, make_connection, named
+from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -358,10 +359,9 @@ class _Answerer:
                     unwritten = list(self._unwritten)
                     try:
                         if connection is None:
-                            connection = await trio.to_thread.run_sync(self._connect)
-                        turn = await trio.to_thread.run_sync(
-                            self._look, connection, unwritten, list(self._in_hand)
-                        )
+                            connection = await ask(self._connect)
+                        look = partial(self._look, connection, unwritten, list(self._in_hand))
+                        turn = await ask(look, connection)
                     except (TriobotError, psycopg.Error) as error:
                         if not away:
                             _log.warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeAlias, final
 
 import psycopg
@@ -24,6 +25,9 @@ from .stream import Stream, Streamed
 _log: Final = logging.getLogger("triobot.store")
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
+
+MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=None)
+"""Where the connections are noted that are made in a worker thread, for whoever may have to cut them."""
 
 _SHORT: Final = 2
 """Seconds to connect in, where that says only more about a server that has answered; libpq's least."""
@@ -176,6 +180,8 @@ def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connectio
         )
     except psycopg.Error as error:
         raise for_the_connector(error, named(address)) from None
+    if (made := MADE.get()) is not None:
+        made.append(connection)
     try:
         _set(connection, address)
         _check_timeline(connection, address)

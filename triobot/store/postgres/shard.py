@@ -42,6 +42,7 @@ from .relay import answer_requests, channel_of, nodes_channel
 from .rows import ShardTables
 from .schemas import make_store, migrate
 from .session import Connection, Session, connect, make_connection, named, risk_of
+from .threads import give_up
 from .transactions import ShardTransactions
 from .work_file import take_work_file
 
@@ -112,6 +113,7 @@ class Shard:
         self._fence = 0
         self._shared = lease
         self._node = new_node() if lease is None else lease.node
+        self._closed = threading.Event()
         self._proven = False
         self._run: str | None = None
         self._work_file: FileLock | None = None
@@ -326,6 +328,13 @@ class Shard:
             stop_after_restore(self._session)
             self._session.run(_LEAP)
 
+    def hurry(self) -> None:
+        """Hear that it is to be closed: from now on a server that doesn't answer is given up with the lease.
+
+        What it didn't answer is not stored, or it isn't known whether it is; all acknowledged before is.
+        """
+        give_up(lambda: not self.held(), self.transactions.give_up, self._closed)
+
     def erase_log(self) -> None:
         """Do nothing: what was deleted leaves the server's files by its own vacuum and its own log's end."""
 
@@ -359,6 +368,7 @@ class Shard:
                 if self._work_file is not None:
                     self.notes.clear()  # nobody's code has killed it
                     self._work_file.release()
+                self._closed.set()
                 self._session.close()
 
     def _renew(self) -> tuple[Connection, int, int]:

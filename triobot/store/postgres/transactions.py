@@ -34,6 +34,7 @@ from .history import go_on
 from .rows import ShardTables, looks
 from .session import Connection, Session
 from .stream import Stream
+from .threads import cut
 
 _log: Final = logging.getLogger("triobot.store")
 
@@ -93,7 +94,7 @@ class ShardTransactions:
         self._fence = fence
         self._commits = commits
         self._broken: Callable[[], StoreError] | None = None
-        self._uncounted = False
+        self._uncounted = self._gives_up = False
 
     @property
     def broken(self) -> StoreError | None:
@@ -109,6 +110,11 @@ class ShardTransactions:
         """Store nothing any more: another process has the shard; in any thread."""
         with suppress(_EndedError):
             self._taken_over()
+
+    def give_up(self) -> None:
+        """Wait for the server no more: it doesn't answer, and the store is to be closed; in any thread."""
+        self._gives_up = True
+        cut(self._session.connection)
 
     def checkpoint(self) -> None:
         """Do nothing: the server checkpoints by itself."""
@@ -330,7 +336,7 @@ class ShardTransactions:
             try:
                 return self._return(done - 1, done) == done
             except _LostError as lost:
-                if time.monotonic() >= until:
+                if time.monotonic() >= until or self._gives_up:
                     self._end(
                         StoreCorruptError,
                         f"the store {self._name} went away in the middle of a commit, which may or may not be"
@@ -352,6 +358,8 @@ class ShardTransactions:
             _EndedError: the shard is another process's, or commits are missing.
         """
         self._session.close()
+        if self._gives_up:
+            raise _LostError("it did not answer")
         try:
             connection, fence, count = self._renew()
         except TriobotError as error:
