@@ -79,10 +79,13 @@ PATIENCE: Final = SECONDS + 1
 """How long one who opens a shard waits for a process that has died a moment ago."""
 _LOOK_AGAIN: Final = 0.1
 _LOCKED_OUT: Final = 1.0
-# The version of the row that is seen names the transaction that has it locked.
+# The version of the row that is seen names the transaction that has it locked. The owner may have no lease:
+# whoever took another of its shards has ended it. A process that is just taking this one says something.
 _END_HOLDER: Final = (
-    b"SELECT pg_terminate_backend(pid, 1000) FROM shard JOIN nodes ON nodes.id = shard.owner"
-    b" JOIN pg_stat_activity ON backend_xid = shard.xmax WHERE nodes.until <= clock_timestamp()"
+    b"SELECT pg_terminate_backend(pid, 1000) FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
+    b" JOIN pg_stat_activity ON backend_xid = shard.xmax"
+    b" WHERE coalesce(nodes.until <= clock_timestamp(), true)"
+    b" AND wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '1 s'"
 )
 _LEAP: Final = f"UPDATE shard SET last_seq = (last_seq / {LEAP} + 1) * {LEAP}".encode()
 
