@@ -66,11 +66,28 @@ class Line:
 
 
 @attrs.define
+class Bill:
+    """What somebody is asked to pay.
+
+    Attributes:
+        message_id: of the message that asks for it, the newest of them.
+        paid: so it can be verified.
+        verified: it was.
+    """
+
+    amount: int
+    message_id: int
+    paid: bool = False
+    verified: bool = False
+
+
+@attrs.define
 class Platform:
     """Takes every operation and remembers the texts sent, in order, per chat.
 
     Attributes:
         texts: what reached each chat.
+        bills: what each chat was asked to pay, by number, in order.
         buttons: each chat's newest ones: by label, what a press of it carries, and the message's id.
         held: chats whose operations are not answered before `release`.
         status: what every operation is answered with.
@@ -83,6 +100,7 @@ class Platform:
 
     texts: dict[int, list[str]] = attrs.Factory(lambda: defaultdict[int, list[str]](list))
     buttons: dict[int, dict[str, tuple[str, int]]] = attrs.Factory(dict[int, dict[str, tuple[str, int]]])
+    bills: dict[int, dict[str, Bill]] = attrs.Factory(lambda: defaultdict[int, dict[str, Bill]](dict))
     held: set[int] = attrs.Factory(lambda: set[int]())
     status: bytes = b"200 OK"
     dead: bool = False
@@ -150,7 +168,14 @@ class Platform:
                 await line.answer(status, b'{"error": "told to"}')
                 return
         self._take(chat, head, fields)
-        result = {"id": self._count} if self.status.startswith(b"200") else {"error": "told to"}
+        result: dict[str, object] = {"id": self._count}
+        if not self.status.startswith(b"200"):
+            result = {"error": "told to"}
+        elif b"/payment/" in (path := head.split(b"\r\n")[0]):
+            # Of one that nobody was asked to pay yet it says what it says of one that isn't paid.
+            bill = self.bills[chat].get(fields["ref_id"][0], Bill(0, 0))
+            bill.verified |= bill.paid and b"/payment/verify" in path
+            result = {"amount": bill.amount, "status": "verified" if bill.verified else "error"}
         if self.echo:
             told = f"{head.decode()} {body.decode()} {parse_qs(body.decode())}"
             result = {"error": told, "data": told, "trace_id": told}
@@ -169,6 +194,10 @@ class Platform:
                     button["text"]: (button["cb_data"], self._count) for button in row if "cb_data" in button
                 }
                 self.buttons[chat] = newest
+                for button in row:
+                    if "ref_id" in button:
+                        bill = Bill(button["amount"], self._count)
+                        self.bills[chat].setdefault(str(button["ref_id"]), bill).message_id = self._count
         self._arrived.unpark_all()
 
 
@@ -199,6 +228,12 @@ def press_event(chat: int, button: tuple[str, int], callback_id: str) -> bytes:
     data, message_id = button
     pressed = {"data": data, "message_id": message_id, "callback_id": callback_id}
     return _event(chat, "triggerButton", json.dumps(pressed))
+
+
+def pay_event(chat: int, ref_id: str, message_id: int) -> bytes:
+    """The word that something was paid, as the platform posts it."""
+    told = {"ref_id": ref_id, "message_id": message_id, "status": "success"}
+    return _event(chat, "payCallback", json.dumps(told))
 
 
 def _event(chat: int, kind: str, data: str) -> bytes:

@@ -44,7 +44,7 @@ BETWEEN = 2.0
     "troubles",
     [
         ("stop", "drain"),
-        ("kill", "freeze"),
+        pytest.param(("kill", "freeze"), marks=pytest.mark.long),
         ("restart",),
         ("deploy", "back"),
         pytest.param(("unplug", "part"), marks=needs_machines),
@@ -58,6 +58,21 @@ async def test_every_conversation_ends_right(
     """No answer that got its 200 is lost, each chat hears everything in order, and nothing starts twice."""
     drop(postgres)
     lived = await order_from_cluster(tmp_path, postgres, troubles, chats=CHATS, between=BETWEEN)
+    lived.check(CHATS)
+    check_left(postgres)
+
+
+@pytest.mark.parametrize(
+    "troubles",
+    [("kill", "freeze"), pytest.param(("restart", "stop", "drain"), marks=pytest.mark.long)],
+    ids=["die", "leave"],
+)
+async def test_whoever_pays_gets_it_once(
+    tmp_path: Path, postgres: Server, troubles: tuple[Trouble, ...]
+) -> None:
+    """Each order is paid for in its middle, and given under one key, whatever happens to its node."""
+    drop(postgres)
+    lived = await order_from_cluster(tmp_path, postgres, troubles, chats=CHATS, between=BETWEEN, buying=True)
     lived.check(CHATS)
     check_left(postgres)
     if "freeze" in troubles:
