@@ -169,7 +169,7 @@ def test_a_closed_output_is_no_terminal(
 ) -> None:
     """As whoever starts a service by `>&-` leaves it."""
     monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr("triobot.cli.run.run_together", lambda bots, server: None)
+    monkeypatch.setattr("triobot.cli.run.run_together", lambda bots, **_: None)
 
     assert not main(["run", "hello:bot", "--store", "memory:"])
 

@@ -614,7 +614,7 @@ async def test_a_full_disk_stops_a_copy_and_nothing_is_marked(
 
 
 @pytest.mark.parametrize("direction", ["to the server", "from the server"])
-async def test_a_connection_that_is_lost_stops_a_copy_which_goes_on(
+async def test_a_connection_that_is_lost_loses_nothing_of_a_copy(
     direction: str, tmp_path: Path, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = f"sqlite:{tmp_path}/a.db", new_on(postgres_server)
@@ -631,9 +631,14 @@ async def test_a_connection_that_is_lost_stops_a_copy_which_goes_on(
                 "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE usename = 'bots'"
             )
 
-    with pytest.raises(StoreAwayError, match="run the same command again: it goes on where it was") as away:
+    if direction == "to the server":
+        # What is written is written by a transaction of its own: it begins on another connection.
         copy(one, other, lose)
-    assert "make room" not in str(away.value)
-    assert usable(one) == [True]
-    copy(one, other)
+    else:
+        again = "run the same command again: it goes on where it was"
+        with pytest.raises(StoreAwayError, match=again) as away:
+            copy(one, other, lose)
+        assert "make room" not in str(away.value)
+        assert usable(one) == [True]
+        copy(one, other)
     assert contents(other) == before
