@@ -12,6 +12,7 @@ import trio.testing
 from doubles import FakeClock
 
 from triobot.conversations.workload import CommitQueue, Refusal
+from triobot.errors import StoreFullError
 from triobot.journals import AppendRecords, ConversationId, Lease
 from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
 from triobot.seams import PutSetting, StaleRowError, Store, Write
@@ -106,3 +107,28 @@ async def test_who_wrote_it_is_told_before_anybody_goes_on() -> None:
         order.append("went on")
 
     assert order == ["refused", "went on"]
+
+
+@pytest.mark.parametrize("why", REFUSED)
+async def test_nothing_behind_a_refused_unit_is_stored_once_there_is_room(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the disk was full all of them waited, and none was known to be wrong."""
+    one = Author()
+    async with open_memory(clock=FakeClock()) as store:
+        commit, full = store.commit, [True]
+
+        async def commit_once_there_is_room(*writes: Write) -> None:
+            if full.pop() if full else False:
+                raise StoreFullError("no room")
+            await commit(*writes)
+
+        monkeypatch.setattr(type(store), "commit", staticmethod(commit_once_there_is_room))
+        consumption = CommitQueue(store, lambda alarm: None)
+        consumption.add([PutSetting("before", "1")], one)
+        consumption.add([PutSetting("refused", "1"), REFUSED[why]], one)
+        consumption.add([PutSetting("behind", "1")], one)
+        for _ in range(2):
+            await consumption._flush()
+        assert one.told == [why]
+        assert [await store.setting(name) for name in ("before", "refused", "behind")] == ["1", None, None]

@@ -335,8 +335,11 @@ class CommitQueue:
             if len(units) == 1:
                 return self._refused(units[0], error)
             # It is one unit's own: the others must not suffer for it.
-            for unit in units:
+            for number, unit in enumerate(units, 1):
                 await self._commit([unit])
+                if unit.error is not None:
+                    for behind in units[number:]:
+                        behind.stands = behind.stands and behind.writer is not unit.writer
         else:
             for unit in units:
                 unit.stored = unit.error is None
