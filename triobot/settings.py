@@ -70,8 +70,8 @@ class Settings:
         limits: how much the webhook takes, and how long it waits (each by its own variable, such as
             ``TRIOBOT_CONNECTIONS``).
         rate: how many requests the bot sends in a second at most, in all chats together
-            (``TRIOBOT_RATE``): messages, edits and signs of typing, but neither answers to callbacks nor what
-            payments need. None: as many as the platform bears, as its answers show.
+            (``TRIOBOT_RATE``), 1 at least: messages, edits, signs of typing, and what payments need, which
+            goes first; no answers to callbacks. None: as many as the platform bears, as its answers show.
         backlog_seconds: an alarm tells when something has waited this long to be sent, or to be handed to its
             chat (``TRIOBOT_BACKLOG_SECONDS``).
         grace: seconds that a stop gives to what is being done.
@@ -179,8 +179,8 @@ class Settings:
             raise ConfigError("alarm_repeat_hours must not be negative")
         if self.tls_key is not None and self.tls_certificate is None:
             raise ConfigError("there is a key for TLS and no certificate: set TRIOBOT_TLS_CERTIFICATE too")
-        if self.rate is not None and not 0 < self.rate < math.inf:
-            raise ConfigError("rate must be more than 0: a number of requests a second")
+        if self.rate is not None and not 1 <= self.rate < math.inf:
+            raise ConfigError("rate must be a number of requests a second, 1 at least")
         if not self.backlog_seconds > 0:
             raise ConfigError("backlog_seconds must be more than 0")
         if self.grace < 0:
@@ -231,8 +231,8 @@ def _share(text: str) -> float:
 
 
 def _rate(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not float(text):
-        raise ValueError("a number of requests a second, more than 0, such as 30")
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or float(text) < 1:
+        raise ValueError("a number of requests a second from 1 to 999999, such as 30")
     return float(text)
 
 

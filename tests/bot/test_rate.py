@@ -51,9 +51,9 @@ async def test_no_more_requests_a_second_than_the_owner_says(
 
 
 def test_a_rate_is_a_number_of_requests_a_second() -> None:
-    assert read_environment({"TRIOBOT_RATE": "0.5"}).rate == 0.5
-    for wrong in ("0", "-1", "inf", "many"):
+    assert read_environment({"TRIOBOT_RATE": "1.5"}).rate == 1.5
+    for wrong in ("0", "0.5", "-1", "inf", "1000000", "many"):
         with pytest.raises(ConfigError, match="TRIOBOT_RATE must be a number of requests a second"):
             read_environment({"TRIOBOT_RATE": wrong})
-    with pytest.raises(ConfigError, match="rate must be more than 0"):
+    with pytest.raises(ConfigError, match="rate must be a number of requests a second, 1 at least"):
         Settings(rate=0)
