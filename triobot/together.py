@@ -245,6 +245,7 @@ async def serve_together(
         try:
             await stand_by(shared, binds, limits=limits, tls=tls, stop=stop, listening=tell)
             if stop.is_set():
+                tell([])
                 return
             begun, away = True, False
             await serve_now(tell)

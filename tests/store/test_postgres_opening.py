@@ -362,3 +362,11 @@ async def test_a_store_that_breaks_says_why_where_it_was_opened(postgres: Server
             postgres.ask("DROP SCHEMA doomed CASCADE")
             with pytest.raises(StoreError):
                 await accepted(store, arrival())
+
+
+@pytest.mark.parametrize("hosts", ["localhost,127.0.0.1", "127.0.0.1,127.0.0.1"])
+async def test_one_server_of_two_names_is_one(postgres: Server, hosts: str) -> None:
+    """As with two proxies in front of it: it is no primary that has come back."""
+    address = f"postgresql://{ROLE}@{hosts}/bots?port={postgres.port}"
+    async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
+        await store.commit(PutSetting("whose", "mine"))

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
+import trio
 
+from tests.loopback import PATIENCE
 from tests.postgres import ROLE, Server
 from tests.store.contract.contract import ROOMY, SettableClock, accepted, arrival
 from triobot import Bot, Chat
@@ -17,7 +19,7 @@ from triobot.seams import InboxRow, PutSetting
 from triobot.secrets import Secret
 from triobot.settings import Settings
 from triobot.shards import STEP, shard_of_number
-from triobot.store import Stamp, is_made, open_store, rebind_store
+from triobot.store import Stamp, is_made, open_store, rebind_store, wait_free
 from triobot.wire.ids import ChatId
 
 SHARDS = 3
@@ -187,3 +189,13 @@ async def test_more_shards_than_numbers_have_room_for_are_refused(postgres: Serv
 async def test_a_whole_store_is_not_opened_at_once(whole: str) -> None:
     with pytest.raises((ConfigError, StoreError), match="opened one by one"):
         await made(whole)
+
+
+async def test_whoever_opens_a_store_in_shards_without_them_is_told_so(whole: str) -> None:
+    """And doesn't wait for a store that nobody can have: what all shards have in common is none."""
+    await prepare_shards(settings_of(whole), SettableClock())
+    address = whole.partition("&shards=")[0]
+    with trio.fail_after(PATIENCE):
+        await wait_free(address, taken=lambda: None)
+    with pytest.raises(ConfigError, match="is in shards"):
+        await made(address)

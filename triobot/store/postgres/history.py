@@ -26,7 +26,8 @@ _HISTORY: Final = (
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"
-    b" THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END FROM pg_control_system()"
+    b" THEN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,"
+    b" extract(epoch FROM pg_postmaster_start_time())::text FROM pg_control_system()"
 )
 
 
@@ -52,12 +53,15 @@ def go_on(connection: psycopg.Connection[TupleRow]) -> bool:
     return connection.execute(_GO_ON, (history,)).rowcount > 0
 
 
-def timeline_of(connection: psycopg.Connection[TupleRow]) -> tuple[str, int | None]:
-    """Return which files the server has, and the timeline in which it writes; None: it is a standby."""
+def timeline_of(connection: psycopg.Connection[TupleRow]) -> tuple[str, int | None, str]:
+    """Return which files the server has, and the timeline in which it writes; None: it is a standby.
+
+    And when it was started, to a microsecond: by whatever name it is reached, that tells it from another.
+    """
     row = connection.execute(_TIMELINE, prepare=False).fetchone()
     assert row is not None
-    cluster, timeline = row
-    return str(cluster), None if timeline is None else int(str(timeline), 16)
+    cluster, timeline, began = row
+    return str(cluster), None if timeline is None else int(str(timeline), 16), str(began)
 
 
 @final

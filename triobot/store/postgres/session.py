@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,10 @@ MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=No
 
 _SHORT: Final = 2
 """Seconds to connect in, where that says only more about a server that has answered; libpq's least."""
+_REST: Final = 10.0
+"""Seconds for which a host that says nothing isn't asked again in that way."""
+_silent_at: Final = dict[str, float]()
+"""When a host has last said nothing, by the address that names it."""
 _DEFAULTS: Final = {
     "application_name": "triobot",
     # A peer that is gone without a word is found out on both sides before a lease is over.
@@ -201,12 +206,13 @@ def _check_timeline(connection: Connection, address: PostgresAddress) -> None:
     Raises:
         StoreAwayError: there is one, or may be.
     """
-    name, (cluster, timeline) = named(address), timeline_of(connection)
+    name, (cluster, timeline, began) = named(address), timeline_of(connection)
     if timeline is None:  # a standby, which is refused where that matters
         return
     here = f"{connection.info.host}:{connection.info.port}"
     other = _last_primary(address, cluster) if address.hosts > 1 else None
-    if other is not None and other != (here, timeline):
+    # One server may have several names, and several proxies before it.
+    if other is not None and other[2] != began:
         SEEN.see(cluster, max(timeline, other[1]))
         raise StoreAwayError(
             f"the store {name} is away: two of its servers take writes, {here} in timeline {timeline} and"
@@ -221,8 +227,14 @@ def _check_timeline(connection: Connection, address: PostgresAddress) -> None:
         )
 
 
-def _last_primary(address: PostgresAddress, cluster: str) -> tuple[str, int] | None:
-    """Return the last server of several that writes to these files, and its timeline; None: not known."""
+def _last_primary(address: PostgresAddress, cluster: str) -> tuple[str, int, str] | None:
+    """Return the last server of several that writes to these files, its timeline, and when it was started.
+
+    None: not known.
+    """
+    began = time.monotonic()
+    if began - _silent_at.get(address.conninfo, -_REST) < _REST:
+        return None
     given: dict[str, Any] = {
         **from_the_other_end(address.conninfo),
         "connect_timeout": _SHORT,
@@ -230,11 +242,14 @@ def _last_primary(address: PostgresAddress, cluster: str) -> tuple[str, int] | N
     }
     try:
         with psycopg.connect("", autocommit=True, **given) as connection:
-            other, timeline = timeline_of(connection)
+            other, timeline, started = timeline_of(connection)
             place = f"{connection.info.host}:{connection.info.port}"
     except psycopg.Error:
         return None
-    return None if timeline is None or other != cluster else (place, timeline)
+    finally:
+        if (now := time.monotonic()) - began >= _SHORT:
+            _silent_at[address.conninfo] = now
+    return None if timeline is None or other != cluster else (place, timeline, started)
 
 
 def connect(address: PostgresAddress) -> Connection:

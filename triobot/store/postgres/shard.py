@@ -64,7 +64,8 @@ _FREE_IN: Final = (
     b"SELECT coalesce(extract(epoch FROM nodes.until - clock_timestamp()), 0)::float8"
     b" FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
 )
-_THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL"
+# What the shards of a store have in common is no store; whoever opens it is told so.
+_THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL AND to_regclass('shard') IS NOT NULL"
 _TAKEN: Final = b"UPDATE shard SET fence = fence + 1, commits = commits + 1, owner = $1"
 _LOCK: Final = b"SELECT owner FROM shard FOR UPDATE"
 _LET_GO: Final = b"UPDATE shard SET owner = NULL"
