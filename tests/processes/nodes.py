@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ import trio
 from tests.loopback import PATIENCE, Platform, Users, open_platform
 from tests.postgres import Server, run_server, why_not
 from tests.processes.ordering import Customer, check_heard
-from tests.processes.process import HERE, SECRET, BotProcess, Place, get, listen, start_node
+from tests.processes.process import HERE, SECRET, BotProcess, Place, get, start_node
 from tests.processes.proxy import before_nodes
 
 Trouble: TypeAlias = Literal["kill", "freeze", "stop", "restart"]
@@ -176,9 +177,12 @@ async def _listen(
 
 
 def free_port() -> int:
-    with listen() as sock:
-        port: int = sock.getsockname()[1]
-    return port
+    """A port that nobody listens at, and that no connection from here is given: those are higher."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with suppress(OSError), socket.socket() as sock:
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 async def order_from_two(
