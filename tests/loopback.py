@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import socket
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
@@ -22,6 +23,15 @@ import trio
 
 PATIENCE: Final = 300.0
 """Seconds after which a test takes something for hung. It bounds no speed: a busy machine takes its time."""
+
+
+def free_port() -> int:
+    """A port that nobody listens at, and that no connection from here is given: those are higher."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 class Line:

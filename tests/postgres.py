@@ -10,7 +10,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from tests.loopback import PATIENCE
+from tests.loopback import PATIENCE, free_port
 from tests.processes.process import family, lives
 
 if TYPE_CHECKING:
@@ -313,9 +312,7 @@ def _made(program: str, *arguments: str) -> Generator[Server]:
         data = folder / "data"
         command = [*_within(folder), str(programs / program), "-D", str(data), *arguments, "--no-sync"]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            server = Server(free.getsockname()[1], data)
+        server = Server(free_port(), data)
         try:
             yield server
         finally:

@@ -30,12 +30,12 @@ from typing import Final
 import attrs
 import trio
 
-from tests.loopback import Line, open_platform, text_event
+from tests.loopback import Line, free_port, open_platform, text_event
 
 from .attacker import KINDS
 from .figures import Figures, note, percentile
 from .load import SECRET, TOKEN
-from .processes import free_port, take_sides
+from .processes import take_sides
 
 MANY: Final = {"silent": 3_000, "heads": 3_000, "bodies": 1_500, "strange": 1_500, "busy": 520, "unread": 520}
 ATTACKS: Final = {

@@ -22,7 +22,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 import trio
 
-from tests.loopback import PATIENCE, Platform, Users, open_platform
+from tests.loopback import PATIENCE, Platform, Users, free_port, open_platform
 from tests.postgres import Server, run_server, why_not
 from tests.processes.nodes import READY
 from tests.processes.process import SECRET, BotProcess, start_node
@@ -31,7 +31,7 @@ from triobot.wire.ids import ChatId
 
 from .figures import Figures, Spread, note, ratio
 from .postgres import cpu_of_server
-from .processes import cpu_of, free_port
+from .processes import cpu_of
 
 CONNECTIONS: Final = 64
 SHARDS: Final = 6

@@ -69,12 +69,6 @@ def take_sides() -> set[int]:
     return set(cores)
 
 
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
-
-
 @contextlib.contextmanager
 def running(name: str, command: Sequence[str], port: int, load: Load, cores: set[int]) -> Generator[Running]:
     """Start a system, wait until it listens, and stop it at the end.

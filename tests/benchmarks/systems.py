@@ -10,6 +10,8 @@ from typing import Final
 
 import attrs
 
+from tests.loopback import free_port
+
 from .installing import (
     AIOGRAM,
     AIOHTTP,
@@ -22,7 +24,7 @@ from .installing import (
     program,
 )
 from .load import SECRET, TOKEN, Dialect, Load, gap_event, telegram_event
-from .processes import Running, free_port, running
+from .processes import Running, running
 
 
 @attrs.frozen

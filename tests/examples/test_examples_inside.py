@@ -18,7 +18,7 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
-from tests.loopback import PATIENCE
+from tests.loopback import PATIENCE, free_port
 from triobot.emulator.person import App, connect
 from triobot.emulator.server import Emulator, serve_emulator
 
@@ -48,11 +48,6 @@ async def platform_for(
         async with connect(emulator.control_url, emulator.control_token) as app:
             yield app, nursery
         nursery.cancel_scope.cancel()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 async def test_a_program_s_own_task_writes_to_its_bot_s_chats(

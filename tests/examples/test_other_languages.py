@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from tests.loopback import PATIENCE
+from tests.loopback import PATIENCE, free_port
 from triobot.emulator.person import connect
 from triobot.emulator.server import Emulator, serve_emulator
 
@@ -23,12 +22,6 @@ COMMANDS = {
     "echo.php": ("php", "-S", "127.0.0.1:{port}", "echo.php"),
     "echo.go": ("go", "run", "echo.go"),
 }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 async def listens(port: int) -> None:

@@ -22,10 +22,10 @@ import attrs
 import trio
 import trustme
 
-from tests.loopback import PATIENCE, Platform, Users, open_platform
+from tests.loopback import PATIENCE, Platform, Users, free_port, open_platform
 from tests.postgres import ROLE, Server, run_pair, run_server, why_not
 from tests.processes.machines import Network, forwarding, network_of
-from tests.processes.nodes import READY, Node, free_port
+from tests.processes.nodes import READY, Node
 from tests.processes.ordering import Customer, check_heard
 from tests.processes.process import BOTS, HERE, ROOT, SECRET, environment, start_node
 from tests.processes.proxy import before_nodes

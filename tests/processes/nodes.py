@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Literal, TypeAlias, final, get_args
 import attrs
 import trio
 
-from tests.loopback import PATIENCE, Platform, Users, open_platform
+from tests.loopback import PATIENCE, Platform, Users, free_port, open_platform
 from tests.postgres import Server, run_server, why_not
 from tests.processes.ordering import Customer, check_heard
 from tests.processes.process import HERE, SECRET, BotProcess, Place, get, start_node
@@ -174,15 +173,6 @@ async def _listen(
         before, began = platform.total, trio.current_time()
         await platform.wait_until(lambda before=before: platform.total > before)
         silences.append(trio.current_time() - began)
-
-
-def free_port() -> int:
-    """A port that nobody listens at, and that no connection from here is given: those are higher."""
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        with suppress(OSError), socket.socket() as sock:
-            sock.bind(("127.0.0.1", port))
-            return port
 
 
 async def order_from_two(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
@@ -18,7 +17,7 @@ import httpx
 import pytest
 import trio
 
-from tests.loopback import PATIENCE, Platform, open_platform, text_event
+from tests.loopback import PATIENCE, Platform, free_port, open_platform, text_event
 from tests.processes.process import BOTS, ROOT, SECRET, TOKEN, BotProcess, environment
 from tests.processes.proxy import DEPLOY, behind_caddy, needs, needs_nginx_as_another_user, proxied
 from triobot.cli import main
@@ -37,12 +36,6 @@ def folder() -> Generator[Path]:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.loopback import Users, open_platform
+from tests.loopback import Users, free_port, open_platform
 from tests.postgres import Server, run_server, why_not
-from tests.processes.nodes import READY, free_port
+from tests.processes.nodes import READY
 from tests.processes.process import SECRET, start_node
 
 pytestmark = [
