@@ -409,14 +409,12 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
 
 
 class Neighbours(Protocol):
-    """The other shards of a store, as the work of one meets them.
-
-    Attributes:
-        shards: how many there are, this one included.
-    """
+    """The other shards of a store, as the work of one meets them."""
 
     @property
-    def shards(self) -> int: ...
+    def shards(self) -> int:
+        """Return how many there are, this one included."""
+        ...
 
     @property
     def far(self) -> Far:

@@ -34,12 +34,12 @@ def either(primary: Server, standby: Server) -> str:
 @contextmanager
 def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """A process that begins now has seen no server."""
-    from triobot.store.postgres import session, shard
+    from triobot.store.postgres import history, shard
     from triobot.store.postgres.history import Timelines
 
     seen = Timelines()
     with monkeypatch.context() as patch:
-        for module in (session, shard):
+        for module in (history, shard):
             patch.setattr(module, "SEEN", seen)
         yield
 

@@ -1,9 +1,10 @@
 """A store in PostgreSQL, for one process at a time. Experimental: `triobot[postgres]` brings what it needs.
 
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
-(`dialect`) and sent (`stream`), how a session is made (`session`) and what a server must be (`server`), how a
-transaction is kept by its fence and settled when a connection is lost (`transactions`), where a store lies
-(`schemas`, `shard`), until when it is whose (`lease`), and how operators reach whoever has it (`relay`).
+(`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
+failover may have lost there (`history`), how a transaction is kept by its fence and settled when a connection
+is lost (`transactions`), where a store lies (`schemas`, `shard`), until when it is whose (`lease`), how
+operators reach whoever has it (`relay`), and how a server that stands still is given up (`threads`).
 """
 
 from __future__ import annotations

@@ -12,10 +12,19 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final, final
+from typing import Any, Final, final
 
+import attrs
 import psycopg
 from psycopg.rows import TupleRow
+
+from ...errors import StoreAwayError
+from .address import PostgresAddress, from_the_other_end
+
+_SHORT: Final = 2
+"""Seconds to connect in, where that says only more about a server that has answered; libpq's least."""
+_REST: Final = 10.0
+"""Seconds for which an address with a silent server isn't asked again in that way."""
 
 # Names the server's files, the timeline, and the table, which is another one when a dump is loaded.
 _HISTORY: Final = (
@@ -53,24 +62,99 @@ def go_on(connection: psycopg.Connection[TupleRow]) -> bool:
     return connection.execute(_GO_ON, (history,)).rowcount > 0
 
 
-def timeline_of(connection: psycopg.Connection[TupleRow]) -> tuple[str, int | None, str]:
-    """Return which files the server has, and the timeline in which it writes; None: it is a standby.
+@final
+@attrs.frozen
+class _Found:
+    """A server, as a connection has found it.
 
-    And when it was started, to a microsecond: by whatever name it is reached, that tells it from another.
+    Attributes:
+        place: its host and port.
+        cluster: which files it has.
+        timeline: in which it writes; None: it is a standby.
+        began: when it was started, to a microsecond: one server may have several names, and several proxies.
     """
+
+    place: str
+    cluster: str
+    timeline: int | None
+    began: str
+
+
+def _find(connection: psycopg.Connection[TupleRow]) -> _Found:
     row = connection.execute(_TIMELINE, prepare=False).fetchone()
     assert row is not None
     cluster, timeline, began = row
-    return str(cluster), None if timeline is None else int(str(timeline), 16), str(began)
+    place = f"{connection.info.host}:{connection.info.port}"
+    return _Found(place, str(cluster), None if timeline is None else int(str(timeline), 16), str(began))
+
+
+def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAddress, name: str) -> None:
+    """See that no server is known which has gone on since this one was the primary.
+
+    Of several servers libpq takes the first that is a primary. Asked from the other end it takes the last.
+
+    Args:
+        name: of the store, for the error.
+
+    Raises:
+        StoreAwayError: there is one, or may be.
+    """
+    here = _find(connection)
+    if here.timeline is None:  # a standby, which is refused where that matters
+        return
+    other = _last_of(address) if address.hosts > 1 else None
+    if (
+        other is not None
+        and other.timeline is not None
+        and other.cluster == here.cluster
+        and other.began != here.began
+    ):
+        SEEN.see(here.cluster, max(here.timeline, other.timeline))
+        raise StoreAwayError(
+            f"the store {name} is away: two of its servers take writes, {here.place} in timeline"
+            f" {here.timeline} and {other.place} in timeline {other.timeline}; that in the lower one was the"
+            " primary before a failover: stop it, and make a standby of it"
+        )
+    if here.timeline < (latest := SEEN.see(here.cluster, here.timeline)):
+        raise StoreAwayError(
+            f"the store {name} is away: {here.place} is in timeline {here.timeline}, and the store has gone"
+            f" on in timeline {latest}; that server was the primary before a failover: stop it, and make a"
+            " standby of it"
+        )
+
+
+def _last_of(address: PostgresAddress) -> _Found | None:
+    """Return the last primary of several servers; None: it isn't known, or one of them says nothing."""
+    if SEEN.silent(address.conninfo):
+        return None
+    given: dict[str, Any] = {
+        **from_the_other_end(address.conninfo),
+        "connect_timeout": _SHORT,
+        "target_session_attrs": "primary",
+    }
+    asked = time.monotonic()
+    try:
+        with psycopg.connect("", autocommit=True, **given) as connection:
+            return _find(connection)
+    except psycopg.Error:
+        return None
+    finally:
+        if time.monotonic() - asked >= _SHORT:
+            SEEN.note_silence(address.conninfo)
 
 
 @final
 class Timelines:
-    """The latest timeline that this process has seen of a server's files, and since when; in any thread."""
+    """What this process has seen of servers; in any thread.
+
+    Of a server's files it is the latest timeline, and since when that is known; of an address of several
+    servers, when one of them has last said nothing.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest: dict[str, tuple[int, float]] = {}
+        self._silent: dict[str, float] = {}
 
     def see(self, cluster: str, timeline: int) -> int:
         """Note that a server writes in this timeline, and return the latest that was seen."""
@@ -84,6 +168,17 @@ class Timelines:
         """Return for how long the latest one has been known."""
         with self._lock:
             return time.monotonic() - self._latest[cluster][1]
+
+    def note_silence(self, conninfo: str) -> None:
+        """Note that a server of this address has said nothing."""
+        with self._lock:
+            self._silent[conninfo] = time.monotonic()
+
+    def silent(self, conninfo: str) -> bool:
+        """Return whether that was so recently that it isn't asked again."""
+        with self._lock:
+            at = self._silent.get(conninfo)
+        return at is not None and time.monotonic() < at + _REST
 
 
 SEEN: Final = Timelines()

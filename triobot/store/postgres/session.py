@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,10 +15,10 @@ from psycopg.types.numeric import Int8Dumper, IntLoader
 
 from ...errors import ConfigError, StoreAwayError
 from ..sql import Cursor
-from .address import PostgresAddress, from_the_other_end
+from .address import PostgresAddress
 from .dialect import translated
 from .failures import for_the_connector
-from .history import SEEN, timeline_of
+from .history import check_timeline
 from .server import FACTS, ServerFacts, refusal, risk, why_closed
 from .stream import Stream, Streamed
 
@@ -30,12 +29,6 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 MADE: Final[ContextVar[list[Connection] | None]] = ContextVar("MADE", default=None)
 """Where the connections are noted that are made in a worker thread, for whoever may have to cut them."""
 
-_SHORT: Final = 2
-"""Seconds to connect in, where that says only more about a server that has answered; libpq's least."""
-_REST: Final = 10.0
-"""Seconds for which a host that says nothing isn't asked again in that way."""
-_silent_at: Final = dict[str, float]()
-"""When a host has last said nothing, by the address that names it."""
 _DEFAULTS: Final = {
     "application_name": "triobot",
     # A peer that is gone without a word is found out on both sides before a lease is over.
@@ -189,67 +182,13 @@ def make_connection(address: PostgresAddress, *, patience: int = 5) -> Connectio
         made.append(connection)
     try:
         _set(connection, address)
-        _check_timeline(connection, address)
+        check_timeline(connection, address, named(address))
     except BaseException as error:
         connection.close()
         if isinstance(error, psycopg.Error):
             raise for_the_connector(error, named(address)) from None
         raise
     return connection
-
-
-def _check_timeline(connection: Connection, address: PostgresAddress) -> None:
-    """See that no server is known which has gone on since this one was the primary.
-
-    Of several servers libpq takes the first that is a primary. Asked from the other end it takes the last.
-
-    Raises:
-        StoreAwayError: there is one, or may be.
-    """
-    name, (cluster, timeline, began) = named(address), timeline_of(connection)
-    if timeline is None:  # a standby, which is refused where that matters
-        return
-    here = f"{connection.info.host}:{connection.info.port}"
-    other = _last_primary(address, cluster) if address.hosts > 1 else None
-    # One server may have several names, and several proxies before it.
-    if other is not None and other[2] != began:
-        SEEN.see(cluster, max(timeline, other[1]))
-        raise StoreAwayError(
-            f"the store {name} is away: two of its servers take writes, {here} in timeline {timeline} and"
-            f" {other[0]} in timeline {other[1]}; that in the lower one was the primary before a failover:"
-            " stop it, and make a standby of it"
-        )
-    if timeline < (latest := SEEN.see(cluster, timeline)):
-        raise StoreAwayError(
-            f"the store {name} is away: {here} is in timeline {timeline}, and the store has gone on in"
-            f" timeline {latest}; that server was the primary before a failover: stop it, and make a standby"
-            " of it"
-        )
-
-
-def _last_primary(address: PostgresAddress, cluster: str) -> tuple[str, int, str] | None:
-    """Return the last server of several that writes to these files, its timeline, and when it was started.
-
-    None: not known.
-    """
-    began = time.monotonic()
-    if began - _silent_at.get(address.conninfo, -_REST) < _REST:
-        return None
-    given: dict[str, Any] = {
-        **from_the_other_end(address.conninfo),
-        "connect_timeout": _SHORT,
-        "target_session_attrs": "primary",
-    }
-    try:
-        with psycopg.connect("", autocommit=True, **given) as connection:
-            other, timeline, started = timeline_of(connection)
-            place = f"{connection.info.host}:{connection.info.port}"
-    except psycopg.Error:
-        return None
-    finally:
-        if (now := time.monotonic()) - began >= _SHORT:
-            _silent_at[address.conninfo] = now
-    return None if timeline is None or other != cluster else (place, timeline, started)
 
 
 def connect(address: PostgresAddress) -> Connection:
