@@ -52,6 +52,7 @@ class Proxy:
         watch: asked about what the client sends and the server answers, with ``"client"`` or ``"server"``;
             returns whether to hand it on. If not, both connections are reset.
         refuses: whether new connections are reset at once.
+        target: the server's port; new connections go there.
     """
 
     def __init__(self, target: int) -> None:
@@ -59,7 +60,7 @@ class Proxy:
         self.watch: Callable[[str, bytes], bool] = lambda who, said: True
         self.change: Callable[[bytes], bytes] = lambda answer: answer
         self.refuses = False
-        self._target = target
+        self.target = target
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._open: list[Side] = []
@@ -74,7 +75,7 @@ class Proxy:
             if self.refuses:
                 client.close()
                 continue
-            server = socket.create_connection(("127.0.0.1", self._target))
+            server = socket.create_connection(("127.0.0.1", self.target))
             self._open += [client, server]
             for side, other, who in ((client, server, "client"), (server, client, "server")):
                 side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -72,13 +72,10 @@ async def test_a_synchronous_standby_has_everything_and_the_store_goes_on(
             primary.start()
             # Its session stands, and it needs no other.
             await accepts(store, "c")
-        for address, words in (
-            (url, f"127.0.0.1:{primary.port} in timeline 1 and 127.0.0.1:{standby.port} in timeline 2"),
-            (primary.url(), "has gone on in timeline 2"),
-        ):
-            with pytest.raises(StoreAwayError, match=words):
-                async with opened(address):
-                    pass
+        words = f"127.0.0.1:{primary.port} in timeline 1 and 127.0.0.1:{standby.port} in timeline 2"
+        with pytest.raises(StoreAwayError, match=words):
+            async with opened(url):
+                pass
         with fresh_memory(monkeypatch), pytest.raises(StoreAwayError, match="two of its servers take writes"):
             async with opened(url):
                 pass
@@ -86,6 +83,41 @@ async def test_a_synchronous_standby_has_everything_and_the_store_goes_on(
         async with opened(url) as store:
             assert await store.setting("x") is None
             assert len(await store.backlog(after=0, limit=9)) == 3
+
+
+async def test_an_old_primary_behind_an_address_that_moved_is_refused() -> None:
+    """One name that leads to the new primary, and then to the old one again, is taken for what it is."""
+    with run_pair(synchronous=False) as (primary, standby), proxying(primary.port) as proxy:
+        url = primary.url(port=proxy.port)
+        async with opened(url) as store:
+            await accepts(store, "a")
+            while standby.ask("SELECT count(*) FROM triobot.inbox") != [(1,)]:
+                await trio.sleep(0.01)
+            primary.die()
+            standby.promote()
+            proxy.target = standby.port
+            proxy.cut()
+            await accepts(store, "b")
+        primary.start()
+        proxy.target = primary.port
+        with pytest.raises(StoreAwayError, match="has gone on in timeline 2"):
+            async with opened(url):
+                pass
+
+
+async def test_a_copy_in_a_later_timeline_and_the_server_it_is_of_are_two_stores() -> None:
+    """Whoever has read the restored copy by its address goes on to the living server by another."""
+    with run_pair(synchronous=False) as (primary, standby):
+        async with opened(primary.url()) as store:
+            await accepts(store, "a")
+        while standby.ask("SELECT count(*) FROM triobot.inbox") != [(1,)]:
+            await trio.sleep(0.01)
+        standby.promote()
+        async with opened(standby.url()) as store:
+            assert len(await store.backlog(after=0, limit=9)) == 1
+        async with opened(primary.url()) as store:
+            await accepts(store, "b")
+            assert not store.opening().restored
 
 
 async def test_a_standby_that_lacks_commits_begins_an_epoch() -> None:

@@ -5,7 +5,8 @@ was acknowledged last may be missing there, and only a process that had the stor
 the count of its commits.
 
 An earlier timeline than another server's is that of a primary which was failed over, and doesn't know it.
-Each process remembers the latest that it has seen, and goes to no earlier one.
+Each process remembers the latest that it has seen by an address, and goes to no earlier one by it. A copy
+that was restored for another use is in a later one, too, and has another address.
 """
 
 from __future__ import annotations
@@ -109,13 +110,13 @@ def check_timeline(connection: psycopg.Connection[TupleRow], address: PostgresAd
         and other.cluster == here.cluster
         and other.began != here.began
     ):
-        SEEN.see(here.cluster, max(here.timeline, other.timeline))
+        SEEN.see(address.conninfo, here.cluster, max(here.timeline, other.timeline))
         raise StoreAwayError(
             f"the store {name} is away: two of its servers take writes, {here.place} in timeline"
             f" {here.timeline} and {other.place} in timeline {other.timeline}; that in the lower one was the"
             " primary before a failover: stop it, and make a standby of it"
         )
-    if here.timeline < (latest := SEEN.see(here.cluster, here.timeline)):
+    if here.timeline < (latest := SEEN.see(address.conninfo, here.cluster, here.timeline)):
         raise StoreAwayError(
             f"the store {name} is away: {here.place} is in timeline {here.timeline}, and the store has gone"
             f" on in timeline {latest}; that server was the primary before a failover: stop it, and make a"
@@ -147,27 +148,27 @@ def _last_of(address: PostgresAddress) -> _Found | None:
 class Timelines:
     """What this process has seen of servers; in any thread.
 
-    Of a server's files it is the latest timeline, and since when that is known; of an address of several
-    servers, when one of them has last said nothing.
+    Of a server's files it is the latest timeline that was found by an address, and since when that is known;
+    of an address of several servers, when one of them has last said nothing.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._latest: dict[str, tuple[int, float]] = {}
+        self._latest: dict[tuple[str, str], tuple[int, float]] = {}
         self._silent: dict[str, float] = {}
 
-    def see(self, cluster: str, timeline: int) -> int:
+    def see(self, conninfo: str, cluster: str, timeline: int) -> int:
         """Note that a server writes in this timeline, and return the latest that was seen."""
         with self._lock:
-            latest, _ = self._latest.get(cluster, (0, 0.0))
+            latest, _ = self._latest.get((conninfo, cluster), (0, 0.0))
             if timeline > latest:
-                self._latest[cluster] = timeline, time.monotonic()
+                self._latest[conninfo, cluster] = timeline, time.monotonic()
             return max(timeline, latest)
 
-    def seconds(self, cluster: str) -> float:
+    def seconds(self, conninfo: str, cluster: str) -> float:
         """Return for how long the latest one has been known."""
         with self._lock:
-            return time.monotonic() - self._latest[cluster][1]
+            return time.monotonic() - self._latest[conninfo, cluster][1]
 
     def note_silence(self, conninfo: str) -> None:
         """Note that a server of this address has said nothing."""

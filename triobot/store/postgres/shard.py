@@ -260,8 +260,9 @@ class Shard:
 
     def _is_early(self) -> bool:
         history = history_of(self._session.connection)
-        cluster = history.partition("/")[0]
-        return get_meta(self._session, "history") not in (None, history) and SEEN.seconds(cluster) < SECONDS
+        if get_meta(self._session, "history") in (None, history):
+            return False
+        return SEEN.seconds(self._address.conninfo, history.partition("/")[0]) < SECONDS
 
     def _locked(self, name: str | None) -> StoreLockedError:
         who = "" if name is None else f", {name}"
