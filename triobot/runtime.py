@@ -849,9 +849,9 @@ async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
 
 
 async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:
-    """Wait until this is drained; False if only the platform's recovery would drain it.
+    """Wait until this is drained; False if it is stuck.
 
-    What waits to be repeated is said after the next start.
+    What waits to be repeated, or for its turn at a low pace, is said after the next start.
     """
     drained = False
     async with trio.open_nursery() as nursery:

@@ -50,6 +50,31 @@ async def test_no_more_requests_a_second_than_the_owner_says(
     assert max(heard) < 2.5 * PEOPLE / RATE
 
 
+async def test_a_stop_does_not_wait_until_a_low_rate_has_let_all_through(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What hasn't begun to leave is said after the next start, once and in order."""
+    bot = Bot()
+
+    @bot.conversation(join(), name="count")
+    async def count(chat: Chat) -> None:
+        for number in range(3):
+            await chat.send(f"{number}")
+
+    monkeypatch.setattr(driving, "Settings", partial(Settings, rate=1))
+    async with drive(bot) as world:
+        people = [world.user(f"P{number}") for number in range(10)]
+        for person in people:
+            await person.joins()
+        await world.waits(seconds=5)
+        began = trio.current_time()
+        await world.restarts()
+        assert trio.current_time() - began < 2
+        await world.waits(seconds=40)
+        for person in people:
+            assert [seen.text for seen in await person.history() if seen.text in "012"] == [*"012"]
+
+
 def test_a_rate_is_a_number_of_requests_a_second() -> None:
     assert read_environment({"TRIOBOT_RATE": "1.5"}).rate == 1.5
     for wrong in ("0", "0.5", "-1", "inf", "1000000", "many"):

@@ -165,7 +165,7 @@ class LaneOutbox:
 
     @property
     def stuck(self) -> bool:
-        """Return whether only the platform's recovery would let `drain` come to an end."""
+        """Return whether `drain` waits only for the platform's recovery, or for a pace that is too low."""
         return self._answers.idle and self._sender.stuck
 
     def statistics(self) -> OutboxStatistics:

@@ -823,10 +823,14 @@ class LaneSender:
 
     @property
     def stuck(self) -> bool:
-        """Return whether something is queued, nothing in flight, and all held or waiting to be repeated."""
+        """Return whether something is queued, nothing in flight, and all held or waiting to be repeated.
+
+        Or the pace holds it back: nobody is to wait for a queue that takes more than a second.
+        """
         if self.lanes.in_flight or not self.lanes.queued:
             return False
-        if self._breaker.held is not None:
+        rate = self.lanes.pace.rate
+        if self._breaker.held is not None or (rate is not None and self.lanes.queued > rate):
             return True
         first: dict[Hashable, Delivery] = {}
         for delivery in self.lanes.places():
