@@ -327,7 +327,13 @@ class PaymentHandedOverError(PaymentError):
 
 
 class StoreError(TriobotError):
-    """The store did not do what was asked; what it acknowledged before is safe."""
+    """The store did not do what was asked; what it acknowledged before is safe.
+
+    Attributes:
+        remedy: what its operator can do, in words for an alarm.
+    """
+
+    remedy: ClassVar[str] = "look at the disk"
 
 
 @final
@@ -346,13 +352,9 @@ class StoreCorruptError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat once there is room.
+    """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
 
-    Attributes:
-        remedy: what its operator can do, in words for an alarm.
-    """
-
-    remedy: ClassVar[str] = "free some space"
+    remedy = "free some space"
 
 
 @final

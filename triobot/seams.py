@@ -559,6 +559,8 @@ class StaleRowError(StoreError):
 class LeaseLostError(StoreError):
     """Another process has this chat now; nothing was stored. Drop what is in memory of it."""
 
+    remedy = "another process has it now; look at what kept this one from renewing its lease"
+
 
 @final
 class JournalConflictError(StoreError):

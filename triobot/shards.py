@@ -29,6 +29,7 @@ MADE: Final = "shards_made"
 MEMBER_OF: Final = "member_of"
 """The setting of each shard that names the store that it is a part of."""
 _EXAMPLE: Final = "such as sqlite:bot.db?shards=4"
+_EXAMPLE_ON_SERVER: Final = "such as postgresql://bots@10.0.0.20/pizza?shards=4"
 # Odd, and without a pattern in its bits: 2**64 divided by the golden ratio (Knuth, volume 3, section 6.4).
 _SPREAD: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 2**64 - 1
@@ -160,6 +161,7 @@ def read_shards(store: str) -> ShardedAddress:
     if not (mark and (on_server or (query.startswith("shard") and whole.startswith(("sqlite:", "memory:"))))):
         return ShardedAddress(store)
     said, others = dict[str, str](), list[str]()
+    example = _EXAMPLE_ON_SERVER if on_server else _EXAMPLE
     for one in query.split("&"):
         name, _, value = one.partition("=")
         if on_server and name not in ("shards", "shard"):
@@ -167,22 +169,22 @@ def read_shards(store: str) -> ShardedAddress:
             continue
         if name not in ("shards", "shard") or name in said:
             besides = "" if on_server else ", and nothing besides"
-            raise ConfigError(f"a store's address says ?shards= once{besides}, {_EXAMPLE}")
+            raise ConfigError(f"a store's address says ?shards= once{besides}, {example}")
         said[name] = value
     if not said:
         return ShardedAddress(store)
     if others:
         whole = f"{whole}?{'&'.join(others)}"
     if "shards" not in said:
-        raise ConfigError(f"the store's address names a shard, and not of how many: say ?shards=, {_EXAMPLE}")
-    shards = _whole("shards", said["shards"], 1, MOST_SHARDS)
-    shard = _whole("shard", said["shard"], 0, shards - 1) if "shard" in said else None
+        raise ConfigError(f"the store's address names a shard, and not of how many: say ?shards=, {example}")
+    shards = _whole("shards", said["shards"], 1, MOST_SHARDS, example)
+    shard = _whole("shard", said["shard"], 0, shards - 1, example) if "shard" in said else None
     return ShardedAddress(whole, shards, shard)
 
 
-def _whole(name: str, text: str, least: int, most: int) -> int:
+def _whole(name: str, text: str, least: int, most: int, example: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < 5 and least <= int(text) <= most:
         return int(text)
     raise ConfigError(
-        f"{name}= in the store's address must be a whole number from {least} to {most}, {_EXAMPLE}"
+        f"{name}= in the store's address must be a whole number from {least} to {most}, {example}"
     )

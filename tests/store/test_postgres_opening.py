@@ -248,6 +248,20 @@ async def test_a_role_that_may_make_no_schema_is_told_what_to_ask_for(postgres: 
     postgres.ask("DROP OWNED BY guest CASCADE", "DROP ROLE guest")
 
 
+@pytest.mark.parametrize("function", ["pg_control_system()", "pg_walfile_name(pg_lsn)"])
+async def test_a_role_that_may_not_ask_for_the_servers_history_is_told_so(
+    postgres: Server, function: str
+) -> None:
+    """Everybody may, unless an owner has taken that right away."""
+    postgres.ask(f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC")
+    try:
+        with refuses(ConfigError, "permission denied for function", "owner must give that right"):
+            await opened(postgres.url())
+    finally:
+        postgres.ask(f"GRANT EXECUTE ON FUNCTION {function} TO PUBLIC")
+    assert await opened(postgres.url()) == 1
+
+
 # --- schemas
 
 

@@ -161,6 +161,11 @@ async def test_an_address_that_can_not_be_is_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_address_of_a_server_is_told_what_such_a_one_looks_like() -> None:
+    with pytest.raises(ConfigError, match="such as postgresql://"):
+        read_shards("postgresql://bots@db/pizza?shards=65")
+
+
 # --- files
 
 

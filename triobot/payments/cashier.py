@@ -474,7 +474,7 @@ class Cashier:
             try:
                 return await self._store.commit(*writes)
             except StoreFullError as error:
-                text = f"{type(error).__name__}: what is known of payments can't be stored; look at the disk"
+                text = f"{type(error).__name__}: what is known of payments can't be stored; {error.remedy}"
                 self._ring(Alarm("store_unwritable", "store", text))
                 await trio.sleep(_RETRY_STORE)
 

@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from ..alarm_kinds import text_of
-from ..errors import LocalProtocolError, RemoteProtocolError, StoreError, StoreFullError
+from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..frozen import frozen
 from ..seams import (
     Alarm,
@@ -421,13 +421,12 @@ class Inbox:
         if not self._failing:
             self._failing = True
             self._failed.set()
-            remedy = error.remedy if isinstance(error, StoreFullError) else "look at the disk"
             self._raise(
                 Alarm(
                     "store_unwritable",
                     "store",
                     f"the store can't write ({type(error).__name__}): events are refused with 503 until it "
-                    f"can, and the platform may not repeat them; {remedy}",
+                    f"can, and the platform may not repeat them; {error.remedy}",
                 )
             )
         return Unwritable()

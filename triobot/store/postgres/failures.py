@@ -87,6 +87,10 @@ def for_the_connector(error: psycopg.Error, name: str) -> TriobotError:
     for words, why in _AT_CONNECT:
         if words in text:
             return ConfigError(f"the store {name} can't be opened: {why}{_HOW} ({text})")
+    if isinstance(error, errors.InsufficientPrivilege):
+        return ConfigError(
+            f"the store {name} can't be opened: {text}; the server's owner must give that right"
+        )
     return StoreAwayError(f"the store {name} can't be reached: {text}")
 
 
