@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import cast
 
 import httpx
 import pytest
 import trio
-from quart_trio import QuartTrio
 
 from tests.bot.rig import Chats, make_bot
 from triobot import Chat
 from triobot.emulator.exchange import Exchange
-from triobot.emulator.server import make_app, make_exchange
+from triobot.emulator.server import make_exchange, make_routed_app
 
 DEVELOPMENT = {"triobot.emulator", "triobot.testing", "hypothesis", "pytest", "PIL", "watchfiles"}
 RUNS = """\
@@ -52,19 +50,20 @@ def loaded_for_development(also: str = "pass") -> set[str]:
     return {known for known in DEVELOPMENT for name in names if f"{name}.".startswith(f"{known}.")}
 
 
+@pytest.mark.slow
 def test_a_bot_that_serves_has_loaded_nothing_for_development() -> None:
     """Also what is imported late, by what runs: the command, the listener, the store, the client."""
     assert loaded_for_development() == set()
 
 
+@pytest.mark.slow
 def test_the_test_above_would_notice() -> None:
     assert loaded_for_development("import triobot.emulator.world") == {"triobot.emulator"}
 
 
 async def routes_of_the_emulator(exchange: Exchange) -> list[str]:
     """Every path that the emulator answers, with something in the place of each variable."""
-    door = make_app(exchange, token="t", control_token="c", authorities=["127.0.0.1:9"])
-    app = cast("QuartTrio", door._inner)
+    app = make_routed_app(exchange, "t", "c")
     await trio.lowlevel.checkpoint()
     paths = [rule.rule for rule in app.url_map.iter_rules()]
     return sorted({path.replace("<int:user_id>", "1").partition("<")[0] or "/" for path in paths})

@@ -8,7 +8,7 @@ import secrets
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, cast, final
 
@@ -184,6 +184,35 @@ def make_app(
         authorities: the values of `Host` that are served, with their port.
         tickets: what opens the page once.
     """
+    perform = operations_app(exchange, token)
+
+    @cache
+    def routed() -> AsgiApp:
+        # Once something asks for it: a bot in a test sends operations, and its run is shorter than this.
+        return cast("AsgiApp", make_routed_app(exchange, token, control_token, largest_upload, tickets))
+
+    async def front(scope: Message, receive: Receive, send: Send) -> None:
+        asks = scope["type"] == "http" and scope["method"] == "POST" and not scope.get(MAY_CONTROL)
+        face = perform if asks and str(scope["path"]).strip("/") != Upload.path else routed()
+        await face(scope, receive, send)
+
+    return RequestGuard(
+        front,
+        plan=exchange.plan,
+        control_token=control_token or "",
+        authorities=authorities,
+        record=Recorder(exchange).record,
+    )
+
+
+def make_routed_app(
+    exchange: Exchange,
+    token: str,
+    control_token: str | None,
+    largest_upload: int = LARGEST_UPLOAD,
+    tickets: Tickets | None = None,
+) -> QuartTrio:
+    """Make what is asked by routes: files, and with a control token the control API and the page."""
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     if control_token is not None:
@@ -192,21 +221,7 @@ def make_app(
             app.register_blueprint(behind_the_door(blueprint))
         app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))
     app.register_blueprint(platform_blueprint(exchange, token))
-    routed, perform = cast("AsgiApp", app.asgi_app), operations_app(exchange, token)
-
-    async def front(scope: Message, receive: Receive, send: Send) -> None:
-        asks = scope["type"] == "http" and scope["method"] == "POST" and not scope.get(MAY_CONTROL)
-        face = perform if asks and str(scope["path"]).strip("/") != Upload.path else routed
-        await face(scope, receive, send)
-
-    app.asgi_app = front  # type: ignore[assignment]  # Quart's documented place for a middleware
-    return RequestGuard(
-        cast("AsgiApp", app),
-        plan=exchange.plan,
-        control_token=control_token or "",
-        authorities=authorities,
-        record=Recorder(exchange).record,
-    )
+    return app
 
 
 def behind_the_door(blueprint: Blueprint) -> Blueprint:
