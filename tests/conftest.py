@@ -45,14 +45,17 @@ settings.load_profile("fixed")
 # What the contract of stores asserts is to be shown as in a test.
 pytest.register_assert_rewrite("tests.store.contract")
 
+TURNS = 6
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long``, ``--shards``, ``--postgres`` and ``--copies``."""
+    """Add ``--long``, ``--turn``, ``--shards``, ``--postgres`` and ``--copies``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
+    turn = f"run one of {TURNS} of the slow tests as well: another one with each number"
+    parser.addoption("--turn", type=int, help=turn)
     parser.addoption("--shards", type=int, default=1, help="keep the stores of driven bots in N shards")
     parser.addoption("--postgres", action="store_true", help="keep the stores of driven bots in PostgreSQL")
     copies = "copy the stores of driven bots to another number of shards at each restart"
@@ -127,15 +130,19 @@ def long(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only ``--long`` asks for, begin with what is marked ``first``, and give virtual time.
 
-    What is marked ``apart`` is left out of a run of all tests. A ``virtual_time`` mark with False asks for
-    real time; of several the nearest counts.
+    What is marked ``apart`` or ``slow`` is left out of a run of all tests, but for the slow ones whose turn
+    it is. A ``virtual_time`` mark with False asks for real time; of several the nearest counts.
     """
     if not config.getoption("--long"):
         marks = ["long", "apart"] if config.args == config.getini("testpaths") else ["long"]
-        left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
-        items[:] = [item for item in items if not any(map(item.get_closest_marker, marks))]
+        left_out = {item for item in items if any(map(item.get_closest_marker, marks))}
+        if "apart" in marks:
+            slow = [item for item in items if item.get_closest_marker("slow") and item not in left_out]
+            turn: int | None = config.getoption("--turn")
+            left_out.update(slow if turn is None else set(slow) - set(slow[turn % TURNS :: TURNS]))
+        items[:] = [item for item in items if item not in left_out]
         if left_out:
-            config.hook.pytest_deselected(items=left_out)
+            config.hook.pytest_deselected(items=[*left_out])
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
     for item in items:
         mark = item.get_closest_marker("virtual_time")

@@ -36,6 +36,7 @@ def test_the_files_keep_within_their_bars() -> None:
     assert exceeded(measure_sources()) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.first
 @pytest.mark.processes
 def test_an_answer_enters_no_more_modules() -> None:
@@ -43,6 +44,7 @@ def test_an_answer_enters_no_more_modules() -> None:
     assert exceeded(measure_ways(RUNS)) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_an_event_makes_no_more_calls() -> None:
     assert exceeded(measure_calls(EVENTS)) == {}

@@ -150,6 +150,7 @@ def test_the_walk_sees_every_module() -> None:
     assert "wire" in parts_imported(HOUSE / "seams.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", sorted({*map(part_of, MODULES)}))
 def test_a_module_imports_from_below(part: str) -> None:
     """Never sideways, never up: packages of one level meet through `wire` and `seams` only.
@@ -206,6 +207,7 @@ async def cancel(chat: Chat) -> None:
 """
 
 
+@pytest.mark.slow
 def test_a_bot_file_loads_nothing_that_only_a_run_needs() -> None:
     """Tools import it, and tests by the hundred: it declares, and costs no store, ledger, outbox or HTTP."""
     names = loaded_by(BOT_FILE)
@@ -221,6 +223,7 @@ def test_a_bot_file_loads_nothing_that_only_a_run_needs() -> None:
     assert not names & {"httpx", "httptools", "sqlite3", "cronsim", "quart", "hypercorn", "cattrs", "PIL"}
 
 
+@pytest.mark.slow
 def test_a_bot_loads_no_emulator() -> None:
     """Neither the surface nor the runtime pulls in what is there for development, whatever imports what."""
     names = loaded_by("import triobot.together; from triobot import Bot")

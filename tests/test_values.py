@@ -180,6 +180,7 @@ def test_what_comes_back_is_what_went_in(value: object) -> None:
     assert text.isascii() and "\0" not in text
 
 
+@pytest.mark.slow
 @given(values)
 def test_a_node_is_what_the_text_says(value: object) -> None:
     """Whichever way it was made: what was recorded by the one is read by the other."""
@@ -425,6 +426,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["named", "defined"])
 def test_another_process_reads_what_it_expects(tmp_path: Path, how: str) -> None:
     """A class is found through what names it, or where it is defined, also under ``__main__``."""

@@ -22,6 +22,7 @@ def all_cores() -> Iterator[None]:
     os.sched_setaffinity(0, cores)
 
 
+@pytest.mark.slow
 def test_both_stores_answer(postgres: Server, all_cores: None) -> None:
     pair = beside(TRIOBOT, postgres, "measured")
     table = measure(pair, postgres, connections=2, rounds=1, events=4, echo=True)

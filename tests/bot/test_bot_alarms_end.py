@@ -131,6 +131,7 @@ def ends(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line for record in caplog.records if (line := record.getMessage()).endswith("is over")]
 
 
+@pytest.mark.slow
 async def test_a_token_that_is_good_again(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +233,7 @@ async def test_a_parked_conversation_that_is_ended(autojump_clock: MockClock) ->
         assert await open_in(intake) == []
 
 
+@pytest.mark.slow
 async def test_a_store_that_can_be_written_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

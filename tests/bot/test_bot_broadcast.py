@@ -181,6 +181,7 @@ async def test_what_fails_in_an_audience_is_told_to_the_conversation() -> None:
         await chats.wait_for(8, "hello")
 
 
+@pytest.mark.slow
 async def test_a_stop_in_the_middle_goes_on_at_the_next_start(tmp_path: Path) -> None:
     chats = Chats()
     bot = quiet(chats, store=f"sqlite:{tmp_path / 'bot.db'}")

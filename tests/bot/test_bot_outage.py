@@ -85,6 +85,7 @@ def make_bot(platform: Platform, clock: VirtualWallClock | None = None) -> Bot:
     return bot
 
 
+@pytest.mark.slow
 async def test_a_token_refused_for_five_minutes_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
     """Conversations wait, events are taken, one alarm; then everything goes out in order by itself."""
     right_at = trio.current_time() + 300

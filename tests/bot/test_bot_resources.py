@@ -194,6 +194,7 @@ for steps in map(int, sys.argv[1:]):
 """
 
 
+@pytest.mark.slow
 def test_a_background_task_may_fail_at_any_moment_of_the_start(long: bool) -> None:
     """The bot stops with the task's own error; a process of its own, since what hangs here is shielded."""
     moments = [*range(0, 60, 1 if long else EVERY), 1000]

@@ -28,12 +28,14 @@ def test_a_missing_token_is_a_plain_error() -> None:
         hello_bot(Bot(settings=Settings(store="memory:", port=0))).run()
 
 
+@pytest.mark.slow
 def test_a_bot_without_routes_is_a_plain_error() -> None:
     """Though it is found out deep inside."""
     with pytest.raises(ConfigError, match="no route"):
         make_bot(Chats()).run()
 
 
+@pytest.mark.slow
 def test_a_locked_store_is_a_plain_error(tmp_path: Path) -> None:
     """Another process has it."""
     path = tmp_path / "bot.db"

@@ -20,6 +20,7 @@ def as_python_begins() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.slow
 def test_as_it_was_afterwards() -> None:
     with pytest.raises(ZeroDivisionError), rarely_collected():
         assert gc.get_threshold()[0] > 700
@@ -37,6 +38,7 @@ def test_what_a_stop_turned_off_is_on_again() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_never_looks_at_what_is_left() -> None:
     left: list[object] = []
     with rarely_collected(ends=True):

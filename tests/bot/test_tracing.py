@@ -232,6 +232,7 @@ async def hello(chat: Chat) -> None:
     await chat.send("Hello.")
 
 
+@pytest.mark.slow
 def test_a_bot_without_traces_loads_nothing_for_them() -> None:
     loaded = (
         "import sys, trio; from tests.bot.rig import *; from triobot import Chat\n"

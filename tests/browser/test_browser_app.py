@@ -89,6 +89,7 @@ async def arrives(events: Sequence[object], count: int) -> None:
             await trio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
     """And is told how much has come; who is at the end stays there, even when a picture comes late."""
     async with window(browser) as shown:
@@ -117,6 +118,7 @@ async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
         await page.wait(at_end)
 
 
+@pytest.mark.slow
 async def test_a_line_that_is_answered_late_is_not_given_up(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +251,7 @@ async def test_buttons_keys_and_forms(browser: Browser) -> None:
         assert again.values == first.values
 
 
+@pytest.mark.slow
 async def test_files_of_every_kind(browser: Browser, tmp_path: Path) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -294,6 +297,7 @@ async def test_files_of_every_kind(browser: Browser, tmp_path: Path) -> None:
 HOSTILE = "<img src=x onerror='hacked=1'><script>hacked=1</script>\"'`${hacked=1}{{hacked}}</textarea>\u202e"
 
 
+@pytest.mark.slow
 async def test_hostile_texts_stay_texts(browser: Browser) -> None:
     """Wherever a bot or a person puts markup, it is to be read, and does nothing."""
     async with window(browser) as shown:
@@ -360,6 +364,7 @@ async def test_hostile_texts_stay_texts(browser: Browser) -> None:
         page.errors[:] = [error for error in page.errors if "/files/" not in error]
 
 
+@pytest.mark.slow
 async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
     async with window(browser) as shown:
         page, sara, exchange = shown.page, shown.sara, shown.exchange
@@ -401,6 +406,7 @@ async def test_a_wallet_pays_fails_and_gets_back(browser: Browser) -> None:
         await page.sees("850,000 rials", within=".balance")
 
 
+@pytest.mark.slow
 async def test_mischief_is_planned_and_taken_back(browser: Browser) -> None:
     async with window(browser) as shown:
         page, exchange = shown.page, shown.exchange
@@ -417,6 +423,7 @@ async def test_mischief_is_planned_and_taken_back(browser: Browser) -> None:
         assert exchange.clock.ahead == 600_000
 
 
+@pytest.mark.slow
 async def test_groups_and_people_are_made_side_by_side(browser: Browser) -> None:
     async with window(browser) as shown:
         page, world = shown.page, shown.platform.world
@@ -446,6 +453,7 @@ async def test_groups_and_people_are_made_side_by_side(browser: Browser) -> None
         await page.sees("Start", within=".thread-foot")
 
 
+@pytest.mark.slow
 async def test_the_token_is_needed_and_leaves_the_address(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -468,6 +476,7 @@ async def test_the_token_is_needed_and_leaves_the_address(browser: Browser) -> N
         page.errors[:] = [error for error in page.errors if "403" not in error]
 
 
+@pytest.mark.slow
 async def test_persian_on_a_phone_in_the_dark(browser: Browser) -> None:
     async with window(browser, size=(390, 780), dark=True) as shown:
         page = shown.page

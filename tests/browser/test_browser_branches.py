@@ -37,6 +37,7 @@ async def goes_to(page: Page, notch: int) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) -> None:
     """Another answer, time that passes, money and a step; and the chat itself hears nothing of it."""
     async with developing(browser, tmp_path, "pizza") as page:
@@ -86,6 +87,7 @@ async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) 
         assert "Too slow" not in await page.run("document.body.innerText")
 
 
+@pytest.mark.slow
 async def test_what_crashed_is_run_again(browser: Browser, tmp_path: Path) -> None:
     """A mended file takes the same answer, and goes on."""
     source = tmp_path / "pizza.py"

@@ -25,6 +25,7 @@ def people(shown: Window, count: int) -> None:
     shown.exchange.tell()
 
 
+@pytest.mark.slow
 async def test_the_newest_is_first_and_keeps_the_focus(browser: Browser) -> None:
     """The chat under the keyboard stays under it, wherever it moves."""
     async with window(browser) as shown:
@@ -43,6 +44,7 @@ async def test_the_newest_is_first_and_keeps_the_focus(browser: Browser) -> None
         assert await page.run("document.activeElement.querySelector('b')?.textContent") == "Person 0"
 
 
+@pytest.mark.slow
 async def test_a_thousand_are_found_by_typing_and_drawn_once(browser: Browser) -> None:
     async with window(browser) as shown:
         page, world = shown.page, shown.platform.world
@@ -73,6 +75,7 @@ async def test_a_thousand_are_found_by_typing_and_drawn_once(browser: Browser) -
         await page.sees("No chat has this in its name.", within=".chats")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "caption"])
 async def test_of_a_text_of_a_megabyte_the_beginning_is_shown(browser: Browser, kind: str) -> None:
     """And the rest when somebody asks for it; it stays, when the message is drawn anew."""

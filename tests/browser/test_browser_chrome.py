@@ -12,6 +12,7 @@ pytestmark = [needs_browser, pytest.mark.processes]
 BLANK = "data:text/html,<title>x</title><button>Press me</button><p>Nothing else</p>"
 
 
+@pytest.mark.slow
 async def test_what_is_cancelled_here_is_cancelled_there(browser: Browser) -> None:
     """And the tab answers the next one who asks."""
     async with browser.page(BLANK) as page:
@@ -21,6 +22,7 @@ async def test_what_is_cancelled_here_is_cancelled_there(browser: Browser) -> No
         assert await page.run("1 + 1") == 2
 
 
+@pytest.mark.slow
 async def test_several_wait_at_once(browser: Browser) -> None:
     async with browser.page(BLANK) as page, browser.page(BLANK) as other, trio.open_nursery() as nursery:
         nursery.start_soon(page.has, "i")
@@ -30,6 +32,7 @@ async def test_several_wait_at_once(browser: Browser) -> None:
         await other.click("button", "Press")
 
 
+@pytest.mark.slow
 async def test_nobody_waits_for_ever(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even for a promise, which a browser gives all the time there is."""
     async with browser.page(BLANK) as page:
@@ -39,6 +42,7 @@ async def test_nobody_waits_for_ever(browser: Browser, monkeypatch: pytest.Monke
             await page.run("new Promise(() => {})")
 
 
+@pytest.mark.slow
 async def test_a_failure_says_what_the_page_shows(browser: Browser) -> None:
     async with browser.page(BLANK) as page:
         await page.run("setTimeout(() => { window.late = 1; throw Error('oops'); }), 1")
@@ -52,6 +56,7 @@ async def test_a_failure_says_what_the_page_shows(browser: Browser) -> None:
             await page.run("nowhere")
 
 
+@pytest.mark.slow
 async def test_no_other_machine_is_reached(browser: Browser) -> None:
     """Nor even this one by an address that is not its usual one, which needs nobody to resolve it."""
     async with browser.page(BLANK) as page:

@@ -31,6 +31,7 @@ async def talk(chat: Chat) -> None:
 FAILS = "tr[data-line='11']"
 
 
+@pytest.mark.slow
 async def test_a_crowd_ends_where_the_first_promise_breaks(browser: Browser, tmp_path: Path) -> None:
     """What Sara doesn't come to, the crowd does; what she did is still there."""
     async with developing(browser, tmp_path, "echo", source=BOT) as page:

@@ -45,6 +45,7 @@ class SmallBot:
             await line.answer(self.status, b"")
 
 
+@pytest.mark.slow
 async def test_a_bot_that_is_not_there_is_missed(browser: Browser) -> None:
     bot = SmallBot()
     port = await bot.bind()
@@ -83,6 +84,7 @@ async def test_a_bot_that_is_not_there_is_missed(browser: Browser) -> None:
         bots.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_what_is_not_promised_is_marked(browser: Browser) -> None:
     async with window(browser) as shown, httpx.AsyncClient(trust_env=False) as bot:
         page = shown.page

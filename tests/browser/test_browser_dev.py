@@ -70,6 +70,7 @@ async def sees(page: Page, text: str) -> None:
     await page.sees(text, within=".row.theirs:nth-last-child(1) .bubble")
 
 
+@pytest.mark.slow
 async def test_a_pizza_in_spite_of_everything(browser: Browser, tmp_path: Path) -> None:
     """Text, buttons, a place, a form, money; on the way the process is killed, its file broken and mended."""
     source = tmp_path / "pizza.py"

@@ -26,6 +26,7 @@ async def settled(shown: Window) -> None:
     await shown.page.wait(f"document.querySelector('[data-id=\"{shown.sends('.')}\"]')")
 
 
+@pytest.mark.slow
 async def test_the_next_address_opens_in_the_same_tab(browser: Browser) -> None:
     """It differs from the last one behind the # only, where browsers don't load anew."""
     async with window(browser) as shown:
@@ -39,6 +40,7 @@ async def test_the_next_address_opens_in_the_same_tab(browser: Browser) -> None:
         page.errors[:] = [error for error in page.errors if "403" not in error]
 
 
+@pytest.mark.slow
 async def test_a_broken_address_asks_for_another(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -49,6 +51,7 @@ async def test_a_broken_address_asks_for_another(browser: Browser) -> None:
         page.errors[:] = [error for error in page.errors if "403" not in error]
 
 
+@pytest.mark.slow
 async def test_a_keyboard_keeps_its_place(browser: Browser) -> None:
     """What is drawn anew under the focus gives it back."""
     async with window(browser) as shown:
@@ -100,6 +103,7 @@ async def test_dialogs_and_menus_by_keyboard(browser: Browser) -> None:
         assert await page.run("document.querySelector('.persona').tagName") == "SPAN"
 
 
+@pytest.mark.slow
 async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -109,6 +113,7 @@ async def test_a_pile_of_marks_does_not_hold_the_page_up(browser: Browser) -> No
         assert await page.run("document.querySelector('.bubble .text').textContent.length") < 100
 
 
+@pytest.mark.slow
 async def test_descriptors_that_make_no_sense(browser: Browser) -> None:
     """A bot may send any; what can't be shown is left out."""
     async with window(browser) as shown:
@@ -121,6 +126,7 @@ async def test_descriptors_that_make_no_sense(browser: Browser) -> None:
         assert "NaN" not in await shown.page.run("document.querySelector('.messages').innerText")
 
 
+@pytest.mark.slow
 async def test_a_chat_that_nobody_reads_costs_little(browser: Browser) -> None:
     """A browser keeps some hundred messages of each chat, whether or not it was ever opened."""
     async with window(browser) as shown:
@@ -142,6 +148,7 @@ async def test_a_chat_that_nobody_reads_costs_little(browser: Browser) -> None:
         await page.sees("read", within=".bubble")
 
 
+@pytest.mark.slow
 async def test_what_did_not_leave_is_not_lost(browser: Browser) -> None:
     """While the emulator is away, the page says so in its own words, and keeps what was written."""
     async with window(browser) as shown:
@@ -156,6 +163,7 @@ async def test_what_did_not_leave_is_not_lost(browser: Browser) -> None:
         page.errors[:] = [error for error in page.errors if "ERR_CONNECTION_REFUSED" not in error]
 
 
+@pytest.mark.slow
 async def test_panels_keep_the_focus(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -169,6 +177,7 @@ async def test_panels_keep_the_focus(browser: Browser) -> None:
         assert "+100,000" in await page.run(FOCUSED)
 
 
+@pytest.mark.slow
 async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: Browser) -> None:
     """Not even while somebody reads further up."""
     async with window(browser) as shown:
@@ -192,6 +201,7 @@ async def test_a_bot_in_a_loop_does_not_fill_the_memory(browser: Browser) -> Non
         await page.wait("document.querySelectorAll('.row').length <= 900")
 
 
+@pytest.mark.slow
 async def test_what_is_said_at_once_stands_side_by_side(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -209,6 +219,7 @@ async def test_what_is_said_at_once_stands_side_by_side(browser: Browser) -> Non
         assert boxes[0][0] > 0
 
 
+@pytest.mark.slow
 async def test_today_becomes_yesterday(browser: Browser) -> None:
     """Where the clock is put forward, only the last day is today; and a day begins before who joins on it."""
     async with window(browser, joined=False) as shown:

@@ -47,6 +47,7 @@ class HeldFor:
         self.held[0]["way"] = way
 
 
+@pytest.mark.slow
 async def test_what_becomes_of_a_chat_is_chosen_in_the_banner(browser: Browser) -> None:
     async with window(browser) as shown:
         page, exchange = shown.page, shown.exchange
@@ -80,6 +81,7 @@ async def test_what_becomes_of_a_chat_is_chosen_in_the_banner(browser: Browser) 
         await page.has(".held:not([hidden])", times=0)
 
 
+@pytest.mark.slow
 async def test_the_banner_is_read_from_the_right(browser: Browser) -> None:
     async with window(browser, size=(390, 844)) as shown:
         page = shown.page
@@ -117,6 +119,7 @@ async def runs_anew(page: Page, starts: int) -> None:
     await page.has(".held:not([hidden])", times=0)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_a_save_in_the_middle_of_a_chat_takes_it_along_or_waits_or_ends_it(
     browser: Browser, tmp_path: Path

@@ -162,6 +162,7 @@ async def test_a_conversation_is_found_and_gone_through(browser: Browser) -> Non
         await page.has(".conversation-choice", times=1)
 
 
+@pytest.mark.slow
 async def test_a_redacted_one_says_why_there_is_no_code(browser: Browser) -> None:
     """On a phone, in the dark, in Persian."""
     told = outlined(pizza())

@@ -62,6 +62,7 @@ async def story(page: Page) -> list[str]:
     return told
 
 
+@pytest.mark.slow
 async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ async def test_an_order_with_failed_forms_a_kill_a_timeout_and_a_payment(
         await page.sees("No", within=".mine .bubble")
 
 
+@pytest.mark.slow
 async def test_bubble_request_record_and_line_lead_to_one_another(browser: Browser, tmp_path: Path) -> None:
     async with developing(browser, tmp_path, "pizza") as page:
         await orders(page, "Sara")
@@ -202,6 +204,7 @@ async def test_bubble_request_record_and_line_lead_to_one_another(browser: Brows
         await page.finds("slider", "Time line")
 
 
+@pytest.mark.slow
 async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Path) -> None:
     """And mended in the file: the next run of it goes well."""
     source = tmp_path / "pizza.py"
@@ -222,6 +225,7 @@ async def test_a_crash_is_looked_at_from_its_chat(browser: Browser, tmp_path: Pa
         await page.press("Escape")
 
 
+@pytest.mark.slow
 async def test_where_new_code_parts_from_a_chat(browser: Browser, tmp_path: Path) -> None:
     """A line that was put before a question: the last notch that fits is lit, and both sides are said."""
     source = tmp_path / "pizza.py"

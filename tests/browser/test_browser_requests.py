@@ -81,6 +81,7 @@ async def says(shown: Window, text: str, *, chat: int | None = None) -> None:
         assert answer.status_code == 200
 
 
+@pytest.mark.slow
 async def test_requests_are_seen_filtered_by_text_and_copied(browser: Browser) -> None:
     async with window(browser) as shown:
         page = shown.page
@@ -109,6 +110,7 @@ async def test_requests_are_seen_filtered_by_text_and_copied(browser: Browser) -
         await page.finds("button", "sendAction", times=1)
 
 
+@pytest.mark.slow
 async def test_requests_of_one_chat_are_seen_alone_while_others_come(browser: Browser) -> None:
     """Of what comes in a pause there is a count; what was cleared stays away; what is left can be saved."""
     async with window(browser, bot_url="http://127.0.0.1:9/path-of-the-bot") as shown:
@@ -183,6 +185,7 @@ async def saved(shown: Window) -> dict[str, Any]:
     return log
 
 
+@pytest.mark.slow
 async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
     """A page that opens is told of the newest; further back lead a button, and looking for something."""
     async with window(browser) as shown:
@@ -208,6 +211,7 @@ async def test_requests_of_long_ago_are_looked_up(browser: Browser) -> None:
         await page.finds("button", "Older requests", times=0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no shell that could be tricked")
 async def test_a_copied_request_is_one_request_and_no_other_command(browser: Browser) -> None:
     """Whatever a path or a body holds, a shell makes it the arguments of curl, and nothing else."""

@@ -19,6 +19,7 @@ pytestmark = [needs_browser, pytest.mark.processes]
 TABS = 7
 
 
+@pytest.mark.slow
 async def test_more_tabs_than_connections_show_and_act(browser: Browser) -> None:
     async with trio.open_nursery() as nursery:
         platform: Emulator = await nursery.start(

@@ -125,6 +125,7 @@ async def test_a_slider_goes_through_an_order(browser: Browser) -> None:
         await at(page, 6)
 
 
+@pytest.mark.slow
 async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browser) -> None:
     async with window(browser, size=WIDE) as shown:
         page = shown.page
@@ -174,6 +175,7 @@ async def test_it_is_opened_from_a_chat_of_a_bot_that_is_in_hand(browser: Browse
         await page.wait(f"location.hash.startsWith('#c/{shown.sara.chat_id}/2')")
 
 
+@pytest.mark.slow
 async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
     """The keys, too; code stays as it is."""
     async with window(browser, size=WIDE, dark=True) as shown:
@@ -198,6 +200,7 @@ async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
         assert await page.run(at_start) is True
 
 
+@pytest.mark.slow
 async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
     """That of the notch that is looked at comes first; the states are those that the notches tell."""
     told = long(1_000)
@@ -257,6 +260,7 @@ def crashed() -> Told:
     return told
 
 
+@pytest.mark.slow
 async def test_a_crash_has_a_card_with_its_frames(browser: Browser) -> None:
     async with window(browser, size=WIDE) as shown:
         page = shown.page
@@ -276,6 +280,7 @@ async def test_a_crash_has_a_card_with_its_frames(browser: Browser) -> None:
         await page.sees("all of it all of it", within=".sheet")
 
 
+@pytest.mark.slow
 async def test_where_the_code_parts_both_sides_are_shown(browser: Browser) -> None:
     told = pizza()
     told.notches = told.notches[:7]
@@ -294,6 +299,7 @@ async def test_where_the_code_parts_both_sides_are_shown(browser: Browser) -> No
         await page.lacks(".parting")
 
 
+@pytest.mark.slow
 async def test_what_failed_and_was_mended_is_no_parting(browser: Browser) -> None:
     """Somebody who has mended the code hears that, and not that it is another one."""
     told = pizza()
@@ -309,6 +315,7 @@ async def test_what_failed_and_was_mended_is_no_parting(browser: Browser) -> Non
         assert "the run ended here" not in await page.run("document.body.innerText")
 
 
+@pytest.mark.slow
 async def test_while_it_is_read_there_is_a_bar_and_a_failure_has_its_words(browser: Browser) -> None:
     told = pizza()
     told.given = 1_204
@@ -326,6 +333,7 @@ async def test_while_it_is_read_there_is_a_bar_and_a_failure_has_its_words(brows
         await at(page, 18)
 
 
+@pytest.mark.slow
 async def test_what_goes_on_is_read_again_and_the_slider_stays(browser: Browser) -> None:
     told = pizza()
     whole = list(told.notches)

@@ -31,6 +31,7 @@ def test_no_kill_changes_what_people_see(wild: bool) -> None:
     assert [(seed, wrong) for seed in SOME if (wrong := check(seed, wild=wild))] == []
 
 
+@pytest.mark.slow
 def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fuzz can fail: a journal that is read without its end makes people hear it again."""
 
@@ -43,6 +44,7 @@ def test_a_store_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert any(_goes_wrong(seed) for seed in (SHOWS_SOON, *SEEDS))
 
 
+@pytest.mark.slow
 def test_an_event_that_a_kill_loses_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read_short(store: CrashableStore, *, after: int, limit: int) -> Sequence[InboxRow]:
         rows = await store._inner.backlog(after=after, limit=limit)
@@ -54,6 +56,7 @@ def test_an_event_that_a_kill_loses_is_found_out(monkeypatch: pytest.MonkeyPatch
     assert _goes_wrong(SHOWS_SOON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "kills"), [(7, None), (19, [fuzz.Kill(write=50)]), (55, None), (40055, None)]
 )

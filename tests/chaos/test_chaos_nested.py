@@ -17,11 +17,13 @@ SHOWS_SOON = 4
 """That by which a store that forgets is found out soonest."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_changes_what_a_branch_says(seed: int) -> None:
     assert check(seed) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "number"), [(2054, 38), (100173, 3)])
 def test_what_waited_is_there_for_a_turn_that_runs_once_more(seed: int, number: int) -> None:
     """These runs of these programs found that it was not."""
@@ -34,6 +36,7 @@ def test_who_speaks_first_after_a_death_may_be_another_conversation(seed: int, n
     assert check(seed, runs=[number]) is None
 
 
+@pytest.mark.slow
 def test_what_an_event_cuts_short_may_not_have_left() -> None:
     """In this run the process died before it did, and the next event came before what followed had."""
     assert check(400257, runs=[0]) is None

@@ -69,6 +69,7 @@ def test_the_demo_runs_from_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_quiet_is_quiet(triobot: Command) -> None:
     ended = triobot("demo", "--quiet")
 
@@ -77,6 +78,7 @@ def test_quiet_is_quiet(triobot: Command) -> None:
     assert [line for line in ended.err.splitlines() if " triobot.watchdog: " not in line] == []
 
 
+@pytest.mark.slow
 def test_the_demo_fails_when_what_it_shows_isn_t_so(
     triobot: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ async def test_a_bot_is_killed_restarted_broken_and_mended(tmp_path: Path) -> No
     assert "Traceback" not in dev.log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.cold  # each of its processes hashes in another way
 async def test_the_order_of_a_set_is_found_out(tmp_path: Path) -> None:
@@ -207,6 +208,7 @@ async def test_the_order_of_a_set_is_found_out(tmp_path: Path) -> None:
         assert "bot.py:8: conversation bot.hello" in dev.log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.cold
 async def test_a_bot_ends_with_a_dev_that_was_killed(tmp_path: Path) -> None:
@@ -259,6 +261,7 @@ def test_the_files_beside_a_bot_are_watched(tmp_path: Path) -> None:
     assert folder_of("shop:bot") == Path.cwd()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_a_crash_is_looked_at_while_the_bot_runs_and_after_it(tmp_path: Path) -> None:
     """In a terminal of its own, without a token, as the command says at its start."""
@@ -288,6 +291,7 @@ async def test_a_crash_is_looked_at_while_the_bot_runs_and_after_it(tmp_path: Pa
     assert (after.returncode, after.stdout) == (0, crashed.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_what_a_conversation_was(tmp_path: Path) -> None:
     """Its turns are told while it waits, and while the bot is down; and when the bot was killed."""
@@ -318,6 +322,7 @@ async def test_what_a_conversation_was(tmp_path: Path) -> None:
             await dev.app.get("travel/pass/p99")
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_what_ended_well_was(tmp_path: Path) -> None:
     """An order that was paid for, and the aside that gave it: both are over, and both can be seen."""
@@ -357,6 +362,7 @@ async def test_what_ended_well_was(tmp_path: Path) -> None:
             assert "money" in {notch["dot"] for notch in told} or one["route"] == "bot.deliver"
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
 async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -> None:
@@ -460,6 +466,7 @@ async def test_a_reload_is_held_for_a_chat_that_it_would_break(tmp_path: Path) -
         await dev.ends()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
 async def test_new_code_takes_the_place_of_a_chat_that_it_has_parked(tmp_path: Path) -> None:
@@ -498,6 +505,7 @@ async def test_new_code_takes_the_place_of_a_chat_that_it_has_parked(tmp_path: P
         await dev.ends()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.skipif(not can_reload(), reason="watchfiles is not installed")
 async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ async def skip(dev: Dev, seconds: float) -> None:
     await dev.app.post("clock", {"seconds": seconds})
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> None:
     """A timeout, a reminder, and money that goes back; a process that starts later is as far ahead."""
@@ -140,6 +141,7 @@ async def test_the_bot_and_its_platform_agree_on_the_hour(tmp_path: Path) -> Non
         await lena.sees("Not paid in time.", within=PATIENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
     """What was due within a day is due within what is left of it, for the next run as well."""
@@ -161,6 +163,7 @@ async def test_a_lasting_store_keeps_the_skipped_time(tmp_path: Path) -> None:
         await lena.sees("A day has passed.", within=PATIENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
     """Who has joined, what was said, which button waits, and what was said while no bot was there."""
@@ -201,6 +204,7 @@ async def test_a_lasting_store_keeps_its_platform(tmp_path: Path) -> None:
             await dev.app.known("Lena")
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.usefixtures("hangup")
 async def test_what_is_done_right_before_an_end_is_kept(tmp_path: Path) -> None:

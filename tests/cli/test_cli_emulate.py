@@ -27,6 +27,7 @@ def ask(url: str, headers: dict[str, str], data: bytes | None = None) -> tuple[i
             return error.code, error.read().decode()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.cold
 def test_it_prints_what_a_client_needs_and_ends_silently(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_bot_runs_without_them(tmp_path: Path) -> None:
     """It listens and comes to rest, by the command as well."""
@@ -60,6 +61,7 @@ def test_a_bot_runs_without_them(tmp_path: Path) -> None:
     assert "listening on" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_another_server_names_its_extra(tmp_path: Path) -> None:
     """Before a store is made."""
@@ -74,6 +76,7 @@ def test_another_server_names_its_extra(tmp_path: Path) -> None:
     assert not (tmp_path / "bot.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_store_in_postgresql_names_its_extra(tmp_path: Path) -> None:
     (tmp_path / "greeter.py").write_text(BOT.replace("memory:", "postgresql://u@localhost/d"))
@@ -95,6 +98,7 @@ for command in ("demo", "dev", "talk", "simulate", "emulate"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_each_command_names_its_extra(tmp_path: Path) -> None:
     done = ended(COMMANDS, tmp_path)
@@ -121,6 +125,7 @@ for use in (name_asgi, mount, import_testing):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_each_name_names_its_extra(tmp_path: Path) -> None:
     done = ended(NAMES, tmp_path)

@@ -140,6 +140,7 @@ def unchanged(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("bot.db*")}
 
 
+@pytest.mark.slow
 async def test_a_stopped_bots_store_without_what_people_wrote(tmp_path: Path) -> None:
     """Every answer, for one that waits and one that has crashed; its door; and no route that does a thing."""
     async with ordering(tmp_path):
@@ -208,6 +209,7 @@ async def test_a_stopped_bots_store_without_what_people_wrote(tmp_path: Path) ->
     assert "Hannelore" not in (tmp_path / "inspect.log").read_text("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 async def test_a_running_bot_with_what_people_wrote(tmp_path: Path) -> None:
     """It is asked over its socket, and the log says who looked. Once it has stopped, that is said."""
@@ -233,6 +235,7 @@ async def test_a_running_bot_with_what_people_wrote(tmp_path: Path) -> None:
     assert "Hannelore" not in log
 
 
+@pytest.mark.slow
 async def test_exported_journals(tmp_path: Path, triobot: Command) -> None:
     """Of one without its content the time line is there, and needs no bot."""
     async with ordering(tmp_path):

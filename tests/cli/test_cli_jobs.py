@@ -68,6 +68,7 @@ def beside(bot: Bot, ran: Ran, *commands: Callable[[], Ended]) -> Sequence[Ended
     return trio.run(main)
 
 
+@pytest.mark.slow
 def test_jobs_are_listed_run_and_forgotten(command: Command) -> None:
     ran = Ran()
     listed, as_json, begins, second, listed_runs, nobody, declared = beside(

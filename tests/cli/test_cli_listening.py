@@ -81,6 +81,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_lasting_store_keeps_the_key(tmp_path: Path) -> None:
     """And while one command has it, another is refused, and overwrites nothing."""
@@ -108,6 +109,7 @@ def test_a_lasting_store_keeps_the_key(tmp_path: Path) -> None:
     assert not any(word in first.out + first.err for word in ("the-token", "its-token", "of the shop"))
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_platform_is_kept_for_a_bot_in_any_language(tmp_path: Path) -> None:
     """Opened in the browser by an address that works once: others can read a command line."""

@@ -119,6 +119,7 @@ def loaded_by(code: str) -> set[str]:
     return set(ran.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_command_line_itself_loads_little() -> None:
     """Its help needs none of the commands; and the emulator is never loaded by `triobot run`."""
     helped = loaded_by(HELP) - loaded_by("pass")

@@ -281,6 +281,7 @@ def test_the_list_of_journals_holds_nothing_that_was_said(command: Command) -> N
     assert "Valiasr" in command("journal", "export", "2").out
 
 
+@pytest.mark.slow
 def test_what_has_just_begun_is_a_conversation_for_operators(command: Command, tmp_path: Path) -> None:
     """While its first send is under way, and when the bot is gone."""
     named = {name: f"from test_cli_operator import {name}" for name in ("starter", "stranger")}

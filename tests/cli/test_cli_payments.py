@@ -51,6 +51,7 @@ async def keep_two() -> None:
         await store.commit(RaiseAlarm("amount_mismatch", "77", "text\x1b[2J", START))
 
 
+@pytest.mark.slow
 def test_without_a_bot(command: Command) -> None:
     """The store itself is read and written."""
     trio.run(keep_two)

@@ -478,6 +478,7 @@ def test_several_processes_find_the_same(triobot: Command, crowd: Callable[[str]
     assert beside.code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_code_that_takes_its_process_down(triobot: Command, crowd: Callable[[str], str]) -> None:
     """Each such journal is named, and the others are run."""

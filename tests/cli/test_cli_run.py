@@ -29,6 +29,7 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRIOBOT_BASE_URL", "http://127.0.0.1:9")
 
 
+@pytest.mark.slow
 def test_no_token_says_what_to_set(triobot: Command, hello: Path) -> None:
     ended = triobot("run", "hello:bot", "--store", "memory:")
 
@@ -119,6 +120,7 @@ def test_a_socket_and_a_port_contradict_each_other(triobot: Command, hello: Path
     assert "--host, --port and --unix" in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.usefixtures("hangup")
 @pytest.mark.parametrize(

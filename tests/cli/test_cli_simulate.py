@@ -11,6 +11,7 @@ from cli_rig import Command
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_each_run_is_a_line_and_a_sentence(triobot: Command) -> None:
     ended = triobot("simulate", *small_echo())
     assert ended.code == 0
@@ -29,6 +30,7 @@ def small_echo() -> list[str]:
     return [f"{EXAMPLES / 'echo.py'}:bot", "--chats", "2", "--hours", "2", "--crashes", "1", "--runs", "2"]
 
 
+@pytest.mark.slow
 def test_what_nobody_came_to_is_told(triobot: Command) -> None:
     Path("hidden.py").write_text(
         "from triobot import Bot, Chat\n"

@@ -205,6 +205,7 @@ def test_a_copy_needs_the_bots_token(triobot: Command, hello: Path, monkeypatch:
     assert "another token" in other.err
 
 
+@pytest.mark.slow
 def test_a_conversation_is_found_by_its_number_in_whichever_shard_it_is(
     triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_bot_that_was_streamed_comes_back_on_an_empty_disk(command: Command, t
     continue_all()
 
 
+@pytest.mark.slow
 def test_each_shard_is_streamed_to_a_folder_of_its_own(command: Command) -> None:
     chats, replicas = range(1, 9), [Path("replica/0"), Path("replica/1")]
     beside_a_stream(replicas, store=SHARDS, chats=chats)
@@ -139,6 +140,7 @@ def test_each_shard_is_streamed_to_a_folder_of_its_own(command: Command) -> None
     continue_all(SHARDS, chats)
 
 
+@pytest.mark.slow
 def test_shards_are_restored_together_or_not_at_all(command: Command) -> None:
     beside_a_stream([Path("replica/0"), Path("replica/1")], store=SHARDS, chats=range(1, 3))
     before = {file.name: file.read_bytes() for file in Path("disk").glob("bot.db.?")}

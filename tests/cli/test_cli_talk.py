@@ -49,6 +49,7 @@ async def deliver(chat: Chat[Paid[str]]) -> None:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.cold
 def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
@@ -80,6 +81,7 @@ def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
     assert [line for line in done if line not in ran.stdout] == []
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_an_error_of_the_bot_s_own_is_shown_with_its_lines_and_its_cause(tmp_path: Path) -> None:
     """The author is at the terminal: the text is shown, the runtime's own lines are counted."""
@@ -125,6 +127,7 @@ async def hello(chat: Chat[Message[str]]) -> None:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_several_people_talk_in_chats_of_their_own_and_in_groups(tmp_path: Path) -> None:
     (tmp_path / "town.py").write_text(TOWN)
@@ -153,6 +156,7 @@ def test_several_people_talk_in_chats_of_their_own_and_in_groups(tmp_path: Path)
         assert expected in lines
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_label_is_completed_while_the_bot_speaks(tmp_path: Path) -> None:
     """In a terminal, which is left as it was."""

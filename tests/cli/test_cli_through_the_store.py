@@ -128,6 +128,7 @@ def plainly(text: str) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_each_command_says_what_it_says_of_a_bot_with_a_file(
     command: Command, url: str, postgres: Server
 ) -> None:
@@ -177,6 +178,7 @@ def test_what_is_for_files_says_so(command: Command, url: str) -> None:
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_many_questions_are_asked_of_the_bot_that_runs(url: str, command: Command) -> None:
     async def main() -> None:
         chats = Chats()

@@ -105,6 +105,7 @@ def test_an_overlap_of_nothing_is_a_mistake(triobot: Command, hello: Path) -> No
     assert "--renew" in ended.err
 
 
+@pytest.mark.slow
 async def test_a_bot_that_runs_ends_the_overlap_by_itself(
     hello: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -125,6 +126,7 @@ async def test_a_bot_that_runs_ends_the_overlap_by_itself(
         assert intake.secrets.matches(intake.secrets.current)
 
 
+@pytest.mark.slow
 async def test_a_second_renewal_leaves_the_overlap_of_the_first(
     hello: Path, autojump_clock: trio.testing.MockClock
 ) -> None:

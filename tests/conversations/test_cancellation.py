@@ -97,6 +97,7 @@ async def say_later(town: Town, chat: int, arrival: float) -> None:
     await town.says("7", chat, wait=False)
 
 
+@pytest.mark.slow
 async def test_a_press_is_taken_or_expired(autojump_clock: MockClock) -> None:
     """Its question ends in any moment: taken once, or answered once that it is over; its buttons go."""
     heard: Counter[int] = Counter()
@@ -136,6 +137,7 @@ async def test_a_press_is_taken_or_expired(autojump_clock: MockClock) -> None:
         assert len(town.edits(chat)) == 1
 
 
+@pytest.mark.slow
 async def test_an_interrupt_at_any_moment_loses_only_what_came_before_it(autojump_clock: MockClock) -> None:
     """A message behind the interrupt is its own; one before it was heard or dropped."""
     heard: dict[int, list[str]] = {}

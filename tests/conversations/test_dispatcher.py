@@ -160,6 +160,7 @@ async def test_each_chat_hears_everything_once_and_in_order(seed: int, autojump_
 
 
 # In 37 a turn that runs again drains a mailbox, as its journal knows, while other events wait.
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*sample(range(SEEDS)), 37])
 async def test_a_restart_loses_nothing_and_skips_nothing(seed: int, autojump_clock: MockClock) -> None:
     """Cut at any moment: conversations go on where they were, with the next event, chat by chat."""
@@ -184,6 +185,7 @@ async def test_a_restart_loses_nothing_and_skips_nothing(seed: int, autojump_clo
     assert store.rows == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sample(range(SEEDS)))
 async def test_interrupts_and_asides_overtake_and_nothing_is_lost(
     seed: int, autojump_clock: MockClock

@@ -94,6 +94,7 @@ async def lived(generations: Sequence[Sequence[Around]], many: int) -> Town:
     return town
 
 
+@pytest.mark.slow
 async def test_nobody_is_parked_when_hooks_come_go_and_move(autojump_clock: MockClock, long: bool) -> None:
     """Many people, at each place of the talk; each hears what there was to be said, once."""
     people = 1_000 if long else 120

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 import trio
 from town import CHAT, open_town
 from trio.testing import MockClock
@@ -21,6 +22,7 @@ def in_memory() -> int:
     return sum(type(there) is Conversation for there in gc.get_objects())
 
 
+@pytest.mark.slow
 async def test_a_conversation_that_ended_is_not_kept_until_its_deadline(autojump_clock: MockClock) -> None:
     """Hundreds of questions with a month for their answer, and each is answered at once."""
     bot = Router()
@@ -38,6 +40,7 @@ async def test_a_conversation_that_ended_is_not_kept_until_its_deadline(autojump
         assert in_memory() - before < 100
 
 
+@pytest.mark.slow
 async def test_a_conversation_that_ended_leaves_nothing_to_the_collector() -> None:
     """It is gone with the last step of its task, and the collector, which looks rarely, finds nothing."""
     bot = Router()
@@ -61,6 +64,7 @@ async def test_a_conversation_that_ended_leaves_nothing_to_the_collector() -> No
             gc.enable()
 
 
+@pytest.mark.slow
 async def test_a_chat_that_waits_is_few_objects() -> None:
     """So many does the collector go through for each, and there may be thousands."""
     bot = Router()
@@ -80,6 +84,7 @@ async def test_a_chat_that_waits_is_few_objects() -> None:
         assert len(gc.get_objects()) - before < 55 * 100
 
 
+@pytest.mark.slow
 async def test_deadlines_that_hold_strike_among_those_that_were_withdrawn(autojump_clock: MockClock) -> None:
     """A near deadline ends each slow chat, while the quick ones put off a far deadline again and again."""
     bot = Router()

@@ -6,6 +6,7 @@ import gc
 import weakref
 from contextvars import ContextVar
 
+import pytest
 import trio
 
 from triobot import Bot, Chat
@@ -137,6 +138,7 @@ async def test_a_scope_that_is_left_open_fails_its_own_conversation(autojump_clo
             await ali.sees("fine")
 
 
+@pytest.mark.slow
 async def test_more_may_end_at_once_than_tasks_rest(autojump_clock: object) -> None:
     """Hundreds of conversations at once each have a task; what has ended serves the next ones."""
     bot, at_once, most = Bot(), set[trio.lowlevel.Task](), 0

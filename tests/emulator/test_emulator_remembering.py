@@ -124,6 +124,7 @@ def test_numbers_after_a_crash_are_nobody_s() -> None:
     assert other.next_message_id() > world.last_message
 
 
+@pytest.mark.slow
 @given(
     contents(),
     st.none() | reply_keyboards(),

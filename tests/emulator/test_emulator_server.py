@@ -288,6 +288,7 @@ async def receiving() -> AsyncIterator[tuple[str, trio.MemoryReceiveChannel[Even
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("lower_case", [False, True])
 @pytest.mark.parametrize("senders", [False, True])

@@ -33,6 +33,7 @@ def counted() -> Mapping[str, float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_turn_of_ask_has_so_many_calls(counted: Mapping[str, float]) -> None:
     """An answer is taken, and the next question sent: 50, and up to 52 in another order of tasks."""

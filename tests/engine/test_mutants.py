@@ -10,6 +10,7 @@ from . import mutants
 from .mutants import MUTANTS, planted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", sample([name for name, one in MUTANTS.items() if one[3] == "directed"], every=3)
 )
@@ -18,6 +19,7 @@ def test_directed_programs_find_it(name: str) -> None:
         assert next(fuzz.directed(), None) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant[3] == "race"])
 def test_random_programs_find_it(name: str) -> None:
     with planted(name) as fuzz:

@@ -56,6 +56,7 @@ async def test_an_hour_that_two_want_has_one(example: Example, autojump_clock: o
         await omid.sees("Somebody was faster.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crashing", [False, True])
 async def test_a_freed_hour_goes_to_the_first_who_takes_it(
     example: Example, autojump_clock: object, crashing: bool

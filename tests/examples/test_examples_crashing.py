@@ -332,6 +332,7 @@ async def undisturbed(example: Example, name: str) -> tuple[int, Sequence[str]]:
     return scene.acts, shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYS)
 async def test_a_kill_after_any_act_changes_nothing(
     example: Example, name: str, autojump_clock: object, long: bool
@@ -345,6 +346,7 @@ async def test_a_kill_after_any_act_changes_nothing(
         check(shown, expected, 1, scene.heard)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize("name", PLAYS)
 async def test_kills_after_every_act_change_nothing(
@@ -357,6 +359,7 @@ async def test_kills_after_every_act_change_nothing(
     check(shown, expected, acts, scene.heard)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("name", PLAYS)
 async def test_a_kill_at_any_write_changes_nothing(

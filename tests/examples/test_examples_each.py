@@ -46,6 +46,7 @@ async def a_day(module: ModuleType, *, killed: bool) -> list[tuple[str, str]]:
         return [(seen.type, seen.text) for seen in await sara.history()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 async def test_a_kill_between_two_acts_is_not_noticed(
     name: str, example: Example, autojump_clock: object

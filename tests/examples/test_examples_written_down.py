@@ -58,6 +58,7 @@ async def script(app: App, chat_id: int) -> str:
     return str(answer["text"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "play"), [("pizza", play_pizza), ("quiz", play_quiz)])
 def test_what_was_played_passes_as_a_test(
     example: Callable[[str], ModuleType],
@@ -76,6 +77,7 @@ def test_what_was_played_passes_as_a_test(
     run(partial(test, None))
 
 
+@pytest.mark.slow
 def test_a_written_test_can_fail(
     example: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:

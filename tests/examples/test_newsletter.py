@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable
 from types import ModuleType
 
+import pytest
+
 from triobot.testing import drive
 
 Example = Callable[[str], ModuleType]
 
 
+@pytest.mark.slow
 async def test_a_newsletter_reaches_its_subscribers(example: Example, autojump_clock: object) -> None:
     """But for who unsubscribed in the middle of a question, or has left."""
     newsletter = example("newsletter")

@@ -37,6 +37,7 @@ async def listens(port: int) -> None:
                 return
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.parametrize("name", sorted(path.name for path in BOTS.iterdir()))
 async def test_it_welcomes_echoes_and_answers_a_press(name: str, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 COMMANDS = re.findall(r"(?m)(?:^|[ =])\.?\S*bin/triobot (.*)$", TEXT)
 
 
+@pytest.mark.slow
 async def test_the_readme_s_bot_takes_orders(tmp_path: Path) -> None:
     """Saved as the README says, it does what the README's code says."""
     [program] = [block for block in BLOCKS if "@bot.conversation" in block]

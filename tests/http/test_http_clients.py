@@ -227,6 +227,7 @@ print("all of it")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "script"), [("requests", REQUESTS), ("aiohttp", AIOHTTP)])
 async def test_libraries_of_other_event_loops(module: str, script: str) -> None:
     pytest.importorskip(module)
@@ -234,6 +235,7 @@ async def test_libraries_of_other_event_loops(module: str, script: str) -> None:
         assert await run(sys.executable, "-c", script, f"http://{address}", str(LONG)) == b"all of it\n"
 
 
+@pytest.mark.slow
 @needs("nginx")
 @pytest.mark.parametrize("by_path", [False, True])
 async def test_nginx_in_front(by_path: bool, tmp_path: Path) -> None:

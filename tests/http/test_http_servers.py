@@ -121,6 +121,7 @@ async def ask_everything(asking: httpx.AsyncClient) -> list[tuple[str, object]]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.parametrize("name", SERVERS)
 async def test_requests_of_every_kind_are_answered_as_to_httpx(name: str, tmp_path: Path) -> None:

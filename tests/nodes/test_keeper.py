@@ -409,6 +409,7 @@ async def test_a_shard_whose_work_fails_at_one_node_goes_to_another(autojump_clo
         await rig.shares(one=SHARDS, two=0)
 
 
+@pytest.mark.slow
 async def test_shards_go_to_a_newer_build_and_stop_where_it_can_not_work_on_one(
     autojump_clock: MockClock,
 ) -> None:

@@ -34,6 +34,7 @@ def test_no_promise_is_broken_whatever_befalls_the_nodes(long: bool) -> None:
     assert HAPPENS - counts.keys() == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(name: str) -> None:
     fault = FAULTS[name]

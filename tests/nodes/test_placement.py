@@ -193,6 +193,7 @@ class World:
             assert [at for at, _ in self.moves].count(self.now) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builds", [1, 3])
 @pytest.mark.parametrize("seed", sample(range(30)))
 def test_every_history_ends_in_fair_shares_of_the_newest_build(seed: int, builds: int) -> None:

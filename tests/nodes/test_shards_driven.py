@@ -47,6 +47,7 @@ def greeting(bot: Bot) -> None:
         await chat.send("Welcome.")
 
 
+@pytest.mark.slow
 async def test_chats_of_all_shards_update_one_value_once_each_whatever_crashes(
     autojump_clock: MockClock,
 ) -> None:
@@ -286,6 +287,7 @@ async def test_a_room_is_in_one_shard_and_hears_all(autojump_clock: MockClock) -
         assert await bot.to(desk).get(COUNTED) == 16
 
 
+@pytest.mark.slow
 async def test_everybody_pays_in_a_shard_and_is_given_once_whatever_crashes(
     autojump_clock: MockClock,
 ) -> None:

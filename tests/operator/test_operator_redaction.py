@@ -7,6 +7,7 @@ import json
 import re
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -170,6 +171,7 @@ def test_each_record_is_tried() -> None:
     assert set(RECORDS) == set(views._PLACES)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(*RECORDS.values()), st.integers(0, 1))
 def test_nothing_that_a_person_typed_survives(record: Record, cut: int) -> None:

@@ -138,6 +138,7 @@ async def test_who_left_is_gone_and_who_is_refused_has_failed(
         assert [str(one.message) for one in complaints] == []
 
 
+@pytest.mark.slow
 async def test_an_audience_most_of_which_has_left_holds_nothing(
     autojump_clock: MockClock, store: Store
 ) -> None:
@@ -210,6 +211,7 @@ async def test_an_unknown_outcome_is_counted_and_not_tried_again(
         assert sum(operation.chat_id == 3 for _, operation in rig.platform.seen) == 1
 
 
+@pytest.mark.slow
 async def test_an_outage_costs_few_receivers(autojump_clock: MockClock, store: Store) -> None:
     """While nobody knows what arrives, one at a time goes, with longer and longer pauses."""
     out = False
@@ -230,6 +232,7 @@ async def test_an_outage_costs_few_receivers(autojump_clock: MockClock, store: S
         assert status.sent == 2000 - status.unknown
 
 
+@pytest.mark.slow
 async def test_a_platform_that_is_not_there_costs_nobody(autojump_clock: MockClock, store: Store) -> None:
     """Also when it comes back after every patience has ended."""
     out = True
@@ -432,6 +435,7 @@ async def give_up_on_a_full_disk(rig: Rig, store: Any, patch: pytest.MonkeyPatch
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_a_capture_that_was_given_up_takes_nothing_from_the_next_one(
     autojump_clock: MockClock, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,6 +209,7 @@ def test_lanes_of_one_class_take_turns() -> None:
     assert [place.work for place in drain(lanes, 4)] == ["a1", "b1", "a2", "a3"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(Urgency), min_size=1, max_size=4, unique=True))
 def test_no_class_starves_however_much_waits_above_it(classes: list[Urgency]) -> None:
     lanes: Lanes[Waiting] = Lanes(1)

@@ -33,6 +33,7 @@ def test_a_lane_or_two_never_slow_the_rest(lanes: int) -> None:
     assert pace.rate is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offered", [20, 100])
 @pytest.mark.parametrize(
     "faults",
@@ -56,6 +57,7 @@ def test_a_cut_that_did_not_help_is_taken_back(share: float) -> None:
     assert run.rates[60:] == [None] * 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offered", [40, 100])
 @pytest.mark.parametrize("status", [429, 500])
 @pytest.mark.parametrize("capacity", [5, 30])
@@ -68,6 +70,7 @@ def test_a_platform_that_takes_so_many_a_second_gets_about_those(
     assert run.attempts(60, 120, status) <= 0.5 * capacity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", [15, 30, 60])
 def test_a_platform_that_fails_most_while_it_is_overloaded_is_spared(capacity: int) -> None:
     run = simulate(collapsing(capacity), offered=100, seconds=180)
@@ -92,6 +95,7 @@ def test_an_answer_that_takes_longer_and_longer_slows_us_until_it_is_quick_again
     assert quick.rates == [None] * 60
 
 
+@pytest.mark.slow
 def test_a_platform_that_works_off_two_a_second_in_vain_comes_to_itself() -> None:
     """It goes on with what nobody waits for any more, and answers nothing in time."""
     run = simulate(queueing(2), offered=50, seconds=600)
@@ -147,6 +151,7 @@ def test_chats_whose_sends_are_never_answered_stop_no_other(silent: int, faults:
         assert max(took for _, took in run.delays) < 2
 
 
+@pytest.mark.slow
 def test_silent_chats_leave_connections_to_the_others_once_they_are_known() -> None:
     """More of them than connections: the first wave takes all, later ones don't."""
     at_first = tuple(range(10_000, 11_000))

@@ -153,6 +153,7 @@ async def test_a_chat_that_is_never_answered_slows_nobody(autojump_clock: Any) -
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [10, 40, 400])
 async def test_many_chats_that_are_never_answered_slow_nobody(silent: int, autojump_clock: Any) -> None:
     async def script(operation: Any) -> None:
@@ -182,6 +183,7 @@ async def test_many_chats_that_are_never_answered_slow_nobody(silent: int, autoj
     assert max(delays) < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offered", [20, 100])
 async def test_random_faults_do_not_slow_the_sender(offered: int, autojump_clock: Any) -> None:
     dice = random.Random(offered)

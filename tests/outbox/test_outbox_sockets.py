@@ -9,6 +9,7 @@ from tests.benchmarks.faults import at_random, carry
 pytestmark = pytest.mark.virtual_time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixed", [False, True])
 async def test_random_faults_leave_the_pace_alone(mixed: bool) -> None:
     carried = await carry(at_random(0.09 if mixed else 0.05, mixed=mixed), sends=600, within=60)

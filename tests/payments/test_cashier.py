@@ -379,6 +379,7 @@ async def test_an_aside_that_fails_is_tried_again(autojump_clock: MockClock) -> 
         assert await till.alarms() == {"handler_keeps_failing"}
 
 
+@pytest.mark.slow
 async def test_a_button_that_cant_be_removed(autojump_clock: MockClock) -> None:
     """It is tried again, then told; and watched as long as it is there."""
     async with open_till() as till:
@@ -717,6 +718,7 @@ async def test_two_lost_invoices_of_one_amount(autojump_clock: MockClock) -> Non
         assert all(row.seq != seq for row in await till.store.backlog(after=0, limit=9))
 
 
+@pytest.mark.slow
 async def test_a_lost_invoice_of_last_month_is_not_meant(autojump_clock: MockClock) -> None:
     """Of two of one amount it is the one that can still be paid."""
     async with open_till() as till:
@@ -847,6 +849,7 @@ async def test_where_nothing_is_open_nothing_is_done(autojump_clock: MockClock) 
         assert till.line.asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [3, 400])
 async def test_a_start_does_not_grow_with_open_payments(autojump_clock: MockClock, many: int) -> None:
     """What only has to be asked about is taken up beside everything else, many in one transaction."""

@@ -42,6 +42,7 @@ def test_no_money_is_lost_whatever_row_it_goes_through(long: bool) -> None:
     assert min(seen.crashes, seen.restored, seen.exchanged, seen.outages) > 0
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_world_every_time() -> None:
     """So that what fails can be looked at."""
     first, second = run(11), run(11)
@@ -49,6 +50,7 @@ def test_a_seed_is_the_same_world_every_time() -> None:
     assert (first.reached, first.asked, first.wrong) == (second.reached, second.asked, second.wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: Fault) -> None:
     """Each of these is a plausible ledger."""

@@ -16,6 +16,7 @@ from tests.store.postgres_rows import PostgresRows
 from triobot.store.writer import Job
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sample(FEW, every=23))
 def test_a_world_s_money_is_on_postgres_what_it_is_in_the_model(postgres_server: Server, seed: int) -> None:
     second = SecondStore(postgres_server, START)
@@ -28,6 +29,7 @@ def test_a_world_s_money_is_on_postgres_what_it_is_in_the_model(postgres_server:
     assert second.asked > 0
 
 
+@pytest.mark.slow
 def test_a_write_that_is_lost_is_noticed(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     commit, times = PostgresRows.run, count(1)
 

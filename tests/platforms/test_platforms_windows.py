@@ -75,6 +75,7 @@ def test_every_module_can_be_imported(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_talk_has_a_conversation(folder: Path) -> None:
     """It takes the emulator, the webhook's listener, the client and the codec, over real sockets."""
@@ -84,6 +85,7 @@ def test_talk_has_a_conversation(folder: Path) -> None:
     assert "Hello, Sara." in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_the_demo_is_true(folder: Path) -> None:
     """A bot whose store is a file, a payment and an upload: over real sockets."""
@@ -92,6 +94,7 @@ def test_the_demo_is_true(folder: Path) -> None:
     assert "250,000 = 750,000 rials" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_platform_is_kept_by_one_process(folder: Path) -> None:
     emulate = ("emulate", "--port", "0", "--store", "shop.platform")
@@ -122,6 +125,7 @@ def test_their_own_tests_pass(tests: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_new_bot_s_test_passes(folder: Path) -> None:
     assert ended(folder, "new", "pizzeria").returncode == 0
@@ -147,6 +151,7 @@ def running(folder: Path) -> Generator[subprocess.Popen[str]]:
             popen.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_bot_runs_and_is_asked_on_loopback_with_its_key(folder: Path) -> None:
     with running(folder) as popen:
@@ -182,6 +187,7 @@ def test_a_bot_runs_and_is_asked_on_loopback_with_its_key(folder: Path) -> None:
     assert "restored" in ended(folder, "store", "restore", "copy.db", "--bot", "greeter.py:bot").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_killed_bot_s_key_opens_nothing_and_its_store_goes_on(folder: Path) -> None:
     with running(folder) as popen:
@@ -203,6 +209,7 @@ async def greeted(app: App, name: str, greeting: str) -> None:
     await person.sees(f"{greeting}, {name}.", within=PATIENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.cold  # its bot begins as an interpreter of its own does: with the module that takes things away
 async def test_a_developer_s_bot_talks_and_is_started_anew_when_its_file_is_saved(folder: Path) -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.processes
 APOLOGY = "Something went wrong here. Please start again."
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_an_apology_that_was_on_its_way_at_a_kill_is_said(tmp_path: Path, stack: Stack) -> None:
     """Nobody knows whether it arrived, so it comes again: better than silence."""

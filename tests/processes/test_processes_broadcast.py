@@ -13,6 +13,7 @@ from triobot.outbox.course import WindowRules
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stack", "receivers", "kills"), [("ours", 600, 2), pytest.param("stock", 300, 1, marks=pytest.mark.long)]
 )

@@ -40,6 +40,7 @@ BETWEEN = 2.0
 """Else all processes would do what they can for as long as a trouble lasts."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "troubles",
     [
@@ -99,6 +100,7 @@ def commits_of(server: Server) -> list[int]:
     return [int(str(server.ask(f"SELECT commits FROM {SCHEMA}_{n}.shard")[0][0])) for n in range(SHARDS)]
 
 
+@pytest.mark.slow
 @needs_postgres
 async def test_every_conversation_ends_right_when_the_database_fails_over(tmp_path: Path) -> None:
     """To a synchronous standby, which has all that was acknowledged: no shard begins an epoch."""
@@ -110,6 +112,7 @@ async def test_every_conversation_ends_right_when_the_database_fails_over(tmp_pa
     assert "nothing acknowledged is missing" in lived.output
 
 
+@pytest.mark.slow
 @needs_postgres
 async def test_nodes_go_on_from_what_an_asynchronous_standby_has(tmp_path: Path) -> None:
     """Of shards that lack commits an epoch begins. The old primary, when it is back, gets no node."""
@@ -162,6 +165,7 @@ async def test_nodes_go_on_from_what_an_asynchronous_standby_has(tmp_path: Path)
                 cluster.kill()
 
 
+@pytest.mark.slow
 async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(
     tmp_path: Path, postgres: Server
 ) -> None:
@@ -202,6 +206,7 @@ async def test_events_may_come_to_any_node_and_operators_ask_all_of_them(
         assert (told["running"], told["conversations"]) == (False, 20)
 
 
+@pytest.mark.slow
 async def test_a_node_whose_clock_is_wrong_has_no_shards_until_it_is_right(
     tmp_path: Path, postgres: Server
 ) -> None:
@@ -253,6 +258,7 @@ async def test_a_node_whose_clock_is_wrong_has_no_shards_until_it_is_right(
         assert "this machine's clock is right again" in output
 
 
+@pytest.mark.slow
 async def test_nodes_with_certificates_hand_events_on_and_let_nobody_else_in(
     tmp_path: Path, postgres: Server
 ) -> None:

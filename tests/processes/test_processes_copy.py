@@ -25,6 +25,7 @@ async def moves_to(market: Market, target: str) -> None:
     await market.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shards", "postgres"])
 async def test_what_was_under_way_goes_on_in_the_copy_and_is_done_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest

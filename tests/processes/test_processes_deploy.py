@@ -138,6 +138,7 @@ def test_the_units(tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "pizza" in line]
 
 
+@pytest.mark.slow
 def test_a_backup_takes_the_oldest_one_s_place(tmp_path: Path) -> None:
     """What an interrupted run left goes, too; nothing else in the folder does."""
     store, folder = tmp_path / "bot.db", tmp_path / "two words"
@@ -179,6 +180,7 @@ def step(name: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a clean folder, with what `triobot new` makes, its variables, its command and its health check."""
     monkeypatch.chdir(tmp_path)

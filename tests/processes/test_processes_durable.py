@@ -31,6 +31,7 @@ async def test_kill_9_loses_no_answer_and_asks_nothing_twice_without_need(
     result.check(chats, ORDERS)
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 @pytest.mark.cold
 async def test_three_blocks_one_of_which_ends_while_nobody_runs(tmp_path: Path, stack: Stack) -> None:

@@ -38,6 +38,7 @@ def count_of(users: Users) -> int:
     return sum(len(said) for said in users.accepted.values())
 
 
+@pytest.mark.slow
 @on_all_stacks
 async def test_stopping_in_the_middle_of_a_load_loses_nothing(tmp_path: Path, stack: Stack) -> None:
     """What was accepted until the very end is handled before the stop or after the next start."""
@@ -117,6 +118,7 @@ async def test_kill_9_at_random_moments_loses_no_acknowledged_event(
             assert handled == said
 
 
+@pytest.mark.slow
 async def test_restarts_under_load_refuse_no_connection(tmp_path: Path, long: bool) -> None:
     """A deploy that hands the listening socket over is not noticed by anybody who connects."""
     store, restarts = tmp_path / "bot.db", 20 if long else 3
@@ -150,6 +152,7 @@ async def test_restarts_under_load_refuse_no_connection(tmp_path: Path, long: bo
         assert len(statuses) >= 8 * restarts
 
 
+@pytest.mark.slow
 @on_both_stacks
 async def test_a_dead_platform_delays_and_loses_nothing(tmp_path: Path, stack: Stack) -> None:
     """While the platform is dead events are accepted; when it is back they are answered, in order."""
@@ -170,6 +173,7 @@ async def test_a_dead_platform_delays_and_loses_nothing(tmp_path: Path, stack: S
         assert {chat: first_times(texts) for chat, texts in platform.texts.items()} == users.accepted
 
 
+@pytest.mark.slow
 @on_both_stacks
 async def test_words_that_are_said_again_are_handled_again(tmp_path: Path, stack: Stack) -> None:
     """An equal text is a repetition only if nobody heard the answer; a sender that closes at once did."""

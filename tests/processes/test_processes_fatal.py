@@ -97,6 +97,7 @@ class Supervisor:
         return self.process.popen.poll() is not None or STANDS not in self.process.output
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_who_kills_the_process_is_parked_and_the_others_are_served(
     tmp_path: Path, stack: Stack
@@ -143,6 +144,7 @@ async def test_who_kills_the_process_is_parked_and_the_others_are_served(
     assert re.search(r"the code at \S*fatal.py:(39|40) " + STANDS, there.output)
 
 
+@pytest.mark.slow
 async def test_who_kills_one_machine_after_the_other_is_parked_there_too(
     tmp_path: Path, postgres: Server
 ) -> None:

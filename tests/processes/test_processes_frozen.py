@@ -27,6 +27,7 @@ async def heard(person: Person) -> list[str]:
     return [seen.text for seen in await person.history() if seen.from_bot]
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_who_paid_meanwhile_gets_it_once(tmp_path: Path, stack: Stack) -> None:
     """Wherever the payment was: on its way to the screen, open, or verified by an answer that nobody read."""

@@ -53,6 +53,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_a_full_disk_refuses_events_and_loses_none(disk: Path, tmp_path: Path, stack: Stack) -> None:
     """503 while there is no room, one alarm, /readyz tells; with room again all goes on by itself."""
@@ -147,6 +148,7 @@ async def test_stopping_on_a_full_disk_is_clean(disk: Path, stack: Stack) -> Non
             assert await process.stop() == 0
 
 
+@pytest.mark.slow
 @on_all_stacks
 async def test_a_disk_that_fails_stops_the_process_with_one_line(tmp_path: Path, stack: Stack) -> None:
     """Nobody knows what a failed commit left behind: an end that a supervisor sees, and nothing lost."""

@@ -103,6 +103,7 @@ async def status_of(port: int, data: bytes) -> int:
         return int(answer.split()[1]) if answer.startswith(b"HTTP/1.1 ") else 0
 
 
+@pytest.mark.slow
 async def test_hostile_bodies_among_good_ones_harm_nobody(tmp_path: Path) -> None:
     """Every one gets its own status, everybody else an answer, and the process lives in sane memory."""
     order = random.Random(7)
@@ -161,6 +162,7 @@ async def _promise_much(port: int) -> None:
         await trio.sleep_forever()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sender",
     [
@@ -208,6 +210,7 @@ async def attacked(kind: str, many: int, port: int) -> AsyncGenerator[None]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["silent", "heads", "bodies", "strange", "busy", "unread"])
 async def test_a_full_listener_hears_each_good_event(tmp_path: Path, kind: str) -> None:
     """More connections than there are places, in a process of their own: no good event fails."""
@@ -225,6 +228,7 @@ async def test_a_full_listener_hears_each_good_event(tmp_path: Path, kind: str) 
         assert dict(platform.texts) == dict(users.accepted)
 
 
+@pytest.mark.slow
 async def test_descriptors_that_run_out_cost_no_event_and_few_lines(tmp_path: Path) -> None:
     """Who waits for longest gives way, and the log is not flooded."""
     log = tmp_path / "log"

@@ -88,6 +88,7 @@ async def test_hypercorn_serves_drains_and_keeps_the_secret(tmp_path: Path) -> N
         assert hidden not in process.output
 
 
+@pytest.mark.slow
 async def test_a_site_that_gets_sigterm_in_the_middle_of_a_send_finishes_it(tmp_path: Path) -> None:
     """The site's deadlines for its own tasks are shorter than the send; the bot's grace period counts."""
     async with open_platform() as platform:
@@ -111,6 +112,7 @@ async def test_a_site_that_gets_sigterm_in_the_middle_of_a_send_finishes_it(tmp_
     assert "Traceback" not in process.output
 
 
+@pytest.mark.slow
 async def test_two_workers_on_one_store_say_what_is_wrong_and_end(tmp_path: Path) -> None:
     """Each would be a bot of its own: one line says so, and nothing starts again and again."""
     async with open_platform() as platform:
@@ -129,6 +131,7 @@ async def test_two_workers_on_one_store_say_what_is_wrong_and_end(tmp_path: Path
     assert "one worker" in said[0]
 
 
+@pytest.mark.slow
 async def test_hypercorn_s_usual_worker_is_told_the_right_one_in_one_line(tmp_path: Path) -> None:
     """With no traceback of hypercorn's behind it."""
     ended = await trio.run_process(

@@ -51,6 +51,7 @@ async def wait_for_more(platform: Platform, *, runs: int) -> None:
     )
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_a_due_time_begins_one_run_which_is_ended(tmp_path: Path, stack: Stack, long: bool) -> None:
     """Whatever is killed: every second kill comes in the middle of a run, the others at any moment."""

@@ -13,6 +13,7 @@ from tests.processes.process import SECRET, Stack, on_both_stacks, on_both_stack
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack) -> None:
     """What a chat sends comes back in its order, however the chats are mixed."""
@@ -38,6 +39,7 @@ async def test_each_chat_keeps_its_order_in_and_out(tmp_path: Path, stack: Stack
         assert dict(users.accepted) == dict(platform.texts)
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_a_stuck_chat_slows_nobody(tmp_path: Path, stack: Stack) -> None:
     """A chat whose sends are never answered does not delay another's."""
@@ -57,6 +59,7 @@ async def test_a_stuck_chat_slows_nobody(tmp_path: Path, stack: Stack) -> None:
         assert not platform.held & set(platform.texts)
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_memory_stays_flat_when_events_come_faster_than_they_are_handled(
     tmp_path: Path, stack: Stack
@@ -100,6 +103,7 @@ async def test_an_error_in_one_conversation_touches_no_other(tmp_path: Path, sta
         assert "wrong" in platform.texts[1][1]
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_a_flooding_chat_harms_only_itself(tmp_path: Path, stack: Stack) -> None:
     """Above its quota it gets 503; others are served, and what was accepted is handled in order."""

@@ -37,6 +37,7 @@ async def start_again(market: Market) -> None:
     await market.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "stack"),
     [
@@ -68,6 +69,7 @@ async def test_killed_between_the_platform_s_verified_and_our_record(
         assert (await ali.wallet())["IRR"] == 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("late", "stack"),
     [(False, "ours"), (True, "ours"), (True, "stock"), pytest.param(False, "stock", marks=pytest.mark.long)],
@@ -93,6 +95,7 @@ async def test_killed_inside_the_aside(tmp_path: Path, late: bool, stack: Stack)
         assert (await ali.wallet())["IRR"] == 300_000
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_cancelled_while_it_is_given(tmp_path: Path, stack: Stack) -> None:
     """By the user, and then by SIGKILL: the aside gives on, with the same key, and nobody is called."""
@@ -130,6 +133,7 @@ def event(chat: int, kind: str, data: str) -> bytes:
     return urlencode({"chat_id": chat, "type": kind, "data": data}).encode()
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path: Path, stack: Stack) -> None:
     """Hundreds of them: what is asked for waits on, and is sold to who pays."""
@@ -147,6 +151,7 @@ async def test_whoever_forges_callbacks_without_a_number_moves_nothing(tmp_path:
         assert len(market.baked) == 1
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_whoever_forges_callbacks_with_a_number_gets_nothing(tmp_path: Path, stack: Stack) -> None:
     """Nor leads anybody astray; and paid money is given, whatever is said of it."""

@@ -39,6 +39,7 @@ async def test_kill_9_loses_no_answer(tmp_path: Path, postgres: Server, store: s
     assert postgres.ask("SELECT value FROM bot.meta WHERE name = 'clean'") != []
 
 
+@pytest.mark.slow
 async def test_the_server_is_killed_under_a_running_bot(tmp_path: Path, postgres: Server, store: str) -> None:
     """All its sessions crash; what was answered with 200 is there, and the bot goes on by itself."""
     log = tmp_path / "log"
@@ -63,6 +64,7 @@ async def test_the_server_is_killed_under_a_running_bot(tmp_path: Path, postgres
                 process.popen.wait()
 
 
+@pytest.mark.slow
 async def test_a_server_that_goes_away_while_the_bot_begins_is_waited_for(
     tmp_path: Path, postgres: Server, store: str
 ) -> None:
@@ -120,6 +122,7 @@ class Operator:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
+@pytest.mark.slow
 async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
     tmp_path: Path, postgres: Server, store: str
 ) -> None:
@@ -162,6 +165,7 @@ async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
         assert "pg_dump" in triobot("store", "backup", str(tmp_path / "copy")).stderr
 
 
+@pytest.mark.slow
 async def test_a_bot_in_shards_is_killed_and_its_operator_hears_of_all_of_them(
     tmp_path: Path, postgres: Server
 ) -> None:
@@ -210,6 +214,7 @@ def node_of(process: BotProcess, port: int) -> Node:
     return Node(port, process.log, process)
 
 
+@pytest.mark.slow
 async def test_operators_are_told_which_of_two_nodes_is_active(
     tmp_path: Path, postgres: Server, store: str
 ) -> None:

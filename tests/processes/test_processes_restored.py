@@ -18,6 +18,7 @@ async def named(market: Market, number: str) -> bool:
     return number in await market.command("payments", "alarms")
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path, stack: Stack) -> None:
     """Who has paid since is told so and named; who has not may pay; what is not in it is not taken."""
@@ -57,6 +58,7 @@ async def test_what_a_backup_does_not_know_is_not_done_again(tmp_path: Path, sta
         assert len(market.baked) == 2
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_what_had_its_money_in_a_backup_gives_by_an_operators_order_only(
     tmp_path: Path, stack: Stack

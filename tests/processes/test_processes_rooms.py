@@ -22,6 +22,7 @@ def has_more(texts: list[str], than: int) -> bool:
     return len(texts) > than
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_a_hundred_chats_count_in_one_place_and_in_four_rooms(tmp_path: Path, stack: Stack) -> None:
     """Whatever of it is killed: each update is made once, and each signal heard once."""

@@ -66,6 +66,7 @@ FAILURES = (
 )
 
 
+@pytest.mark.slow
 @on_both_stacks
 async def test_nothing_that_was_said_and_no_secret_is_in_the_output(tmp_path: Path, stack: Stack) -> None:
     """Errors with the text in them, refusals that repeat the request, bad bodies, a stop."""

@@ -106,6 +106,7 @@ async def test_no_acknowledged_event_is_lost_when_processes_are_killed(tmp_path:
     assert repeats <= 3 * SHARDS * 16
 
 
+@pytest.mark.slow
 async def test_a_clean_stop_repeats_nothing_and_loses_nothing(tmp_path: Path) -> None:
     chats, rounds = 30, 2
     async with open_platform() as platform:
@@ -125,6 +126,7 @@ async def test_a_clean_stop_repeats_nothing_and_loses_nothing(tmp_path: Path) ->
     }
 
 
+@pytest.mark.slow
 async def test_chats_count_in_rooms_of_other_processes_whatever_is_killed(tmp_path: Path) -> None:
     """Values and signals cross shards once each, though the one that asks dies, or the one that is asked."""
     chats, each = 60, 60 * ROUNDS
@@ -148,6 +150,7 @@ def _has_more(texts: list[str], than: int) -> bool:
     return len(texts) > than
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 async def test_the_parent_s_death_brings_the_others_to_rest(tmp_path: Path) -> None:
     """Else they would hold the shards, and the next start would be refused."""
@@ -165,6 +168,7 @@ async def test_the_parent_s_death_brings_the_others_to_rest(tmp_path: Path) -> N
             assert await process.stop() == 0
 
 
+@pytest.mark.slow
 async def test_what_one_bot_has_is_told_by_all_its_shards(tmp_path: Path) -> None:
     """The operator's commands ask each process for its own shards, while they run and when they don't."""
     async with open_platform() as platform:

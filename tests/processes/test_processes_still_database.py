@@ -23,6 +23,7 @@ WORDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signals", [1, 2])
 @pytest.mark.parametrize("query", ["schema=one", "schema=parts&shards=2"])
 async def test_it_ends_and_says_that_what_was_in_hand_may_not_be_stored(

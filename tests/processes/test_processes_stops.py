@@ -26,6 +26,7 @@ from triobot.store.lock import take_lock
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.slow
 @on_both_stacks_when_long
 async def test_a_stop_while_the_platform_is_dead_ends_in_time_and_keeps_the_events(
     tmp_path: Path, stack: Stack
@@ -74,6 +75,7 @@ async def test_a_stop_while_the_platform_doesn_t_answer_ends_in_time(tmp_path: P
             assert await process.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "stack"), [(signal.SIGINT, "ours"), (signal.SIGTERM, "ours"), (signal.SIGINT, "stock")]
 )
@@ -120,6 +122,7 @@ bot.run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 async def test_ctrl_c_ends_a_program_that_runs_its_bot_itself(tmp_path: Path) -> None:
     """`python bot.py` comes to rest like `triobot run`, without a traceback."""

@@ -74,6 +74,7 @@ def streaming(store: Path, folder: Path, log: Path) -> Generator[Streaming]:
         popen.wait()
 
 
+@pytest.mark.slow
 async def test_conversations_go_on_after_the_disk_of_their_bot_is_lost(tmp_path: Path) -> None:
     """Streamer and bot are killed under load; then the bot is, for good, and its disk is lost."""
     disk, folder, log = tmp_path / "disk", tmp_path / "replica", tmp_path / "log"
@@ -143,6 +144,7 @@ async def test_conversations_go_on_after_the_disk_of_their_bot_is_lost(tmp_path:
         check_heard(platform.texts[chat], chat, orders=2)
 
 
+@pytest.mark.slow
 async def test_no_event_that_was_answered_before_the_last_shipped_moment_is_missing(
     tmp_path: Path, long: bool
 ) -> None:

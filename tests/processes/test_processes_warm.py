@@ -241,6 +241,7 @@ def test_what_an_interpreter_goes_by_has_it_start_as_ever(
     assert run(tmp_path, "print('so')", umask=0o77).stdout == "so\n"
 
 
+@pytest.mark.slow
 def test_a_command_that_starts_others_forks_its_own(tmp_path: Path) -> None:
     """They are its children, and what forks them ends with it."""
     bot = tmp_path / "bot.py"

@@ -66,6 +66,7 @@ def sdist(first: Path) -> Path:
     return built(first, "sdist")
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_elsewhere(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     """Another folder, other times of its files, a umask that is stricter."""
     before = os.umask(0o077)
@@ -78,6 +79,7 @@ def test_the_bytes_are_the_same_elsewhere(wheel: Path, sdist: Path, tmp_path: Pa
     assert built(second, "sdist", 0o077).read_bytes() == sdist.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_sdist_builds_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")

@@ -31,6 +31,7 @@ def settings() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_its_forge_can_read_it(path: Path) -> None:

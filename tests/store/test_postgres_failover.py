@@ -85,6 +85,7 @@ async def test_a_synchronous_standby_has_everything_and_the_store_goes_on(
             assert len(await store.backlog(after=0, limit=9)) == 3
 
 
+@pytest.mark.slow
 async def test_an_old_primary_behind_an_address_that_moved_is_refused() -> None:
     """One name that leads to the new primary, and then to the old one again, is taken for what it is."""
     with run_pair(synchronous=False) as (primary, standby), proxying(primary.port) as proxy:
@@ -104,6 +105,7 @@ async def test_an_old_primary_behind_an_address_that_moved_is_refused() -> None:
                 pass
 
 
+@pytest.mark.slow
 async def test_a_copy_in_a_later_timeline_and_the_server_it_is_of_are_two_stores() -> None:
     """Whoever has read the restored copy by its address goes on to the living server by another."""
     with run_pair(synchronous=False) as (primary, standby):
@@ -118,6 +120,7 @@ async def test_a_copy_in_a_later_timeline_and_the_server_it_is_of_are_two_stores
             assert not store.opening().restored
 
 
+@pytest.mark.slow
 async def test_a_standby_that_lacks_commits_begins_an_epoch() -> None:
     """What was acknowledged last is gone. The process that knows of it stops; no number is given again."""
     with run_pair(synchronous=False) as (primary, standby):
@@ -142,6 +145,7 @@ async def test_a_standby_that_lacks_commits_begins_an_epoch() -> None:
             assert (store.opening().restored, store.opening().epoch) == (False, 1)
 
 
+@pytest.mark.slow
 async def test_a_commit_that_is_settled_is_at_the_standby_too() -> None:
     """Where only its answer is lost, its caller is told that it is stored once the standby has it."""
     with run_pair(synchronous=True) as (primary, standby), proxying(primary.port) as proxy:
@@ -178,6 +182,7 @@ async def until(server: Server, question: str) -> None:
         await trio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_an_owner_has_the_time_of_a_lease_to_come_back_to_another_history(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

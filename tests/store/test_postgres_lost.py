@@ -133,6 +133,7 @@ async def test_a_commit_that_stays_in_doubt_breaks_the_store(
             await accepted(store, arrival(key="a"))
 
 
+@pytest.mark.slow
 async def test_connections_that_are_lost_anywhere_lose_and_double_nothing(postgres: Server) -> None:
     """Whoever is told that nothing was stored repeats it, and is never told then that it had been."""
     chance, chats, each = random.Random(5), range(1, 5), 40
@@ -328,6 +329,7 @@ async def started(server: Server, *, visit: bool = False, dies: bool = False) ->
     return unclean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("meanwhile", "then"),
     [

@@ -68,6 +68,7 @@ async def opened(member: Membership, store: str, shard: int) -> AsyncGenerator[o
         yield one
 
 
+@pytest.mark.slow
 async def test_one_lease_is_for_all_shards_of_a_node(store: str, postgres: Server) -> None:
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'bots'"
     async with joined(store) as member:
@@ -89,6 +90,7 @@ async def test_one_lease_is_for_all_shards_of_a_node(store: str, postgres: Serve
     assert postgres.ask("SELECT count(*) FROM parts.nodes") == [(0,)]
 
 
+@pytest.mark.slow
 async def test_two_nodes_see_each_other_and_take_nothing_from_each_other(store: str) -> None:
     async with joined(store, "127.0.0.1:1") as one, joined(store, "127.0.0.1:2") as two:
         assert {node.door for node in (await one.look()).nodes} == {"127.0.0.1:1", "127.0.0.1:2"}
@@ -104,6 +106,7 @@ async def test_two_nodes_see_each_other_and_take_nothing_from_each_other(store: 
             assert (await one.look()).owners[0].owner == two.id
 
 
+@pytest.mark.slow
 async def test_a_node_whose_lease_is_over_is_cut_in_all_its_shards_and_counts_for_no_death(
     store: str, postgres: Server
 ) -> None:
@@ -134,6 +137,7 @@ async def test_a_node_whose_lease_is_over_is_cut_in_all_its_shards_and_counts_fo
                 assert isinstance(found, InboxRow)
 
 
+@pytest.mark.slow
 async def test_the_store_is_prepared_once_and_by_one(store: str) -> None:
     prepared: list[str] = []
 
@@ -155,6 +159,7 @@ async def test_the_store_is_prepared_once_and_by_one(store: str) -> None:
     assert len(prepared) == 1
 
 
+@pytest.mark.slow
 async def test_who_asks_for_the_webhook_s_secret_takes_nothing_from_the_nodes(store: str) -> None:
     settings = settings_of(store)
     async with joined(store) as member, opened(member, store, home_of(SHARDS)) as home:
@@ -162,18 +167,21 @@ async def test_who_asks_for_the_webhook_s_secret_takes_nothing_from_the_nodes(st
         assert secrets.current == await home.setting("webhook_secret")  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_a_node_of_another_bot_is_refused(store: str) -> None:
     async with joined(store) as member:
         with pytest.raises(ConfigError, match="store rebind"):
             await member.common(Stamp(STAMP.base_url, "token-two"), [DOOR_KEY])
 
 
+@pytest.mark.slow
 async def test_a_node_with_another_number_of_shards_is_refused(store: str) -> None:
     async with joined(store), open_membership(store.replace("shards=3", "shards=5")) as member:
         with pytest.raises(ConfigError, match="is in 3 shards, and the address says 5"):
             await member.join("127.0.0.1:2", None, lambda: prepare(store))
 
 
+@pytest.mark.slow
 async def test_operators_drain_a_node_by_name(store: str) -> None:
     async with joined(store, "127.0.0.1:1") as one:
         (node,) = (await read_members(store)).nodes
@@ -194,6 +202,7 @@ async def builds_of(member: Membership) -> dict[str, int]:
     return {node.build: node.build_number for node in (await member.look()).nodes}
 
 
+@pytest.mark.slow
 async def test_builds_are_numbered_as_they_are_first_seen(store: str) -> None:
     async with joined(store, build="1.4") as one, joined(store, build="1.3"):
         assert await builds_of(one) == {"1.4": 1, "1.3": 2}
@@ -204,6 +213,7 @@ async def test_builds_are_numbered_as_they_are_first_seen(store: str) -> None:
         assert await builds_of(one) == {"1.4": 1}
 
 
+@pytest.mark.slow
 async def test_a_node_asks_how_late_it_is_and_says_that_its_clock_is_wrong(store: str) -> None:
     async with joined(store) as one:
         before = time.time_ns() // 1_000_000
@@ -218,6 +228,7 @@ async def test_a_node_asks_how_late_it_is_and_says_that_its_clock_is_wrong(store
         assert (node.clock_off, node.failing) == (-2_500, True)
 
 
+@pytest.mark.slow
 async def test_an_operator_goes_back_to_a_build_that_some_node_runs(store: str) -> None:
     async with joined(store, build="old") as one, joined(store, build="new"):
         await prefer_build(store, "old")
@@ -234,6 +245,7 @@ async def test_an_operator_goes_back_to_a_build_that_some_node_runs(store: str) 
             await prefer_build(store, "newer")
 
 
+@pytest.mark.slow
 async def test_nodes_join_a_store_that_knew_of_no_builds(store: str, postgres: Server) -> None:
     async with joined(store):
         postgres.ask("DROP TABLE parts.builds")
@@ -249,6 +261,7 @@ async def test_an_operator_asks_for_a_store_that_is_not_there(store: str, postgr
         await read_members(postgres.url())
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_away_is_told_and_asked_again(store: str, postgres: Server) -> None:
     async with joined(store) as member:
         await trio.to_thread.run_sync(postgres.crash)
@@ -265,6 +278,7 @@ async def test_a_server_that_is_away_is_told_and_asked_again(store: str, postgre
         assert len(seen.owners) == SHARDS
 
 
+@pytest.mark.slow
 async def test_a_node_outlives_a_server_that_takes_no_writes_or_refuses_it_for_a_while(
     store: str, postgres: Server
 ) -> None:

@@ -327,6 +327,7 @@ async def seen(url: str) -> tuple[Opening, int]:
         return store.opening(), row.seq
 
 
+@pytest.mark.slow
 async def test_a_dump_that_was_loaded_is_older_than_what_was_done_since(postgres: Server) -> None:
     """What came between may have been done: an epoch begins, and no number comes again."""
     url = postgres.url(query="schema=dumped")

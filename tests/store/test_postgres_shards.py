@@ -60,6 +60,7 @@ def a_bot(settings: Settings) -> Bot:
     return bot
 
 
+@pytest.mark.slow
 async def test_events_of_two_shards_have_different_numbers_and_go_on_in_their_steps(whole: str) -> None:
     numbers: list[int] = []
     for shard in range(SHARDS):
@@ -76,6 +77,7 @@ async def test_events_of_two_shards_have_different_numbers_and_go_on_in_their_st
     assert numbers[6:9] == [1 + STEP * n for n in range(3)]
 
 
+@pytest.mark.slow
 async def test_one_process_at_a_time_has_a_shard_and_the_database_says_who(
     whole: str, postgres: Server
 ) -> None:
@@ -96,6 +98,7 @@ async def test_the_number_of_shards_is_fixed_when_a_store_is_made(whole: str) ->
         await made(f"{whole.replace('shards=3', 'shards=8')}&shard=1")
 
 
+@pytest.mark.slow
 async def test_one_store_and_a_store_in_shards_are_not_taken_for_each_other(
     whole: str, postgres: Server
 ) -> None:
@@ -111,6 +114,7 @@ async def test_one_store_and_a_store_in_shards_are_not_taken_for_each_other(
         await made(f"{whole}&shard=1")
 
 
+@pytest.mark.slow
 async def test_what_is_the_whole_bot_s_is_copied_to_all_shards(whole: str) -> None:
     await prepare_shards(settings_of(whole), SettableClock())
     found: list[tuple[str | None, ...]] = []
@@ -122,6 +126,7 @@ async def test_what_is_the_whole_bot_s_is_copied_to_all_shards(whole: str) -> No
     assert len(set(found)) == 1
 
 
+@pytest.mark.slow
 async def test_a_missing_shard_is_told_and_never_made_anew(whole: str, postgres: Server) -> None:
     await prepare_shards(settings_of(whole), SettableClock())
     postgres.ask("DROP SCHEMA parts_2 CASCADE")
@@ -130,6 +135,7 @@ async def test_a_missing_shard_is_told_and_never_made_anew(whole: str, postgres:
     assert not await is_made(f"{whole}&shard=2")
 
 
+@pytest.mark.slow
 async def test_a_shard_of_another_store_is_refused(whole: str) -> None:
     await prepare_shards(settings_of(whole), SettableClock())
     async with open_store(f"{whole}&shard=2", stamp=STAMP, clock=SettableClock()) as store:
@@ -138,6 +144,7 @@ async def test_a_shard_of_another_store_is_refused(whole: str) -> None:
         await prepare_shards(settings_of(whole), SettableClock())
 
 
+@pytest.mark.slow
 async def test_a_shard_of_another_bot_is_refused(whole: str) -> None:
     await made(f"{whole}&shard=1")
     other = Stamp(STAMP.base_url, "token-two")
@@ -150,6 +157,7 @@ async def test_a_shard_of_another_bot_is_refused(whole: str) -> None:
         await made(f"{whole}&shard={shard}", other)
 
 
+@pytest.mark.slow
 async def test_a_bot_with_another_token_begins_nothing(whole: str, postgres: Server) -> None:
     """Whether other nodes live or not; what is wrong is said by itself, and not as one of a group."""
     settings = settings_of(whole)
@@ -191,6 +199,7 @@ async def test_a_whole_store_is_not_opened_at_once(whole: str) -> None:
         await made(whole)
 
 
+@pytest.mark.slow
 async def test_whoever_opens_a_store_in_shards_without_them_is_told_so(whole: str) -> None:
     """And doesn't wait for a store that nobody can have: what all shards have in common is none."""
     await prepare_shards(settings_of(whole), SettableClock())

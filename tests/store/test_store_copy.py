@@ -95,6 +95,7 @@ async def test_everything_is_there_again_and_back(
     assert contents(back) == before
 
 
+@pytest.mark.slow
 async def test_pages_of_any_size_bring_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = f"sqlite:{tmp_path}/a.db"
     await fill(one, many=3)
@@ -182,6 +183,7 @@ async def test_no_number_is_given_again_of_an_event_that_is_gone(tmp_path: Path)
         assert (await accepted(store, arrival(1))).seq == rows[-1].seq + 1
 
 
+@pytest.mark.slow
 async def test_a_store_in_postgresql_numbers_on(tmp_path: Path, postgres_server: Server) -> None:
     one, other = f"sqlite:{tmp_path}/a.db", new_on(postgres_server)
     await fill(one)
@@ -326,6 +328,7 @@ async def test_no_bot_runs_on_a_store_that_was_copied(tmp_path: Path) -> None:
         copy(other, one)
 
 
+@pytest.mark.slow
 async def test_no_bot_runs_on_a_store_in_postgresql_that_was_copied(
     tmp_path: Path, postgres_server: Server
 ) -> None:
@@ -519,6 +522,7 @@ DIRECTIONS: dict[tuple[str, str], int] = {
 CUTS = [(*ways, at, when) for ways, most in DIRECTIONS.items() for at in range(1, most) for when in WHEN]
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.parametrize("cut", sample(CUTS, every=101))
 async def test_a_copy_that_is_killed_goes_on_where_it_was(
@@ -545,6 +549,7 @@ async def test_a_copy_that_is_killed_goes_on_where_it_was(
     assert not any(usable(one))
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(tmp_path: Path) -> None:
     one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
@@ -587,6 +592,7 @@ async def test_a_half_copy_of_another_store_begins_anew(tmp_path: Path) -> None:
     assert usable(one) == [True]
 
 
+@pytest.mark.slow
 async def test_a_full_disk_stops_a_copy_and_nothing_is_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -613,6 +619,7 @@ async def test_a_full_disk_stops_a_copy_and_nothing_is_marked(
     assert contents(other) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["to the server", "from the server"])
 async def test_a_connection_that_is_lost_loses_nothing_of_a_copy(
     direction: str, tmp_path: Path, postgres_server: Server, monkeypatch: pytest.MonkeyPatch

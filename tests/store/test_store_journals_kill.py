@@ -40,6 +40,7 @@ async def run_until_killed(path: Path, lines: int) -> dict[int, int]:
     return {int(line.split()[0]): int(line.split()[1]) for line in said.decode().split("\n")[:-1]}
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_no_acknowledged_record_is_lost_by_kill_9(tmp_path: Path) -> None:
     path, newest = tmp_path / "bot.db", 0

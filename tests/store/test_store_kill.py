@@ -72,6 +72,7 @@ trio.run(main, sys.argv[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_what_was_noted_just_before_kill_9_is_known(tmp_path: Path) -> None:
     path, clock = tmp_path / "bot.db", SettableClock(time.time_ns() // 1_000_000)
@@ -88,6 +89,7 @@ async def test_what_was_noted_just_before_kill_9_is_known(tmp_path: Path) -> Non
         assert again == Redelivered()
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_no_acknowledged_event_is_lost_by_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "bot.db"

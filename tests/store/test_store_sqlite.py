@@ -249,6 +249,7 @@ async def test_rows_that_were_noted_as_consumed_are_gone_after_a_kill_and_only_t
         assert [row.seq for row in await store.backlog(after=0, limit=9)] == left
 
 
+@pytest.mark.slow
 async def test_what_is_noted_is_written_soon_when_nothing_else_comes(
     path: Path, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -497,6 +498,7 @@ async def test_the_log_and_the_fsync_are_as_asked(path: Path, monkeypatch: pytes
         assert disk.ask("locking_mode") == "exclusive"
 
 
+@pytest.mark.slow
 async def test_the_log_has_its_size_from_the_opening_and_keeps_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

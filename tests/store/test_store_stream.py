@@ -60,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
 # --- what is shipped
 
 
+@pytest.mark.slow
 def test_a_replica_has_what_was_committed(path: Path, folder: Path) -> None:
     with store_at(path) as file:
         put(file, "before", "x" * 10_000)
@@ -340,6 +341,7 @@ def made_mortal(monkeypatch: pytest.MonkeyPatch) -> Fate:
     return fate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sample(range(36)))
 def test_a_replica_is_a_state_that_was_committed_whoever_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

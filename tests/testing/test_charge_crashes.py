@@ -170,6 +170,7 @@ async def test_money_that_comes_late_is_given_by_the_aside_whenever_the_process_
     assert len(pizzeria.baked) + pizzeria.said.count("Here it is.") <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", sample(range(1, 20)))
 async def test_another_button_ends_the_charge_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
@@ -194,6 +195,7 @@ async def test_a_top_up_on_the_way_whenever_the_process_is_killed(
     assert "Thank you." in pizzeria.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", sample(range(1, 24)))
 async def test_a_decline_is_told_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
@@ -206,6 +208,7 @@ async def test_a_decline_is_told_whenever_the_process_is_killed(
     assert states == ["lapsed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", sample(range(1, 46)))
 async def test_a_duplicate_number_is_exchanged_whenever_the_process_is_killed(
     at: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
@@ -261,6 +264,7 @@ async def test_goods_survive_a_conversation_that_does_not(autojump_clock: object
         assert "Thank you." not in await world.transcript()
 
 
+@pytest.mark.slow
 async def test_a_button_that_was_sent_slowly_ends_with_its_life(autojump_clock: object) -> None:
     """The ledger takes a payment from who waits longer: a restart then would say that it was handed over."""
     bot, ends = Bot(), list[tuple[str, float]]()

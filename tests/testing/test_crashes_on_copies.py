@@ -55,6 +55,7 @@ async def test_a_bot_outlives_a_kill_and_a_copy_at_any_act(
     await matrix(at=at, monkeypatch=monkeypatch, autojump_clock=autojump_clock)
 
 
+@pytest.mark.slow
 async def test_an_update_in_another_shard_is_made_once_although_it_is_in_this_one_now(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:

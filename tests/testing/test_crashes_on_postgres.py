@@ -46,6 +46,7 @@ def _named(moment: tuple[Case, int]) -> str:
     return f"{matrix.__name__.removeprefix('test_')}-{at}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
     sample(((case, at) for case, most in MATRICES.items() for at in range(most)), every=EVERY),

@@ -102,6 +102,7 @@ async def test_a_run_that_takes_long_is_the_only_one(autojump_clock: object) -> 
         assert missed
 
 
+@pytest.mark.slow
 async def test_a_minute_job_through_a_day_of_kills(autojump_clock: object, long: bool) -> None:
     """None of its 1,440 due times begins twice, and what was missed is told; or of 360 in a plain run."""
     bot, chance, hours = Bot(), random.Random(5), 24 if long else 6

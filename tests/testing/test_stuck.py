@@ -82,6 +82,7 @@ async def beats(sender: trio.MemorySendChannel[None] | None = None) -> None:
             await sender.send(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["bot", "test", "both"])
 async def test_a_heartbeat_hides_nothing(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, whose: str
@@ -102,6 +103,7 @@ async def test_a_heartbeat_hides_nothing(
     assert re.search(rf"at {re.escape(__file__)}:{line} waits for Event.wait", str(found.value))
 
 
+@pytest.mark.slow
 async def test_beside_a_heartbeat_what_has_a_deadline_comes(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -327,6 +327,7 @@ def test_the_report_of_a_failed_test_shows_its_chats(
     result.stdout.fnmatch_lines(["*assert 1 == 2*"])
 
 
+@pytest.mark.slow
 def test_a_failed_test_shows_the_bot_s_own_error_and_pdb_opens_there(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +422,7 @@ async def test_time_goes_on_when_the_bot_that_held_it_has_ended(
     assert autojump_clock.autojump_threshold == 0
 
 
+@pytest.mark.slow
 def test_a_mistake_of_python_3_12_fails_no_test(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

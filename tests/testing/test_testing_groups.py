@@ -47,6 +47,7 @@ async def test_hints_end_where_a_group_begins(autojump_clock: object, crashing: 
         assert texts.count(hint.text) == 1
 
 
+@pytest.mark.slow
 def test_a_crowd_in_groups_keeps_the_one_rule() -> None:
     outcome = run(partial(simulate, asking(), Plan(seed=5, chats=8, groups=3, hours=6, crashes=4)))
     assert outcome.broken == []

@@ -50,6 +50,7 @@ def test_a_seed_gives_the_same_run_and_another_one_another() -> None:
     assert simulated(talkative(), Plan(seed=4, chats=5, hours=6, crashes=2)).digest != first.digest
 
 
+@pytest.mark.slow
 def test_how_fast_a_thread_is_decides_nothing() -> None:
     """Two chats work in threads at the same time; which of them is done first is no business of the seed."""
 
@@ -107,6 +108,7 @@ def test_a_crowd_writes_what_the_bot_waits_for() -> None:
     assert pressed_by  # nobody comes upon the word by chance
 
 
+@pytest.mark.slow
 def test_a_crowd_meets_in_groups() -> None:
     plan = Plan(seed=2, chats=8, groups=3, hours=6, crashes=2)
     (first_bot, pressed_by), (second_bot, _) = quizzing(), quizzing()
@@ -130,6 +132,7 @@ def test_a_router_waits_for_what_its_routes_do() -> None:
     assert words_of(bot) == ["/admin", "/ban", "please"]
 
 
+@pytest.mark.slow
 def test_a_conversation_that_fails_is_found() -> None:
     bot = Bot()
 
@@ -143,6 +146,7 @@ def test_a_conversation_that_fails_is_found() -> None:
     assert "ZeroDivisionError" in found
 
 
+@pytest.mark.slow
 def test_a_crowd_stops_soon_after_the_first_broken_promise() -> None:
     """Where it broke is known by its journal; and the whole run breaks it, too."""
     bot, plan = Bot(), Plan(seed=5, chats=4, hours=12, crashes=4)
@@ -198,6 +202,7 @@ class Knock:
     """What a room is told."""
 
 
+@pytest.mark.slow
 async def test_what_a_running_room_has_not_asked_for_is_not_forgotten(autojump_clock: object) -> None:
     bot = Bot()
 

@@ -136,6 +136,7 @@ async def test_whenever_the_process_is_killed_nothing_is_set_again_over_what_cam
     assert [text for text, _ in groupby(said)] == ["It is changed."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sample(range(6)))
 async def test_two_hundred_chats_update_one_value_and_the_process_is_killed(
     autojump_clock: object, seed: int
@@ -183,6 +184,7 @@ async def test_outside_of_conversations_it_is_updated_as_well(autojump_clock: ob
         assert [chat_id async for chat_id, _ in bot.each(VISITS)] == [ali.chat_id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sample(range(9)))
 async def test_nothing_from_elsewhere_comes_between_what_a_chat_reads_and_writes(
     autojump_clock: object, seed: int

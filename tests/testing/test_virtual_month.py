@@ -58,6 +58,7 @@ async def steps_of_a_month(world: DrivenWorld) -> int:
     return steps.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["in memory", "in the store"])
 async def test_it_wakes_no_one_before_their_time(autojump_clock: MockClock, where: str) -> None:
     async with drive(bot, replay_check=False) as world:

@@ -84,6 +84,7 @@ async def leads_on(bot: Bot, stored: Stored, beside: list[Stored], notch: int) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", samples.sample(NAMES))
 async def test_the_recorded_answer_leads_to_the_next_notch(name: str, autojump_clock: MockClock) -> None:
     bot = load_bot(f"{EXAMPLES / name}.py:bot")

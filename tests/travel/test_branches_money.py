@@ -101,6 +101,7 @@ def said(branch: LiveBranch) -> list[str]:
 GIVEN = ["Your cake of 3 comes from oven 7.", "How was it?"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["button", "invoice"])
 async def test_a_charge_that_is_open_can_be_paid_or_declined(kind: str, autojump_clock: MockClock) -> None:
     order, *others = await sold(bot := a_shop(kind), kind=kind)

@@ -141,6 +141,7 @@ async def sold(shop: ModuleType) -> list[Stored]:
     return list(kept.all().values())
 
 
+@pytest.mark.slow
 async def test_a_kept_notch_passes_in_an_empty_folder(
     shop: ModuleType, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -181,6 +182,7 @@ async def test_a_kept_notch_passes_in_an_empty_folder(
     ]
 
 
+@pytest.mark.slow
 async def test_one_that_fails_is_returned_with_its_failure(
     shop: ModuleType, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -285,6 +287,7 @@ async def test_a_payments_aside_is_kept_with_its_order(shop: ModuleType, autojum
         write_test("cakes.py:bot", await look_back(shop.bot, aside, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", samples.sample(NAMES, every=3))
 async def test_what_a_crowd_did_is_kept(name: str, autojump_clock: MockClock) -> None:
     """At the last notch of the first conversation of each chat, before something interrupted it."""

@@ -143,6 +143,7 @@ async def bake() -> int:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.virtual_time(False)
 @pytest.mark.cold
@@ -172,6 +173,7 @@ async def test_a_probe_tells_what_journals_reach(tmp_path: Path) -> None:
         probes.file(1)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.virtual_time(False)
 async def test_a_probe_that_comes_to_nothing_says_why(
@@ -206,6 +208,7 @@ async def fragile(chat: Chat) -> None:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.virtual_time(False)
 async def test_a_crowd_ends_where_a_promise_breaks(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def read(told: bytes) -> dict[str, Any]:
     return dict(json.loads(gzip.decompress(told)))
 
 
+@pytest.mark.slow
 async def test_a_branch_is_opened_acted_in_and_kept(tmp_path: Path) -> None:
     async with twins_of(tmp_path, journal(0)) as rig:
         rig.write(SHOP)

@@ -428,6 +428,7 @@ async def test_the_schema_knows_passes_that_part(
     assert wrong(passed.head, SCHEMA["$defs"]["head"], SCHEMA) is None
 
 
+@pytest.mark.slow
 async def test_a_long_journal_by_windows(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each whole notch is what the notches from the first to it make."""
     bot = Bot()

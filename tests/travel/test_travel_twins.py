@@ -168,6 +168,7 @@ async def twins_of(tmp_path: Path, lines: Sequence[JsonObject]) -> AsyncGenerato
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 async def test_a_pass_in_another_process(tmp_path: Path) -> None:
     async with twins_of(tmp_path, journal(300)) as rig:
@@ -234,6 +235,7 @@ async def test_code_that_can_not_be_loaded_is_told(tmp_path: Path) -> None:
         assert (await rig.ready(await rig.opened()))["state"] == "waits"
 
 
+@pytest.mark.slow
 async def test_one_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that never ends, and catches what is to end it; the next pass is in a process of its own."""
     async with twins_of(tmp_path, journal(2)) as rig:
@@ -263,6 +265,7 @@ async def test_the_oldest_passes_are_forgotten(tmp_path: Path) -> None:
         assert [(await rig.notches(id, 0))["to"] for id in others] == [5] * KEPT
 
 
+@pytest.mark.slow
 async def test_an_answer_has_a_megabyte_at_most(tmp_path: Path) -> None:
     """A window of large texts has fewer notches; a page goes on from where it ends."""
     async with twins_of(tmp_path, journal(256, letters=7_000)) as rig:
@@ -306,6 +309,7 @@ CHANGES: list[tuple[str, str, tuple[int, str, bool] | None]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_where_new_code_parts(tmp_path: Path) -> None:
     """It is found where the code begins to stand elsewhere; the journal parts later, or not at all."""
     async with twins_of(tmp_path, journal(1)) as rig:

@@ -204,6 +204,7 @@ def test_a_closed_resource_is_not_touched() -> None:
     assert not touched(resources)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

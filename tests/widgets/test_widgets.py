@@ -116,6 +116,7 @@ CASES: Final[Mapping[str, tuple[Ask, Sequence[str], object]]] = {
 each = pytest.mark.parametrize(("asks", "presses", "result"), CASES.values(), ids=CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crashing", [False, True], ids=["undisturbed", "crashing"])
 @each
 async def test_it_gives_what_was_pressed(
