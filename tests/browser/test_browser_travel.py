@@ -204,6 +204,8 @@ async def test_from_right_to_left_everything_mirrors(browser: Browser) -> None:
 async def test_thousands_of_notches_come_in_windows(browser: Browser) -> None:
     """That of the notch that is looked at comes first; the states are those that the notches tell."""
     told = long(1_000)
+    # One that waits is read again, from the window that is looked at, whenever news of its chat come.
+    told.head["state"] = "ended"
     async with window(browser, size=WIDE) as shown:
         page = shown.page
         await travel(shown, told, notch=600)
