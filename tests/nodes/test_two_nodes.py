@@ -274,11 +274,12 @@ async def test_nobody_proves_the_key_with_the_other_s_own_words() -> None:
 # --- the files
 
 
-async def test_a_missing_shard_is_told_and_never_made_anew(tmp_path: Path) -> None:
+async def test_missing_shards_are_told_and_never_made_anew(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     await prepare_shards(settings, SystemClock())
-    (tmp_path / "bot.db.2").unlink()
-    with pytest.raises(ConfigError, match=r"shard 2 of the store .* is missing: .*bot\.db\.2 isn't there"):
+    for shard in (1, 2):
+        (tmp_path / f"bot.db.{shard}").unlink()
+    with pytest.raises(ConfigError, match=r"are missing: \S*bot\.db\.1, \S*bot\.db\.2; bring them back"):
         await prepare_shards(settings, SystemClock())
     assert not (tmp_path / "bot.db.2").exists()
 

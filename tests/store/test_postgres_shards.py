@@ -130,7 +130,7 @@ async def test_what_is_the_whole_bot_s_is_copied_to_all_shards(whole: str) -> No
 async def test_a_missing_shard_is_told_and_never_made_anew(whole: str, postgres: Server) -> None:
     await prepare_shards(settings_of(whole), SettableClock())
     postgres.ask("DROP SCHEMA parts_2 CASCADE")
-    with pytest.raises(ConfigError, match=r"shard 2 of the store .* is missing: .* bring it back"):
+    with pytest.raises(ConfigError, match=r"shards of the store .* are missing: shard 2; bring them back"):
         await prepare_shards(settings_of(whole), SettableClock())
     assert not await is_made(f"{whole}&shard=2")
 

@@ -75,14 +75,14 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
         if await store.setting(DOOR_KEY) is None:
             await store.commit(PutSetting(DOOR_KEY, secrets.token_hex(32)))
         common = {setting: await store.setting(setting) for setting in _COMMON}
+    if made is not None and (missing := [_named(one) for one in address.each if not await is_made(one)]):
+        raise ConfigError(
+            f"these shards of the store {address.whole} are missing: {', '.join(missing)}; bring them back,"
+            " from a backup if need be: their chats are nowhere else"
+        )
     for shard, one in enumerate(address.each):
         if shard == home:
             continue
-        if made is not None and not await is_made(one):
-            raise ConfigError(
-                f"shard {shard} of the store {address.whole} is missing: {_named(one)} isn't there;"
-                " bring it back, from a backup if need be: its chats are nowhere else"
-            )
         async with open_one(one) as store:
             member = await store.setting(MEMBER_OF)
             if member not in (None, name):
