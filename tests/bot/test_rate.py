@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from triobot import Bot, Chat, Settings
+from triobot import Bot, Chat, Key, Settings
 from triobot.errors import ConfigError
 from triobot.filters import join
 from triobot.settings import read_environment
@@ -73,6 +73,63 @@ async def test_a_stop_does_not_wait_until_a_low_rate_has_let_all_through(
         await world.waits(seconds=40)
         for person in people:
             assert [seen.text for seen in await person.history() if seen.text in "012"] == [*"012"]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_who_waits_for_a_turn_in_a_broadcast_is_told_after_the_next_start(
+    kill: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop leaves nobody in doubt, and a kill those of one second."""
+    bot, subscribed = Bot(), Key("subscribed", bool, default=False)
+
+    @bot.conversation(join(), name="subscribe")
+    async def subscribe(chat: Chat) -> None:
+        chat.data[subscribed] = True
+
+    monkeypatch.setattr(driving, "Settings", partial(Settings, rate=1))
+    async with drive(bot) as world:
+        people = [world.user(f"P{number}") for number in range(40)]
+        for person in people:
+            await person.joins()
+        await world.waits(seconds=2)
+        await bot.broadcast("news").start("News!", subscribed)
+        for _ in range(3):
+            await world.waits(seconds=3)
+            began = trio.current_time()
+            await (world.crashes() if kill else world.restarts())
+            assert trio.current_time() - began < 2
+        await world.waits(seconds=60)
+        status = await bot.broadcast("news").status()
+        assert (status.state, status.sent + status.unknown) == ("done", len(people))
+        assert status.unknown <= 3 * kill
+        told = [[seen.text for seen in await person.history()].count("News!") for person in people]
+        assert max(told) == 1
+        assert sum(told) >= status.sent
+
+
+async def test_a_broadcast_that_is_stopped_leaves_in_doubt_only_what_was_in_flight(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot, subscribed = Bot(), Key("subscribed", bool, default=False)
+
+    @bot.conversation(join(), name="subscribe")
+    async def subscribe(chat: Chat) -> None:
+        chat.data[subscribed] = True
+
+    monkeypatch.setattr(driving, "Settings", partial(Settings, rate=1))
+    async with drive(bot) as world:
+        people = [world.user(f"P{number}") for number in range(40)]
+        for person in people:
+            await person.joins()
+        await world.waits(seconds=2)
+        await bot.broadcast("news").start("News!", subscribed)
+        await world.waits(seconds=5)
+        await bot.broadcast("news").stop()
+        await world.waits(seconds=1)
+        status = await bot.broadcast("news").status()
+        told = [[seen.text for seen in await person.history()].count("News!") for person in people]
+        assert (status.state, status.sent, status.unknown) == ("stopped", sum(told), 0)
+        assert 0 < sum(told) < 10
 
 
 def test_a_rate_is_a_number_of_requests_a_second() -> None:

@@ -52,7 +52,6 @@ from ..seams import (
     DropBroadcast,
     OnUnknown,
     OpenBroadcast,
-    Outbox,
     Outcome,
     RaiseAlarm,
     Receiver,
@@ -70,6 +69,7 @@ from ..wire.markup import InlineKeyboard
 from ..wire.operations import SendMessage, Upload
 from ..wire.rules import JsonValue
 from .course import PAGE, Course, WindowRules
+from .outbox import LaneOutbox
 
 OnDoubt: TypeAlias = Literal["count", "resend"]
 """What becomes of a receiver whom the message may have reached: counted as unknown, or told again."""
@@ -179,7 +179,7 @@ class _RunningBroadcast:
 @asynccontextmanager
 async def open_broadcasts(
     store: Store,
-    outbox: Outbox,
+    outbox: LaneOutbox,
     *,
     clock: WallClock,
     raise_alarm: RaiseAlarm,
@@ -217,7 +217,7 @@ class Broadcasts:
     def __init__(
         self,
         store: Store,
-        outbox: Outbox,
+        outbox: LaneOutbox,
         clock: WallClock,
         raise_alarm: RaiseAlarm,
         grace: float,
@@ -305,7 +305,7 @@ class Broadcasts:
         self._look_at(key)
         if (run := self._running.get(key)) is not None:
             run.course.stopped = True
-            run.news.set()
+            self._begin_no_more(run)
         return job.status.state == "sending"
 
     def gone(self, key: str) -> Gone:
@@ -330,7 +330,13 @@ class Broadcasts:
         self._wake.set()
         for run in self._running.values():
             run.course.resting = True
-            run.news.set()
+            self._begin_no_more(run)
+
+    def _begin_no_more(self, run: _RunningBroadcast) -> None:
+        # Whoever waits for its turn is certainly not told, and must not be in doubt when patience ends.
+        for chat_id in list(run.telling.values()):
+            self._outbox.refuse_waiting(chat_id, Urgency.BROADCAST)
+        run.news.set()
 
     async def drain(self) -> None:
         """Wait, after `rest`, until what became of everybody on their way is written down."""
@@ -424,6 +430,7 @@ class Broadcasts:
                         course.resting = True
                     if (after := course.wants) is not None:
                         course.read(await self._store.receivers(course.key, after=after, limit=PAGE))
+                    course.window.pace = self._outbox.rate
                     stride = course.stride(trio.current_time())
                     if stride is None:
                         await self._wait(run)
@@ -456,7 +463,9 @@ class Broadcasts:
         outcome = Outcome.UNKNOWN
         with trio.CancelScope() as scope:
             run.telling[scope] = receiver.chat_id
-            if receiver.chat_id not in run.forgotten:
+            if run.course.stopped or run.course.resting:
+                outcome = Outcome.AGAIN
+            elif receiver.chat_id not in run.forgotten:
                 outcome = await self._told(run.announcement, receiver.chat_id)
         del run.telling[scope]
         if receiver.chat_id in run.forgotten and outcome is Outcome.UNKNOWN:

@@ -54,10 +54,16 @@ class WindowRules:
 
 @final
 class Window:
-    """The bound of one broadcast."""
+    """The bound of one broadcast.
+
+    Attributes:
+        pace: requests that may start in a second; None: no limit is known. Whoever is meant beyond one
+            second's would only wait there.
+    """
 
     def __init__(self, rules: WindowRules | None = None) -> None:
         self._rules = rules or WindowRules()
+        self.pace: float | None = None
         self._news_at = 0.0
         self._pause = 0.0
         self._go_at = 0.0
@@ -75,9 +81,9 @@ class Window:
             return 0
         if self._pause:
             return 1
-        if self.flying < self._rules.width:
-            return self._rules.width - self.flying
-        return int(now >= self._news_at + self._rules.quiet)
+        if self.flying < self._width:
+            return self._width - self.flying
+        return int(now >= self._news_at + self._quiet)
 
     def look_again(self, now: float) -> float:
         """Return when there may be room, if nothing else happens; `NEVER` if only news helps."""
@@ -85,7 +91,17 @@ class Window:
             return NEVER
         if self._pause:
             return max(now, self._go_at)
-        return now if self.flying < self._rules.width else self._news_at + self._rules.quiet
+        return now if self.flying < self._width else self._news_at + self._quiet
+
+    @property
+    def _width(self) -> int:
+        width = self._rules.width
+        return width if self.pace is None else min(width, max(1, round(self.pace)))
+
+    @property
+    def _quiet(self) -> float:
+        quiet = self._rules.quiet
+        return quiet if self.pace is None else max(quiet, 2 / self.pace)
 
     def went(self, many: int, now: float) -> None:
         """Count `many` more receivers as on their way."""

@@ -16,7 +16,7 @@ from typing import Final, final
 import trio
 from typing_extensions import TypeVar
 
-from ..seams import Platform, RaiseAlarm
+from ..seams import Platform, RaiseAlarm, Urgency
 from ..wire.events import Press
 from ..wire.ids import Recipient
 from ..wire.operations import AnswerCallback
@@ -143,6 +143,14 @@ class LaneOutbox:
         self._sender.drop(lane_of(chat), chat_of(chat))
         self._pump()
 
+    def refuse_waiting(self, chat: Recipient, urgency: Urgency) -> None:
+        """Withdraw what of a class waits for its turn in a chat's lane. What is in flight goes on.
+
+        Its callers get NotDeliveredError, or DeliveryUnknownError if an attempt may have arrived.
+        """
+        self._sender.refuse_waiting(lane_of(chat), urgency)
+        self._pump()
+
     async def drain(self) -> None:
         """Wait until nothing is queued, in flight or unanswered; presses are answered at once.
 
@@ -158,6 +166,11 @@ class LaneOutbox:
     def oldest(self) -> float:
         """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held."""
         return self._sender.oldest
+
+    @property
+    def rate(self) -> float | None:
+        """Return how many requests may start in a second; None for no limit."""
+        return self._sender.lanes.pace.rate
 
     def works(self) -> bool:
         """Return whether the platform takes requests; if that isn't known, ask it for the next time."""

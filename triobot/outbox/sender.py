@@ -320,6 +320,14 @@ class LaneSender:
                 flying.dropped = True
         self._heed_breaker()
 
+    def refuse_waiting(self, lane: Hashable, urgency: Urgency) -> None:
+        """Fail the calls of a class that wait for their turn in a lane, with what is known of them."""
+        now = self._time()
+        for delivery in self.lanes.standing(lane).places:
+            if delivery.urgency is urgency and self.lanes.withdraw(delivery, now):
+                self._cleared(delivery)
+                self._refuse(delivery)
+
     def expire(self, now: float) -> None:
         """End the requests in callers' tasks whose time is over."""
         while self.expires_at <= now:
