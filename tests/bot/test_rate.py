@@ -75,6 +75,26 @@ async def test_a_stop_does_not_wait_until_a_low_rate_has_let_all_through(
             assert [seen.text for seen in await person.history() if seen.text in "012"] == [*"012"]
 
 
+async def test_a_stop_lets_through_what_no_start_would_say_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    @bot.conversation(join(), name="greet", durable=False)
+    async def greet(chat: Chat) -> None:
+        await chat.send("Hello.")
+
+    monkeypatch.setattr(driving, "Settings", partial(Settings, rate=1))
+    async with drive(bot) as world:
+        people = [world.user(f"P{number}") for number in range(8)]
+        for person in people:
+            await person.joins()
+        await world.waits(seconds=2)
+        await world.restarts()
+        for person in people:
+            assert [seen.text for seen in await person.history()].count("Hello.") == 1
+
+
 @pytest.mark.parametrize("kill", [False, True])
 async def test_who_waits_for_a_turn_in_a_broadcast_is_told_after_the_next_start(
     kill: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch

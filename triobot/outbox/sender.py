@@ -833,12 +833,14 @@ class LaneSender:
     def stuck(self) -> bool:
         """Return whether something is queued, nothing in flight, and all held or waiting to be repeated.
 
-        Or the pace holds it back: nobody is to wait for a queue that takes more than a second.
+        Or the pace holds it back for more than a second, and all of it is done anew after the next start.
         """
         if self.lanes.in_flight or not self.lanes.queued:
             return False
+        if self._breaker.held is not None:
+            return True
         rate = self.lanes.pace.rate
-        if self._breaker.held is not None or (rate is not None and self.lanes.queued > rate):
+        if rate is not None and self.lanes.queued > rate and all(map(_comes_again, self.lanes.places())):
             return True
         first: dict[Hashable, Delivery] = {}
         for delivery in self.lanes.places():
@@ -864,6 +866,11 @@ class LaneSender:
             answers_sent=answers_sent,
             answers_failed=answers_failed,
         )
+
+
+def _comes_again(delivery: Delivery) -> bool:
+    """Return whether a journal has it, or it may be lost as well as repeated, such as an edit."""
+    return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
 
 
 def _to_upload(operation: Operation[object]) -> Media | None:
