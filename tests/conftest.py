@@ -83,8 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run two workers for each core: a test that waits for a process or a page computes nothing."""
-    return 2 * (os.cpu_count() or 1)
+    """Run three workers for two cores: a test that waits for a process or a page computes nothing.
+
+    More would spend on collecting all tests what they gain by that.
+    """
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 @pytest.hookimpl(wrapper=True)
