@@ -45,7 +45,7 @@ settings.load_profile("fixed")
 # What the contract of stores asserts is to be shown as in a test.
 pytest.register_assert_rewrite("tests.store.contract")
 
-TURNS = 6
+TURNS = 8
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
