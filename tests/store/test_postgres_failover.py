@@ -92,7 +92,7 @@ async def test_an_old_primary_behind_an_address_that_moved_is_refused() -> None:
         url = primary.url(port=proxy.port)
         async with opened(url) as store:
             await accepts(store, "a")
-            await has_all_of(primary, standby)
+            standby.catch_up(primary)
             primary.die()
             standby.promote()
             proxy.target = standby.port
@@ -111,7 +111,7 @@ async def test_a_copy_in_a_later_timeline_and_the_server_it_is_of_are_two_stores
     with run_pair(synchronous=False) as (primary, standby):
         async with opened(primary.url()) as store:
             await accepts(store, "a")
-        await has_all_of(primary, standby)
+        standby.catch_up(primary)
         standby.promote()
         async with opened(standby.url()) as store:
             assert len(await store.backlog(after=0, limit=9)) == 1
@@ -129,7 +129,7 @@ async def test_a_standby_that_lacks_commits_begins_an_epoch() -> None:
         with pytest.raises(StoreCorruptError, match="a failover or a restore lost some"):
             async with opened(url) as store:
                 rows.append(await accepts(store, "a"))
-                await has_all_of(primary, standby)
+                standby.catch_up(primary)
                 standby.lag()
                 rows.append(await accepts(store, "b"))
                 primary.die()
@@ -169,12 +169,6 @@ async def test_a_commit_that_is_settled_is_at_the_standby_too() -> None:
             assert rows == []
             standby.thaw()
         assert len(rows) == 1
-
-
-async def has_all_of(primary: Server, standby: Server) -> None:
-    """Wait until an asynchronous standby has what its primary has acknowledged."""
-    ((written,),) = primary.ask("SELECT pg_current_wal_lsn()::text")
-    await until(standby, f"SELECT (pg_last_wal_replay_lsn() >= '{written}')::int")
 
 
 async def until(server: Server, question: str) -> None:
