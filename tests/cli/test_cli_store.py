@@ -106,8 +106,10 @@ def test_a_store_is_moved_and_its_bot_goes_there(
     copied = triobot("store", "copy", "sqlite:triobot.db", there)
     refused = triobot("run", "hello:bot", "--port", "0")
     monkeypatch.setenv("TRIOBOT_STORE", there)
+    told = triobot("status")
     after = triobot("webhook-url", "hello:bot", *PUBLIC)
 
+    assert told.out.startswith("no bot runs; none has run on this store\n")
     assert (copied.code, copied.err) == (0, "")
     lines = copied.out.splitlines()
     assert lines[0].split() == ["rows", "of", "to", "copy", "copied"]

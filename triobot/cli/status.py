@@ -146,7 +146,9 @@ def _state(told: Told) -> str:
 def _lines(told: Told) -> Iterator[str]:
     now = cast("int", told["at"])
     if not told["running"]:
-        yield f"no bot runs; the last one began {instant(told['opened_at'])}"
+        began = told["opened_at"]
+        last = "none has run on this store" if began is None else f"the last one began {instant(began)}"
+        yield f"no bot runs; {last}"
     else:
         named = cast("str", told.get("node", ""))
         nodes = "nodes" if ", " in named else "node"
