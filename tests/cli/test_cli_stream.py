@@ -196,7 +196,7 @@ def test_a_damaged_stream_is_told(command: Command) -> None:
         (("stream", "replica", "--store", "postgresql://nowhere/bot"), "streams no store in PostgreSQL"),
         (("stream", "replica", "--store", "memory:"), "only a sqlite: store is a file"),
         (("stream", "absent"), "there is no folder"),
-        (("stream", "absent", "--store", SHARDS), "can't be made: No such file or directory"),
+        (("stream", "absent", "--store", SHARDS), "absent; make it, or mount what belongs there"),
         (("stream", "disk"), "is where the store is"),
         (("stream", "hello"), "holds hello.py and no stream"),
         (("restore", "replica"), "holds no stream"),

@@ -281,13 +281,19 @@ def make_folders(folders: Sequence[Path]) -> None:
     """Make these folders in one that is there, unless they are: one for each shard.
 
     Raises:
-        ConfigError: they can't be made.
+        ConfigError: they can't be made, or there is none to make them in.
     """
     try:
         for folder in folders:
+            _see_folder(folder.parent.resolve())
             folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"the folder {error.filename} can't be made: {error.strerror}") from None
+
+
+def _see_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}; make it, or mount what belongs there")
 
 
 @contextmanager
@@ -300,8 +306,7 @@ def lock_replica(folder: Path, store: Path) -> Generator[Replica]:
     """
     try:
         folder = folder.resolve()
-        if not folder.is_dir():
-            raise ConfigError(f"there is no folder {folder}; make it, or mount what belongs there")
+        _see_folder(folder)
         if folder == store.resolve().parent:
             raise ConfigError(
                 f"{folder} is where the store is; a stream needs a folder of its own, on another disk"
