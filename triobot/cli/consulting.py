@@ -36,7 +36,7 @@ from ..operator.requests import (
 from ..runtime import api_of
 from ..settings import Settings, read_environment
 from ..shards import STEP, read_shards
-from ..store import Stamp, ask_owner, copy_still, open_store
+from ..store import Stamp, ask_owner, copy_still, is_made, open_store
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
@@ -253,7 +253,11 @@ async def _running(settings: Settings) -> Ask | None:
 @asynccontextmanager
 async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
     place = socket_path(settings.store)
-    if not is_on_server(settings.store) and not await trio.Path(file := store_file(settings)).is_file():
+    if is_on_server(settings.store):
+        # Opened with a stamp, a shard that is gone would be made anew, and nobody would miss its chats.
+        if not await is_made(settings.store):
+            raise ConfigError(f"there is no store at {settings.store}")
+    elif not await trio.Path(file := store_file(settings)).is_file():
         raise ConfigError(f"there is no store at {file}")
     clock = SystemClock()
     try:
