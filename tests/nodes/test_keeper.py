@@ -240,12 +240,16 @@ class Rig:
 
     Attributes:
         fails: the work of these shards fails, at the node of this name.
+        breaks: the same, a moment after it has begun.
+        begun: which shards' work has begun.
         wrong: the clocks of these nodes are three seconds behind.
     """
 
     database: Database
     nursery: trio.Nursery
     fails: set[tuple[str, int]] = attrs.Factory(set[tuple[str, int]])
+    breaks: set[tuple[str, int]] = attrs.Factory(set[tuple[str, int]])
+    begun: list[int] = attrs.Factory(list[int])
     wrong: set[str] = attrs.Factory(set[str])
     idle: list[tuple[int, float]] = attrs.Factory(list[tuple[int, float]])
     _ended: dict[int, float] = attrs.Factory(dict[int, float])
@@ -292,10 +296,19 @@ class Rig:
         if shard in self._ended:
             self.idle.append((shard, trio.current_time() - self._ended[shard]))
         intake.readiness = lambda: Readiness(True, {})  # type: ignore[method-assign]
+        self.begun.append(shard)
         try:
-            yield cast("Runtime", object())
+            async with trio.open_nursery() as inside:
+                inside.start_soon(self._break, name, shard)
+                yield cast("Runtime", object())
+                inside.cancel_scope.cancel()
         finally:
             self._ended[shard] = trio.current_time()
+
+    async def _break(self, name: str, shard: int) -> None:
+        await trio.sleep(0.2)
+        if (name, shard) in self.breaks:
+            raise StoreCorruptError("its work failed")
 
     async def until(self, says: Callable[[], bool], seconds: float = 120.0) -> None:
         with trio.fail_after(seconds):
@@ -407,6 +420,19 @@ async def test_a_shard_whose_work_fails_at_one_node_goes_to_another(autojump_clo
         assert failing not in rig.database.shares()["two"]
         rig.fails.clear()
         await rig.shares(one=SHARDS, two=0)
+
+
+async def test_work_that_fails_soon_after_it_has_begun_is_tried_more_and_more_seldom(
+    autojump_clock: MockClock,
+) -> None:
+    """After half a second, five, and then each thirty, as if it had not begun."""
+    async with rigged() as rig:
+        rig.breaks.add(("one", 2))
+        await rig.start("one")
+        await trio.sleep(120)
+        assert 5 <= rig.begun.count(2) <= 7
+        rig.breaks.clear()
+        await rig.shares(one=SHARDS)
 
 
 @pytest.mark.slow

@@ -262,7 +262,6 @@ class Keeper:
             node.add(shard, intake, Owner(intake, captures))
             try:
                 async with node.open_work_of(shard, self, opens), self._at_home(shard):
-                    self._failures.pop(shard, None)
                     self._let_go.discard(shard)
                     life.works = True
                     life.settled.set()
