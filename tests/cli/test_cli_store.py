@@ -107,8 +107,15 @@ def test_a_store_is_moved_and_its_bot_goes_there(
     refused = triobot("run", "hello:bot", "--port", "0")
     monkeypatch.setenv("TRIOBOT_STORE", there)
     told = triobot("status")
+    fewer = [
+        triobot(*command.split(), "--store", f"sqlite:busy.db?shards={shards}")
+        for command in ("status", "journal list", "forget 1 --yes", "payments totals")
+        for shards in (1, 2)
+    ]
     after = triobot("webhook-url", "hello:bot", *PUBLIC)
 
+    assert {(one.code, one.out) for one in fewer} == {(1, "")}
+    assert all("has more than" in one.err for one in fewer)
     assert told.out.startswith("no bot runs; none has run on this store\n")
     assert (copied.code, copied.err) == (0, "")
     lines = copied.out.splitlines()

@@ -35,7 +35,7 @@ from ..operator.requests import (
 )
 from ..runtime import api_of
 from ..settings import Settings, read_environment
-from ..shards import STEP, read_shards
+from ..shards import MOST_SHARDS, STEP, read_shards
 from ..store import Stamp, ask_owner, copy_still, is_made, open_store
 from .loading import load_bot
 
@@ -146,6 +146,7 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     Raises: as `consult`.
     """
     shards = each_of(settings)
+    await _check_all_are_meant(settings)
     if len(shards) == 1:
         return await _ask_one(shards[0], request, tell)
     running: list[bool] = []
@@ -155,6 +156,23 @@ async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
 
     await ask_shards([partial(ask, shard) for shard in shards], request, tell)
     return all(running)
+
+
+async def _check_all_are_meant(settings: Settings) -> None:
+    """See that there is no shard beyond those of the address: some would answer for all, as to `forget`.
+
+    Raises:
+        ConfigError: there is one; also as `triobot.store.is_made`.
+    """
+    address = read_shards(settings.store)
+    if address.shards is None or address.shard is not None or address.shards == MOST_SHARDS:
+        await trio.lowlevel.checkpoint()
+        return
+    (beyond,) = attrs.evolve(address, shards=address.shards + 1, shard=address.shards).each
+    if await is_made(beyond):
+        raise ConfigError(
+            f"the store {address.whole} has more than {address.shards} shards: give the address that its bot has"
+        )
 
 
 async def ask_running(store: str, request: Request, tell: Tell) -> bool:
@@ -198,6 +216,7 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
     Raises: as `consult`; also what it yields does.
     """
     asks: list[Ask] = []
+    await _check_all_are_meant(settings)
     async with AsyncExitStack() as opened:
         for shard in each_of(settings):
             if (running := await _running(shard)) is not None:
