@@ -171,7 +171,8 @@ async def _check_all_are_meant(settings: Settings) -> None:
     (beyond,) = attrs.evolve(address, shards=address.shards + 1, shard=address.shards).each
     if await is_made(beyond):
         raise ConfigError(
-            f"the store {address.whole} has more than {address.shards} shards: give the address that its bot has"
+            f"the store {address.whole} has more than {address.shards} shards: give the address that its bot"
+            " has"
         )
 
 
