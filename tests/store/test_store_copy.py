@@ -18,6 +18,7 @@ from tests.store.contract.contract import NOON, SettableClock, accepted, arrival
 from triobot.errors import (
     ConfigError,
     StoreAwayError,
+    StoreError,
     StoreFullError,
     StoreLockedError,
     StoreVersionError,
@@ -578,6 +579,26 @@ async def test_a_copy_begins_anew_if_a_bot_has_run_meanwhile(tmp_path: Path) -> 
     before = contents(one)
     copy(one, other, told.append)
     assert told == ["the store was opened since its copy was begun, so the copy begins anew"]
+    assert contents(other) == before
+
+
+@pytest.mark.processes
+async def test_a_copy_goes_on_after_runs_that_could_not_open_its_target(tmp_path: Path) -> None:
+    """Nobody but the copy has opened the source since, however often."""
+    one, other, told = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=2", list[str]()
+    await fill(one)
+    before = contents(one)
+    assert child(one, other, 30, "after").returncode == -9
+    half, aside = tmp_path / "b.db.1", tmp_path / "aside"
+    half.rename(aside)
+    half.mkdir()
+    for _ in range(2):
+        with pytest.raises((ConfigError, StoreError)):
+            copy(one, other, told.append)
+    half.rmdir()
+    aside.rename(half)
+    copy(one, other, told.append)
+    assert told == []
     assert contents(other) == before
 
 

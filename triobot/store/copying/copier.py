@@ -115,6 +115,8 @@ def copy_elsewhere(
             for each in address.each:
                 ends.append(open_end(each, stamp, now=now, copying=copying))
                 opened.callback(ends[-1].close)
+                if copying == "from":
+                    _note_visit(ends[-1])
             return ends
 
         _refuse_missing(one)
@@ -422,12 +424,19 @@ def _refuse_missing(address: ShardedAddress) -> None:
         )
 
 
+def _note_visit(source: CopyEnd) -> None:
+    """Note that this opening is a copy's own, at once: what comes next may fail, as opening the target."""
+    name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
+    if name and boot == str(source.boot - 1):
+        source.put(partial(put_meta, source.sql, _COPYING, f"{name} {source.boot}"))
+
+
 def _begun(sources: Sequence[CopyEnd]) -> str | None:
-    """Return the name of the copy that was begun, if nobody has opened any of its sources since."""
+    """Return the name of the copy that was begun, if nobody else has opened any of its sources since."""
     names = set[str | None]()
     for source in sources:
         name, _, boot = (get_meta(source.sql, _COPYING) or "").partition(" ")
-        names.add(name if boot == str(source.boot - 1) else None)
+        names.add(name if boot == str(source.boot) else None)
     return names.pop() if len(names) == 1 else None
 
 
