@@ -277,11 +277,11 @@ async def test_nobody_proves_the_key_with_the_other_s_own_words() -> None:
 async def test_missing_shards_are_told_and_never_made_anew(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     await prepare_shards(settings, SystemClock())
-    for shard in (1, 2):
-        (tmp_path / f"bot.db.{shard}").unlink()
+    (tmp_path / "bot.db.1").unlink()
+    (tmp_path / "bot.db.2").write_bytes(b"")  # as a disk that was full, or a mistyped `>`, leaves it
     with pytest.raises(ConfigError, match=r"are missing: \S*bot\.db\.1, \S*bot\.db\.2; bring them back"):
         await prepare_shards(settings, SystemClock())
-    assert not (tmp_path / "bot.db.2").exists()
+    assert not (tmp_path / "bot.db.1").exists()
 
 
 async def test_a_shard_of_another_store_is_refused(tmp_path: Path) -> None:

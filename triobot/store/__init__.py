@@ -87,7 +87,7 @@ async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
 
 
 async def is_made(url: str) -> bool:
-    """Return whether there is something at this address of one store, or of one shard.
+    """Return whether there is something at this address of a store, or of a shard; an empty file is nothing.
 
     Raises:
         StoreError, ConfigError: it can't be found out; as `open_store`.
@@ -99,7 +99,8 @@ async def is_made(url: str) -> bool:
             from .postgres import is_made_postgres
         return await is_made_postgres(place, share=address.share)
     await trio.lowlevel.checkpoint()
-    return address.file is not None and address.file.exists()
+    file = address.file
+    return file is not None and file.exists() and file.stat().st_size > 0
 
 
 async def ask_owner(url: str, relayed: Relayed, hear: Hear) -> bool:
