@@ -139,8 +139,9 @@ async def _ask_running(store: str) -> Told | None:
 
 def _state(told: Told) -> str:
     states = cast("Mapping[str, str]", told["states"])
-    why = ", ".join(f"{part} {state}" for part, state in states.items() if state not in ("ok", "working"))
-    return "works" if told["working"] else f"DOES NOT WORK ({why})"
+    why = [f"{part} {state}" for part, state in states.items() if state not in ("ok", "working")]
+    why += [f"shard {shard} at no process" for shard in cast("Sequence[int]", told.get("idle_shards", ()))]
+    return "works" if told["working"] else f"DOES NOT WORK ({', '.join(why)})"
 
 
 def _lines(told: Told) -> Iterator[str]:

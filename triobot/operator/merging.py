@@ -150,7 +150,10 @@ def _forgotten(each: Sequence[Told]) -> Told:
 
 
 def merged_status(told: Sequence[Told]) -> Told:
-    """Return how the bot is, of how its shards are: numbers add up, and it works if all of them do."""
+    """Return how the bot is, of how its shards are: numbers add up, and it works if all of them do.
+
+    It runs if any of them does. For some seconds after a node's death others have no node.
+    """
     merged = dict(_sum_up(told))
     if "states" in merged:
         # Of each part what the first says that isn't well.
@@ -160,7 +163,11 @@ def merged_status(told: Sequence[Told]) -> Told:
                 if states.get(part, "ok") in ("ok", "working"):
                     states[part] = state
         merged["states"] = states
-    merged["running"] = all(one["running"] for one in told)
+    running = [one for one in told if one["running"]]
+    merged["running"] = bool(running)
+    merged["idle_shards"] = [shard for shard, one in enumerate(told) if running and not one["running"]]
+    began = [cast("int", one["opened_at"]) for one in running or told if one["opened_at"]]
+    merged["opened_at"] = min(began, default=None)
     if "working" in merged:
         merged["working"] = all(one.get("working", False) for one in told)
     merged["risk"] = next((one["risk"] for one in told if one["risk"]), told[0]["risk"])
