@@ -169,6 +169,30 @@ async def test_the_parent_s_death_brings_the_others_to_rest(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+async def test_a_process_that_stands_still_keeps_no_bot_from_ending(tmp_path: Path) -> None:
+    """It is killed some seconds after the second signal; the next start goes on."""
+    async with open_platform() as platform:
+        async with running("bot", platform.url, tmp_path) as (process, users):
+            assert await users.calls(7, "hello") == 200
+            await platform.wait_until(lambda: platform.texts[7] == ["hello"])
+            frozen = children_of(process)[0]
+            os.kill(frozen, signal.SIGSTOP)
+            process.popen.send_signal(signal.SIGTERM)
+            while "once more stops at once" not in process.output:
+                await trio.sleep(0.02)
+            process.popen.send_signal(signal.SIGTERM)
+            with trio.fail_after(PATIENCE):
+                while process.popen.poll() is None:
+                    await trio.sleep(0.02)
+            assert not lives(frozen)
+            assert "has not ended and is killed" in process.output
+        async with running("bot", platform.url, tmp_path) as (process, users):
+            assert await users.calls(7, "again") == 200
+            await platform.wait_until(lambda: platform.texts[7] == ["hello", "again"])
+            assert await process.stop() == 0
+
+
+@pytest.mark.slow
 async def test_what_one_bot_has_is_told_by_all_its_shards(tmp_path: Path) -> None:
     """The operator's commands ask each process for its own shards, while they run and when they don't."""
     async with open_platform() as platform:

@@ -35,6 +35,9 @@ log: Final = logging.getLogger("triobot")
 # How long one waits that has ended again and again without having run for a while.
 _PAUSES: Final = (0.0, 0.2, 1.0, 5.0, 30.0)
 _LONG_ENOUGH: Final = 60.0
+# How long after the grace, and after a second signal, one that hasn't ended is killed.
+_AFTER_GRACE: Final = 15.0
+_AT_ONCE_SECONDS: Final = 5.0
 _SYSTEMD: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
@@ -89,7 +92,8 @@ async def _run(settings: Sequence[Settings], processes: int, command: Sequence[s
     listening = listeners[0].socket
     for one in settings:
         await prepare_shards(one, SystemClock())
-    crew = Crew(processes, command, listening.fileno())
+    patience = max(one.grace for one in settings) + _AFTER_GRACE
+    crew = Crew(processes, command, listening.fileno(), patience)
     with trio.open_signal_receiver(*ending_signals()) as signals:
         async with telling_systemd() as systemd, trio.open_nursery() as nursery:
 
@@ -121,32 +125,51 @@ async def _run(settings: Sequence[Settings], processes: int, command: Sequence[s
 class Crew:
     """The processes of a bot.
 
+    Args:
+        patience: seconds after which one that was told to end is killed, as one that stands still is.
+
     Attributes:
         stopping: they have been told to end.
         failed: one of them could not start, and so all were stopped.
         over: set once all have ended.
     """
 
-    def __init__(self, processes: int, command: Sequence[str], listening: int) -> None:
+    def __init__(self, processes: int, command: Sequence[str], listening: int, patience: float) -> None:
         self._processes = processes
         self._command = command
         self._listening = listening
+        self._patience = patience
         self._members: dict[int, _Member] = {}
         self._all_ready = trio.Event()
         self._up = False
         self._stopped = trio.Event()
+        self._at_once = trio.Event()
         self.stopping = self.failed = False
         self.over = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the processes running until they were told to stop; started once all accept events."""
-        async with trio.open_nursery() as nursery:
-            for number in range(self._processes):
-                nursery.start_soon(self._keep, number)
-            await self._all_ready.wait()
-            self._up = True
-            task_status.started()
+        async with trio.open_nursery() as watching:
+            watching.start_soon(self._kill_the_late)
+            async with trio.open_nursery() as nursery:
+                for number in range(self._processes):
+                    nursery.start_soon(self._keep, number)
+                await self._all_ready.wait()
+                self._up = True
+                task_status.started()
+            watching.cancel_scope.cancel()
         self.over.set()
+
+    async def _kill_the_late(self) -> None:
+        await self._stopped.wait()
+        with trio.move_on_after(self._patience):
+            await self._at_once.wait()
+            await trio.sleep(_AT_ONCE_SECONDS)
+        for number, member in self._members.items():
+            log.error(
+                "process %d has not ended, and is killed; the next start goes on from the store", number
+            )
+            member.process.kill()
 
     def stop(self) -> None:
         """Bring all processes to rest."""
@@ -158,6 +181,7 @@ class Crew:
 
     def stop_at_once(self) -> None:
         """End all processes at once."""
+        self._at_once.set()
         for member in self._members.values():
             member.say(AT_ONCE)
 
@@ -196,7 +220,8 @@ class Crew:
                 # A Ctrl-C at the terminal is this process's to pass on, in the order of a stop.
                 start_new_session=True,
             )
-        member = self._members[number] = _Member(trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        member = self._members[number] = _Member(process, stream)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(member.keep_saying)
@@ -236,6 +261,7 @@ class Crew:
 class _Member:
     """A process that runs, and the line to it."""
 
+    process: trio.Process
     stream: trio.SocketStream
     is_ready: bool = False
     is_at_rest: bool = False
