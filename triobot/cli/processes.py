@@ -167,7 +167,7 @@ class Crew:
             await trio.sleep(_AT_ONCE_SECONDS)
         for number, member in self._members.items():
             log.error(
-                "process %d has not ended, and is killed; the next start goes on from the store", number
+                "process %d has not ended and is killed; the next start goes on from the store", number
             )
             member.process.kill()
 
