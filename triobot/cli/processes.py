@@ -166,9 +166,7 @@ class Crew:
             await self._at_once.wait()
             await trio.sleep(_AT_ONCE_SECONDS)
         for number, member in self._members.items():
-            log.error(
-                "process %d has not ended and is killed; the next start goes on from the store", number
-            )
+            log.error("process %d has not ended and is killed; the next start goes on from the store", number)
             member.process.kill()
 
     def stop(self) -> None:
