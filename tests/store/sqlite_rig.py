@@ -59,15 +59,22 @@ class _Fallible(sqlite3.Connection):
     disk: Disk
 
     def execute(self, sql: str, parameters: Iterable[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        self._fail(sql)
+        if sql in self.disk.answers:
+            return super().execute("SELECT ?", (self.disk.answers[sql],))
+        return super().execute(sql, parameters)  # type: ignore[arg-type]
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        self._fail(sql)
+        return super().executemany(sql, rows)
+
+    def _fail(self, sql: str) -> None:
         for failure in self.disk.failures:
             if sql.startswith(failure[0]):
                 self.disk.failures.remove(failure)
                 error = sqlite3.OperationalError("disk I/O error")
                 error.sqlite_errorcode = failure[1]
                 raise error
-        if sql in self.disk.answers:
-            return super().execute("SELECT ?", (self.disk.answers[sql],))
-        return super().execute(sql, parameters)  # type: ignore[arg-type]
 
 
 def fallible_disk(monkeypatch: pytest.MonkeyPatch) -> Disk:

@@ -79,9 +79,9 @@ _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, 
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
-CONSUME: Final = (
-    "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)"
-)
+# One statement that deletes them all and returns this takes 1.5 to 2.5 times as long as the two.
+_SIZES: Final = "SELECT chat_id, length(body) FROM json_each(?) CROSS JOIN inbox ON seq = value"
+_CONSUME: Final = "DELETE FROM inbox WHERE seq = ?"
 SEE_SENDER: Final = (
     "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
     " DO UPDATE SET several = 1 WHERE senders.several = 0 AND senders.first_sender <> excluded.first_sender"
@@ -514,8 +514,8 @@ class Tables:
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.
         self._alone: dict[ChatId, SenderId] = {}
-        # Rows that were consumed, maybe not in the table yet, as a list in JSON.
-        self._unread = "[]"
+        # Rows that were consumed, maybe not in the table yet.
+        self._unread: Collection[int] = ()
         self._alive_at = 0
         self._last_seq: int | None = None
 
@@ -713,7 +713,7 @@ class Tables:
 
     def read_no_more(self, consumed: Collection[int]) -> None:
         """Leave these rows out of all that is read, and no others, whether or not they can be deleted."""
-        self._unread = listed(consumed)
+        self._unread = consumed
 
     def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
         """Write what was noted: deliveries that were answered, and rows that were consumed."""
@@ -725,7 +725,10 @@ class Tables:
                 self.note_alive(now)
 
     def _consume(self, seqs: Collection[int]) -> None:
-        self._count_gone(self._sql.execute(CONSUME, (listed(seqs),)).fetchall())
+        once = set(seqs)
+        gone = self._sql.execute(_SIZES, (listed(once),)).fetchall()
+        self._sql.executemany(_CONSUME, [(seq,) for seq in once])
+        self._count_gone(gone)
 
     def _count_gone(self, gone: Sequence[tuple[int, int]]) -> None:
         for chat_id, size in gone:
@@ -843,7 +846,7 @@ class Tables:
             f" {LIVE.format(chat='inbox.chat_id')}, begun FROM inbox"
             f" LEFT JOIN senders ON senders.chat_id = inbox.chat_id {where}"
             " AND seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?",
-            (*values, self._unread, limit),
+            (*values, listed(self._unread), limit),
         ).fetchall()
         return [
             InboxRow(row[0], ChatId(row[1]), *row[2:5], bool(row[5]), bool(row[6]), row[7]) for row in rows

@@ -18,11 +18,14 @@ from ...wire.ids import ChatId, RefId, SenderId
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of
 from ..rules import Delivery, Tally, is_redelivery
 from ..sql import listed
-from ..statements import CONSUME, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, JournalTables, Tables
+from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, JournalTables, Tables
 from ..writer import Arriving, Job
 from .session import Session
 
 _LAST: Final = b"SELECT last_seq FROM shard"
+_CONSUME: Final = (
+    "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)"
+)
 _KEYS: Final = b"SELECT key, at, acknowledged IS NOT NULL FROM deliveries WHERE key = ANY($1)"
 _SENDERS: Final = b"SELECT chat_id, first_sender, several FROM senders WHERE chat_id = ANY($1)"
 _LIVE: Final = b"SELECT DISTINCT chat_id FROM conversations WHERE chat_id = ANY($1) AND ended_at IS NULL"
@@ -197,7 +200,7 @@ class ShardTables(Tables):
         super()._put_data(write)
 
     def _consume(self, seqs: Collection[int]) -> None:
-        self._session.later(self._session.execute(CONSUME, (listed(seqs),)), self._count_gone)
+        self._session.later(self._session.execute(_CONSUME, (listed(seqs),)), self._count_gone)
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
         key = arrival.key
