@@ -62,6 +62,7 @@ class Database:
     Attributes:
         gaps: for how long each shard was at work nowhere, each time that it was.
         away: it can't be reached.
+        shut: these shards can't be opened, since that takes a new session.
     """
 
     nodes: dict[int, Row] = attrs.Factory(dict[int, Row])
@@ -71,6 +72,7 @@ class Database:
     rows: list[MemoryRows] = attrs.Factory(lambda: [MemoryRows() for _ in range(SHARDS)])
     news: trio.Event = attrs.Factory(trio.Event)
     away: bool = False
+    shut: set[int] = attrs.Factory(set[int])
     made: int = 0
 
     def ring(self) -> None:
@@ -205,6 +207,8 @@ class Member:
         assert share is not None
         await trio.lowlevel.checkpoint()
         self.check()
+        if share.number in database.shut:
+            raise StoreAwayError("two servers take writes")
         owner = database.owners[share.number][0]
         if owner is not None and owner != me:
             assert not database.lives(owner), "somebody else has it"
@@ -420,6 +424,28 @@ async def test_a_shard_whose_work_fails_at_one_node_goes_to_another(autojump_clo
         assert failing not in rig.database.shares()["two"]
         rig.fails.clear()
         await rig.shares(one=SHARDS, two=0)
+
+
+async def test_the_log_says_once_why_a_shard_can_not_be_opened(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a failover whose old primary is back: what has its sessions goes on, nothing new begins."""
+    async with rigged() as rig:
+        await rig.start("one")
+        two = await rig.start("two")
+        await rig.shares(one=2, two=2)
+        orphans = rig.database.shares()["two"]
+        rig.database.shut = set(range(SHARDS))
+        two.member.frozen = True
+        await trio.sleep(60)
+        assert rig.database.shares()["one"] == [shard for shard in range(SHARDS) if shard not in orphans]
+        said = [record.getMessage() for record in caplog.records if "can't begin" in record.getMessage()]
+        assert sorted(said) == [
+            f"work on shard {shard} can't begin, and is tried again: two servers take writes"
+            for shard in sorted(orphans)
+        ]
+        rig.database.shut = set()
+        await rig.until(lambda: len(rig.database.shares()["one"]) == SHARDS)
 
 
 async def test_work_that_fails_soon_after_it_has_begun_is_tried_more_and_more_seldom(

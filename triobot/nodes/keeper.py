@@ -90,6 +90,8 @@ class Keeper:
         self._failures: dict[int, tuple[int, float]] = {}
         # Of these the nodes know that their work has failed here.
         self._let_go: set[int] = set()
+        # Why these can't be opened now, as the log has it.
+        self._unopened: dict[int, str] = {}
         self._started = False
         self._at_rest = 0
         self._all_at_rest = trio.Event()
@@ -240,7 +242,7 @@ class Keeper:
                 raise
             if trio.current_time() - began >= _LONG_ENOUGH:
                 self._failures.pop(life.shard, None)
-            await self._note_failure(life.shard, failures)
+            await self._note_failure(life, failures)
         finally:
             del self._lives[life.shard]
             life.settled.set()
@@ -263,6 +265,7 @@ class Keeper:
             try:
                 async with node.open_work_of(shard, self, opens), self._at_home(shard):
                     self._let_go.discard(shard)
+                    self._unopened.pop(shard, None)
                     life.works = True
                     life.settled.set()
                     await life.stop.wait()
@@ -293,7 +296,8 @@ class Keeper:
             self._all_at_rest.set()
         await self._all_at_rest.wait()
 
-    async def _note_failure(self, shard: int, failures: BaseExceptionGroup[BaseException]) -> None:
+    async def _note_failure(self, life: _Life, failures: BaseExceptionGroup[BaseException]) -> None:
+        shard, why = life.shard, _told(failures)
         # What passes by itself is tried again soon, however often.
         more = int(failures.split(_PASSING)[1] is not None)
         times = max(self._failures.get(shard, (0, 0.0))[0] + more, 1)
@@ -301,10 +305,14 @@ class Keeper:
         if failures.subgroup(LeaseLostError) is not None or failures.split(StoreLockedError)[1] is None:
             return
         if failures.split(_PASSING)[1] is None:
-            _log.warning("the store is away, and work on shard %d was cut; it begins anew", shard)
+            if life.works:
+                _log.warning("work on shard %d was cut, and begins anew: %s", shard, why)
+            elif self._unopened.get(shard) != why:
+                self._unopened[shard] = why
+                _log.warning("work on shard %d can't begin, and is tried again: %s", shard, why)
             return
         _log.error(
-            "shard %d can't be worked on here: %s; another node may take it", shard, _told(failures),
+            "shard %d can't be worked on here: %s; another node may take it", shard, why,
             exc_info=None if failures.split(TriobotError)[1] is None else failures,
         )  # fmt: skip
         self._let_go.add(shard)
