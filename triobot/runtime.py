@@ -686,6 +686,7 @@ async def open_work(
         # As many as the outbox has under way: a chat that the platform keeps waiting holds one of them.
         connections=OutboxRules().connections,
         on_unreadable=partial(_unreadable, bell),
+        certain=intake.store.held,
     )
     async with (
         _traced(intake) as tracing,

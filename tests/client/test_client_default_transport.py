@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from functools import partial
 
+import httpx
 import pytest
 import trio
 from loopback_http import Peer, answer_all, serving
@@ -80,6 +82,30 @@ async def test_patience_knows_whether_anything_left(
         with pytest.raises(DeliveryUnknownError, match=rf"no answer within {PATIENCE:g} seconds"):
             await platform.perform(HELLO)
         assert await platform.perform(HELLO) == Sent(7, 7)
+
+
+@pytest.mark.parametrize("operation", [HELLO, FILE], ids=["form", "upload"])
+@pytest.mark.parametrize("make", [TrioTransport, httpx.AsyncHTTPTransport])
+async def test_nothing_leaves_that_is_no_longer_certain_once_it_has_a_connection(
+    operation: SendMessage | Upload, make: Callable[[], httpx.AsyncBaseTransport]
+) -> None:
+    """As where a process stands still while it connects, and another one goes on with its conversations."""
+
+    async def answer(peer: Peer) -> None:
+        while await peer.read_request() is not None:
+            await peer.answer(b'{"type":"image","path":"https://cdn.test/1.jpg","SID":"s1"}')
+
+    answers = iter([False, True])
+    async with (
+        serving(answer) as server,
+        PlatformClient(server.url, TOKEN, transport=make(), certain=lambda: next(answers)) as platform,
+    ):
+        with pytest.raises(NotDeliveredError, match="may have lost its store"):
+            await platform.perform(operation)
+        await trio.testing.wait_all_tasks_blocked(0.005)
+        assert (len(server.peers), server.received) == (1, [])
+        await platform.perform(operation)
+        assert len(server.received) == 1
 
 
 async def test_an_idle_connection_that_the_platform_closed_costs_nothing() -> None:

@@ -10,7 +10,7 @@ this machine, repeating is safe; if one may have, the platform may have acted. I
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final, final
 
@@ -52,10 +52,12 @@ class Delivery:
         may_have_left: a byte of the request may have left. From the start for a transport that reports
             nothing; else from when the request's headers are about to be written.
         fresh: a connection has just been made and has not been given its request yet.
+        before: called right before the request leaves; what it raises keeps that here.
     """
 
     may_have_left: bool
     fresh: bool = False
+    before: Callable[[], None] | None = None
 
     def step(self, event: str, *, tunnel: bool) -> None:
         """Take note of a step that the transport reports, such as ``connection.connect_tcp.started``.
@@ -65,6 +67,8 @@ class Delivery:
         part, _, rest = event.partition(".")
         self.fresh = rest.endswith(".complete") and not part.startswith("http")
         if rest == "send_request_headers.started" and not tunnel:
+            if self.before is not None:
+                self.before()
             self.may_have_left = True
 
     def failed(self, operation: str, error: Exception) -> NotDeliveredError | DeliveryUnknownError:
@@ -165,9 +169,18 @@ class Patience:
 
 
 async def exchange(
-    transport: httpx.AsyncBaseTransport, request: httpx.Request, *, operation: str, patience: Patience
+    transport: httpx.AsyncBaseTransport,
+    request: httpx.Request,
+    *,
+    operation: str,
+    patience: Patience,
+    before: Callable[[], None] | None = None,
 ) -> Answer:
     """Send a request once and read its answer, within `patience` from now.
+
+    Args:
+        before: called right before it leaves, if the transport reports its steps; what it raises keeps the
+            request here, and is raised.
 
     Raises:
         NotDeliveredError: not a byte of it left.
@@ -180,7 +193,7 @@ async def exchange(
     told = isinstance(transport, TrioTransport | httpx.AsyncHTTPTransport) or (
         isinstance(transport, AdaptedTransport) and transport.reports
     )
-    delivery = Delivery(may_have_left=not told)
+    delivery = Delivery(may_have_left=not told, before=before)
     head: httpx.Response | None = None
     patience.renew()
     try:

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,13 @@ import httpx
 import trio
 from typing_extensions import TypeVar
 
-from ..errors import ConfigError, DeliveryUnknownError, LocalProtocolError, RemoteProtocolError
+from ..errors import (
+    ConfigError,
+    DeliveryUnknownError,
+    LocalProtocolError,
+    NotDeliveredError,
+    RemoteProtocolError,
+)
 from ..http.connections import ClientConnection, Connections, NothingSentError, Origin
 from ..http.outgoing import encode_head
 from ..http.transport import TrioTransport
@@ -94,6 +100,9 @@ class PlatformClient:
         connections: requests at once; further ones wait for their turn, outside the patience.
         on_unreadable: told of each answer 2xx that can't be read as it should: the operation's path, and the
             shape of the answer, without its content. It must be quick, and must not raise.
+        certain: asked once more when a request has its connection, since a process may have stood still
+            while it waited for that: if False, nothing leaves, and it is a `NotDeliveredError`. A transport
+            of your own that reports no steps asks nothing.
 
     Raises:
         ConfigError: one of these is wrong.
@@ -116,6 +125,7 @@ class PlatformClient:
         patience: float = 30.0,
         connections: int = 16,
         on_unreadable: Callable[[str, str], None] | None = None,
+        certain: Callable[[], bool] | None = None,
     ) -> None:
         self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
         checked = _check_token(token)
@@ -125,6 +135,7 @@ class PlatformClient:
             raise ConfigError("connections must be at least 1")
         self._patience = patience
         self._on_unreadable = on_unreadable
+        self._certain = certain
         user_agent = f"triobot/{_version()}"
         self._headers = {
             "User-Agent": user_agent,
@@ -232,7 +243,13 @@ class PlatformClient:
         form = encode_operation_form(operation)
         message = self._heads.message(operation.path, form)
         return PostedForm(
-            operation, message, self._heads.origin, self._connections, self._patience, self._result
+            operation,
+            message,
+            self._heads.origin,
+            self._connections,
+            self._patience,
+            self._result,
+            self._certain,
         )
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
@@ -323,7 +340,8 @@ class PlatformClient:
         headers = self._heads.headers(content_type, body.length)
         request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
         async with self._slots:
-            return await exchange(self._transport, request, operation=path, patience=patience)
+            before = partial(_check_certain, path, self._certain)
+            return await exchange(self._transport, request, operation=path, patience=patience, before=before)
 
     def _result(self, operation: Operation[R], answer: Answer) -> R:
         body = self._heads.without_token(answer.body)
@@ -369,6 +387,7 @@ class PostedForm(Generic[R]):
         connections: it takes one of them, and gives it back.
         within: seconds that it is to be given.
         read: makes the result of the answer.
+        certain: see `PlatformClient`.
     """
 
     _operation: Operation[R]
@@ -377,6 +396,7 @@ class PostedForm(Generic[R]):
     _connections: Connections
     within: float
     _read: Callable[[Operation[R], Answer], R]
+    _certain: Callable[[], bool] | None = None
     _connection: ClientConnection | None = None
     _dialing: trio.CancelScope | None = None
     _stalled: float = 0.0
@@ -398,6 +418,7 @@ class PostedForm(Generic[R]):
                     if connection is None:
                         connection, fresh = await self._connect()
                     self._connection = connection
+                    _check_certain(self._operation.path, self._certain)
                     connection.post(self._message)
                 try:
                     body = await connection.answer(LARGEST_ANSWER)
@@ -452,6 +473,12 @@ class PostedForm(Generic[R]):
         patience = self._stalled or self.within
         cause = None if self._stalled else error
         return broken_off(self._operation.path, status, delivery, patience, cause)
+
+
+def _check_certain(operation: str, certain: Callable[[], bool] | None) -> None:
+    """Refuse what must not leave any more; to be called right before it does."""
+    if certain is not None and not certain():
+        raise NotDeliveredError(operation, "the process may have lost its store meanwhile; nothing was sent")
 
 
 def _check_token(token: str | Secret) -> Secret:
