@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 
 import attrs
@@ -278,8 +278,9 @@ async def falls_behind(tell: Callable[[Told], Awaitable[None]]) -> bool:
 
 
 @pytest.fixture
-def replica(tmp_path: Path) -> Replica:
-    return Replica(tmp_path / "replica")
+def replica(tmp_path: Path) -> Generator[Replica]:
+    with lock_replica(tmp_path / "replica", tmp_path / "disk" / "bot.db") as locked:
+        yield locked
 
 
 async def test_each_change_of_state_is_said_once(

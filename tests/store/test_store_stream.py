@@ -536,6 +536,25 @@ def test_a_full_disk_costs_nothing_that_was_shipped(
         assert restored_rows(folder) == live_rows(file)
 
 
+@pytest.mark.parametrize("in_its_place", [None, "folder", "file"])
+def test_a_folder_that_is_gone_is_not_made_anew(path: Path, folder: Path, in_its_place: str | None) -> None:
+    """Below a disk that is unmounted there is the folder where it was mounted: nothing is written there."""
+    with store_at(path) as file, streamer(file, folder) as one:
+        one.catch_up()
+        put(file, "n", "2")
+        folder.rename(folder.with_name("elsewhere"))
+        if in_its_place == "folder":
+            folder.mkdir()
+        elif in_its_place == "file":
+            folder.touch()
+        for go_on in (one.catch_up, one.begin):
+            with pytest.raises(
+                ConfigError, match="is gone, or another is in its place; start the stream again"
+            ):
+                go_on()
+        assert not bytes_in(folder)
+
+
 def little_room(path: Path) -> int:
     return 1_000
 

@@ -77,10 +77,12 @@ class Replica:
 
     Args:
         folder: it belongs to this replica alone, and is locked.
+        lock: the open file that is locked; it says which folder that is.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
+        self._lock = lock
         self._next: int | None = None
         self._log: int | None = None
         self._at = 0
@@ -95,7 +97,7 @@ class Replica:
         """Begin a new image; the one that is there stays what it is until the new one is complete.
 
         Raises:
-            ConfigError: what is there belongs to another store, or is newer.
+            ConfigError: what is there belongs to another store, or is newer; or the folder is gone.
             StoreFullError: the folder can't be written.
         """
         with self._told():
@@ -111,6 +113,7 @@ class Replica:
         """Write a piece of the stream; what was written is durable when one with `as_of` is taken.
 
         Raises:
+            ConfigError: the folder is gone.
             StoreCorruptError: the folder doesn't hold what was written to it; begin anew.
             StoreFullError: the folder can't be written; begin anew.
         """
@@ -223,9 +226,22 @@ class Replica:
             os.close(fd)
         draft.replace(self.folder / _MANIFEST)
 
+    def _see_own_folder(self) -> None:
+        """See that the folder is the one that is locked: below a disk that is gone there is often another."""
+        try:
+            is_own = os.path.samestat(os.lstat(self.folder / _LOCK), os.fstat(self._lock))
+        except (FileNotFoundError, NotADirectoryError):
+            is_own = False
+        if not is_own:
+            raise ConfigError(
+                f"the folder {self.folder} is gone, or another is in its place; start the stream again, and"
+                " if a disk belongs there, mount it first"
+            )
+
     @contextmanager
     def _told(self) -> Generator[None]:
         try:
+            self._see_own_folder()
             yield
         except FileExistsError as error:
             raise ConfigError(
@@ -324,7 +340,7 @@ def lock_replica(folder: Path, store: Path) -> Generator[Replica]:
     try:
         if not try_lock(fd):
             raise StoreLockedError(f"another streamer writes to {folder}; one at a time can")
-        replica = Replica(folder)
+        replica = Replica(folder, fd)
         try:
             yield replica
         finally:
