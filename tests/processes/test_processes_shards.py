@@ -27,7 +27,9 @@ RUN = "processes run"
 
 
 @asynccontextmanager
-async def running(name: str, platform: str, folder: Path) -> AsyncGenerator[tuple[BotProcess, Users]]:
+async def running(
+    name: str, platform: str, folder: Path, *arguments: str
+) -> AsyncGenerator[tuple[BotProcess, Users]]:
     """A bot in two processes on four shards."""
     with listen() as sock:
         process = await start_bot(
@@ -35,7 +37,7 @@ async def running(name: str, platform: str, folder: Path) -> AsyncGenerator[tupl
             platform=platform,
             store=f"sqlite:{folder}/bot.db?shards={SHARDS}",
             sock=sock,
-            arguments=["--processes", str(PROCESSES)],
+            arguments=["--processes", str(PROCESSES), *arguments],
             log=folder / "log",
         )
         try:
@@ -124,6 +126,29 @@ async def test_a_clean_stop_repeats_nothing_and_loses_nothing(tmp_path: Path) ->
     assert platform.texts == {
         chat: [f"{chat}/{run}/{number}" for run, number in said] for chat in range(1, chats + 1)
     }
+
+
+@pytest.mark.slow
+async def test_a_process_that_alone_is_told_to_end_is_started_again(tmp_path: Path) -> None:
+    """It waits for none of the others, which go on: not for the grace, which is longer than this test."""
+    async with (
+        open_platform() as platform,
+        running("bot", platform.url, tmp_path, "--grace", "3600") as (process, users),
+    ):
+        for which in range(PROCESSES):
+            told = children_of(process)[which]
+            os.kill(told, signal.SIGTERM)
+            with trio.fail_after(PATIENCE):
+                while lives(told) or len(children_of(process)) < PROCESSES:
+                    await trio.sleep(0.02)
+            for chat in range(1, 9):
+                while await users.calls(chat, f"{which}") != 200:
+                    await trio.sleep(0.05)
+        await platform.wait_until(lambda: platform.total >= 8 * PROCESSES)
+        assert await process.stop() == 0
+        assert process.output.count("alone was told to end, and has; it is started again") == PROCESSES
+        assert "ERROR" not in process.output
+    assert platform.texts == {chat: ["0", "1"] for chat in range(1, 9)}
 
 
 @pytest.mark.slow

@@ -38,6 +38,8 @@ _LONG_ENOUGH: Final = 60.0
 # How long after the grace, and after a second signal, one that hasn't ended is killed.
 _AFTER_GRACE: Final = 15.0
 _AT_ONCE_SECONDS: Final = 5.0
+# A signal to all processes, as systemd's, reaches one of the others before this one.
+_TOGETHER: Final = 0.2
 _SYSTEMD: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
@@ -200,7 +202,10 @@ class Crew:
                 self.failed = True
                 self.stop()
                 break
-            log.error("process %d ended %s; it is started again", number, how)
+            if code:
+                log.error("process %d ended %s; it is started again", number, how)
+            else:
+                log.warning("process %d alone was told to end, and has; it is started again", number)
             fast = fast + 1 if trio.current_time() - began < _LONG_ENOUGH else 1
         self._all_ready.set()
 
@@ -242,6 +247,10 @@ class Crew:
                 member.is_ready = True
             elif line == AT_REST:
                 member.is_at_rest = True
+                with trio.move_on_after(_TOGETHER):
+                    await self._stopped.wait()
+                if not self.stopping:
+                    member.say(CLOSE)  # the others go on, and hold what is for it until it is back
             self._look()
 
     def _look(self) -> None:

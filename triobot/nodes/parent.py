@@ -2,6 +2,7 @@
 
 The process says when it listens and when its shards have come to rest; the parent says when to stop, to stop
 at once, and when all others have come to rest, too: until then each may be asked by another's conversations.
+A process that alone was told to end, by somebody else, waits for none: it is started again.
 A line that ends means that the parent has died: the process stops as if it had been told to.
 """
 
