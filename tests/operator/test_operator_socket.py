@@ -307,6 +307,21 @@ async def test_a_dead_bots_socket_is_nobody_and_is_replaced(store: Store, place:
         await answer(place, Status())
 
 
+async def test_a_bot_that_stands_still_is_not_waited_for(
+    place: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What it was asked for must not be done by the time it goes on: all that reached it is a knock."""
+    with trio.socket.socket(socket.AF_UNIX) as still:
+        await still.bind(str(place))
+        still.listen()
+        with pytest.raises(calling.SilentBotError, match="no answer within 5 s, so nothing was asked of it"):
+            await ask(place, Forget(ChatId(7)), nothing)
+        connection, _ = await still.accept()
+        with connection:
+            assert (await connection.recv(10_000)).startswith(b"GET / ")
+            assert await connection.recv(10_000) == b""
+
+
 @pytest.mark.parametrize("planted", ["file", "link", "dangling", "folder", "socket of another user"])
 async def test_what_is_not_the_bots_stays_in_the_sockets_place(
     store: Store,
@@ -452,15 +467,17 @@ async def test_a_bot_of_another_version_is_named_in_a_line(place: Path) -> None:
     ):
 
         async def reply(said: bytes = said) -> None:
-            connection, _ = await listener.accept()
-            await connection.recv(4096)
-            await connection.send(said)
-            connection.close()
+            while True:
+                connection, _ = await listener.accept()
+                await connection.recv(4096)
+                await connection.send(said)
+                connection.close()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reply)
             with pytest.raises(StoreError, match="of another version than this command"):
                 await answer(place, Status())
+            nursery.cancel_scope.cancel()
     listener.close()
 
 

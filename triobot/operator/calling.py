@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, final
 
 import httpx
+import trio
 
 from ..errors import ConfigError, StoreError, TriobotError
 from ..http.transport import TrioTransport
@@ -30,9 +31,16 @@ _NO_ANSWER: Final = (
 _OTHER_VERSION: Final = (
     "the bot that runs is of another version than this command; restart it, or ask it with its own"
 )
+_SILENCE: Final = 5.0
+"""How long a bot may take to say that it lives; as long as one in PostgreSQL may say nothing."""
 _FAILED: Final = "the bot failed to answer; its log names the mistake"
 # A socket's server has no name.
 _ANY_HOST: Final = "http://bot"
+
+
+@final
+class SilentBotError(StoreError, trio.TooSlowError):
+    """A bot runs and gives no answer; nothing was asked of it."""
 
 
 def file_of(store: str) -> Path | None:
@@ -84,6 +92,7 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
     Raises:
         ConfigError, StoreError: what the bot answered, or that it ended in the middle of it, or that this
             user may not ask it, or that it is of another version.
+        SilentBotError: its process stands still.
         LocalProtocolError: this is nothing that a bot can be asked.
 
     Cancellation: *ambiguous*: the request may be carried out.
@@ -93,8 +102,10 @@ async def ask(path: Path, request: Request, tell: Callable[[Told], Awaitable[Non
         with _way_to(path) as way:
             if way is None:
                 return False
-            async with way as client, client.stream(method, target, content=body) as response:
-                await _hear(response, tell)
+            async with way as client:
+                await _hear_that_it_lives(path, client)
+                async with client.stream(method, target, content=body) as response:
+                    await _hear(response, tell)
     except httpx.ConnectError as error:
         return _nobody(path, error.__cause__)
     except OSError as error:
@@ -119,6 +130,21 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
         return
     transport = TrioTransport(connections=1)
     yield httpx.AsyncClient(transport=transport, base_url=door.address, headers=[door.header], timeout=None)
+
+
+async def _hear_that_it_lives(path: Path, client: httpx.AsyncClient) -> None:
+    """Ask what it answers at once, whatever its store does: what it is to do may take any time.
+
+    Raises:
+        SilentBotError: it doesn't.
+    """
+    with trio.move_on_after(_SILENCE) as patience:
+        await client.get("/")
+    if patience.cancelled_caught:
+        raise SilentBotError(
+            f"the bot at {path} runs and gives no answer within {_SILENCE:g} s, so nothing was asked of it."
+            " Try again; if its process stands still, end it by SIGKILL: the next start loses nothing"
+        )
 
 
 async def _hear(response: httpx.Response, tell: Callable[[Told], Awaitable[None]]) -> None:
