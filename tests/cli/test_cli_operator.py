@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
 import trio
+import trio.testing
 from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot, say
 from tests.postgres import Server
-from triobot import Chat, Key, Room, SenderId
+from triobot import Chat, Key, Room, SenderId, Settings
 from triobot.alarm_kinds import AlarmKind
 from triobot.cli import status
+from triobot.cli.consulting import ask_bot, gather, open_api
 from triobot.errors import StoreCorruptError
 from triobot.filters import signal
 from triobot.journals import (
@@ -27,8 +30,9 @@ from triobot.journals import (
     ParkConversation,
 )
 from triobot.money import RaiseAlarm
-from triobot.operator import OperatorApi
+from triobot.operator import OperatorApi, Status, Told, serve_api
 from triobot.runtime import Intake
+from triobot.secrets import Secret
 from triobot.store import Stamp, open_store
 from triobot.store.lock import take_lock
 from triobot.webhook.answers import Readiness
@@ -209,6 +213,33 @@ def test_a_probe_does_not_wait_for_a_bot_that_stands_still(
         mute.listen()
         code, said = check(command)
     assert (code, said) == (4, "the bot gives no answer within 0 seconds")
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_a_process_that_has_just_taken_the_store_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock, many: bool
+) -> None:
+    """For a moment it has the lock and no socket yet, or has taken the lease of a node that was frozen."""
+    monkeypatch.chdir(tmp_path)
+    settings, told = Settings(token=Secret("rig-token"), store=STORE), list[Told]()
+    stamp = Stamp(settings.base_url, "rig-token")
+
+    async def look() -> None:
+        if many:
+            async with open_api(settings) as asks:
+                told.extend(await gather(asks, Status()))
+        else:
+            told.extend(await gather(partial(ask_bot, settings), Status()))
+
+    async with open_store(STORE, stamp=stamp, clock=Clock()) as store, trio.open_nursery() as serving:
+        async with trio.open_nursery() as looking:
+            looking.start_soon(look)
+            while trio.lowlevel.current_statistics().seconds_to_next_deadline > 1:
+                await trio.lowlevel.checkpoint()
+            await serving.start(serve_api, OperatorApi(store, Clock()), tmp_path / "bot.db.sock")
+            mock_clock.jump(1)
+        serving.cancel_scope.cancel()
+    assert [status["conversations"] for status in told] == [0]
 
 
 def test_a_probe_hears_of_a_store_that_fails(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -41,6 +41,15 @@ from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
 """Carries a question to the running bot, or to the store itself."""
+
+_T = TypeVar("_T")
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
+"""How long a process that has just taken a store may need until it can be asked."""
+
+
+@final
+class _OpenElsewhereError(StoreError):
+    """Another process has the store, and could not be asked; nothing was done."""
 
 
 def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.ArgumentParser) -> None:
@@ -189,6 +198,10 @@ async def ask_running(store: str, request: Request, tell: Tell) -> bool:
 
 
 async def _ask_one(settings: Settings, request: Request, tell: Tell) -> bool:
+    return await _once_settled(partial(_ask_once, settings, request, tell))
+
+
+async def _ask_once(settings: Settings, request: Request, tell: Tell) -> bool:
     if await ask_running(settings.store, request, tell):
         return True
     stamp = None if _only_reads(request) else stamp_of(settings)
@@ -220,11 +233,24 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
     await _check_all_are_meant(settings)
     async with AsyncExitStack() as opened:
         for shard in each_of(settings):
-            if (running := await _running(shard)) is not None:
-                asks.append(running)
-            else:
-                asks.append((await opened.enter_async_context(_own_api(shard, None))).answer)
+            asks.append(await _once_settled(partial(_open_one, shard, opened)))
         yield asks[0] if len(asks) == 1 else partial(ask_shards, asks)
+
+
+async def _open_one(settings: Settings, opened: AsyncExitStack) -> Ask:
+    if (running := await _running(settings)) is not None:
+        return running
+    return (await opened.enter_async_context(_own_api(settings, None))).answer
+
+
+async def _once_settled(try_it: Callable[[], Awaitable[_T]]) -> _T:
+    """Try it, and again for a moment while another process has the store and can't be asked yet."""
+    for pause in _PAUSES:
+        try:
+            return await try_it()
+        except _OpenElsewhereError:
+            await trio.sleep(pause)
+    return await try_it()
 
 
 @asynccontextmanager
@@ -280,13 +306,17 @@ async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[Op
     elif not await trio.Path(file := store_file(settings)).is_file():
         raise ConfigError(f"there is no store at {file}")
     clock = SystemClock()
-    try:
-        async with open_store(settings.store, stamp=stamp, clock=clock, visit=True) as store:
-            yield api_of(store, clock)
-    except StoreLockedError as error:
-        if place is None:
-            raise StoreLockedError(f"{error}; ask again, and that process is asked") from error
-        raise StoreLockedError(f"{error}; and that process doesn't answer at {place}") from error
+    async with AsyncExitStack() as opened:
+        try:
+            store = await opened.enter_async_context(
+                open_store(settings.store, stamp=stamp, clock=clock, visit=True)
+            )
+        except StoreLockedError as error:
+            rest = "ask again, and that process is asked"
+            if place is not None:
+                rest = f"and that process doesn't answer at {place}"
+            raise _OpenElsewhereError(f"{error}; {rest}") from error
+        yield api_of(store, clock)
 
 
 def instant(at: object) -> str:
