@@ -387,6 +387,8 @@ async def test_only_the_bots_own_store_is_copied(tmp_path: Path) -> None:
         ("sqlite:{}/none.db?shards=2", "sqlite:{}/b.db", r"there is no store at .*none\.db\.0"),
         ("sqlite:{}/a.db", "sqlite:{}/a.db", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{0}/x/../a.db", "both addresses are of the same store"),
+        ("sqlite:{}/a.db", "sqlite:{}/hard.db", "both addresses are of the same store"),
+        ("sqlite:{}/a.db", "sqlite:{}/soft.db?shards=2", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{}/none/b.db", "the store's folder .*none doesn't exist"),
         ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=2&shard=1", "leave &shard= out"),
         ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=65", "a whole number from 1 to 64"),
@@ -402,14 +404,45 @@ async def test_what_can_not_be_copied_is_refused_in_one_line(
 ) -> None:
     await fill(f"sqlite:{tmp_path}/a.db")
     (tmp_path / "x").mkdir()
+    (tmp_path / "hard.db").hardlink_to(tmp_path / "a.db")
+    (tmp_path / "soft.db.1").symlink_to(tmp_path / "a.db")
     with pytest.raises((ConfigError, StoreAwayError), match=why) as refused:
         copy(origin.format(tmp_path), target.format(tmp_path))
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
-    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(("b.db", "none"))]
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(("b.db", "none", "soft.db.0"))]
     # It is as it was.
     async with open_store(f"sqlite:{tmp_path}/a.db", stamp=STAMP, clock=SettableClock()):
         pass
+
+
+async def test_a_copy_that_is_refused_for_one_shard_makes_no_other(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=4"
+    await fill(one)
+    await fill(f"sqlite:{tmp_path}/b.db.2")
+    for shard in (0, 3):
+        (tmp_path / f"b.db.{shard}").touch()  # as a copy leaves it that is killed at once
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(ConfigError, match=r"there is a store at .*b\.db\.2 already"):
+        copy(one, other)
+    assert sorted(tmp_path.iterdir()) == before
+    for file in tmp_path.glob("b.db.2*"):
+        file.unlink()
+    copy(one, other)
+    (tmp_path / "b.db.1").unlink()
+    (tmp_path / "b.db.1.lock").unlink()
+    with pytest.raises(ConfigError, match="and the copy isn't there: bring it back"):
+        copy(one, other)
+    assert not list(tmp_path.glob("b.db.1*"))
+
+
+async def test_a_copy_of_a_store_in_postgresql_onto_itself_is_told(postgres_server: Server) -> None:
+    """However its server is called."""
+    one = new_on(postgres_server)
+    await fill(one)
+    other = one + ("&" if "?" in one else "?") + "application_name=another"
+    with pytest.raises(ConfigError, match="both addresses are of the same store"):
+        copy(one, other)
 
 
 async def test_a_store_that_is_not_whole_is_refused(tmp_path: Path) -> None:

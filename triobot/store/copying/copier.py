@@ -36,9 +36,9 @@ from ...errors import (
 )
 from ...seams import WallClock
 from ...shards import MADE, MEMBER_OF, ShardedAddress, home_of, read_shards
-from ..schema import COPIED, COPY_OF, MOVED, Stamp, drop_meta, get_meta, put_meta
+from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, get_meta, put_meta
 from .broadcasts import refuse_half_started
-from .ends import CopyEnd, last_number, open_end
+from .ends import CopyEnd, identity_of, last_number, open_end
 from .tables import TABLES, Division, Row
 
 _COPYING: Final = "copying"
@@ -106,27 +106,26 @@ def copy_elsewhere(
         StoreError: one of the two can't be used, or there is no room; nothing was marked.
     """
     one, other = _address(origin), _address(target)
-    _refuse_same(one, other)
+    there = _refuse_same(one, other)
     now = clock.now()
     with ExitStack() as opened:
 
-        def open_all(address: ShardedAddress, copying: Any) -> list[CopyEnd]:
-            ends: list[CopyEnd] = []
-            for each in address.each:
-                ends.append(open_end(each, stamp, now=now, copying=copying))
-                opened.callback(ends[-1].close)
-                if copying == "from":
-                    _note_visit(ends[-1])
-            return ends
+        def open_one(address: str, copying: Copying) -> CopyEnd:
+            end = open_end(address, stamp, now=now, copying=copying)
+            opened.callback(end.close)
+            if copying == "from":
+                _note_visit(end)
+            return end
 
         _refuse_missing(one)
-        sources = open_all(one, "from")
+        sources = [open_one(each, "from") for each in one.each]
         _refuse_strangers(sources)
         _refuse_moved(sources, _shown(target))
         if _begun(sources) is None:  # else it was looked at when that copy was begun, and is the same
             _refuse_damaged(sources)
         try:
-            targets = open_all(other, "to")
+            # First those that are there: while one of them may be refused, nothing is made beside it.
+            found = {each: open_one(each, "to") for each in there}
         except StoreLockedError:
             if all(get_meta(source.sql, MOVED) == _shown(target) for source in sources):
                 raise ConfigError(
@@ -134,6 +133,8 @@ def copy_elsewhere(
                     " there is nothing left to do"
                 ) from None
             raise
+        _refuse_finished(sources, list(found.values()), len(other.each))
+        targets = [found[each] if each in found else open_one(each, "to") for each in other.each]
         copier = Copier(sources, targets, _shown(target), divide, tell)
         try:
             with ExitStack() as asked:
@@ -182,14 +183,12 @@ class Copier:
         """Do all of it, or what is left of it."""
         moved = {get_meta(source.sql, COPIED) for source in self._sources if get_meta(source.sql, MOVED)}
         if moved:
-            self._refuse_others(moved)
             (name,) = moved
             assert name is not None
             self._finish(name)
             return ()
         name = self._resumed()
         if name is None:
-            self._refuse_finished()
             name = self._begin()
         self._note_resumable(name)
         for at in range(len(TABLES)):
@@ -205,22 +204,6 @@ class Copier:
         """Return the name of the copy that was cut off, if this is it, and its source is as it was."""
         begun = _begun(self._sources)
         return begun if all(get_meta(target.sql, COPY_OF) == begun for target in self._targets) else None
-
-    def _refuse_finished(self) -> None:
-        for target in self._targets:
-            if get_meta(target.sql, COPY_OF) is None:
-                raise ConfigError(
-                    f"there is a store at {target.name} already, and a copy is made in a new one: name"
-                    " another, or move this one away"
-                )
-
-    def _refuse_others(self, moved: set[str | None]) -> None:
-        known = {get_meta(target.sql, COPY_OF) or get_meta(target.sql, COPIED) for target in self._targets}
-        if len(moved) != 1 or known != moved:
-            raise ConfigError(
-                f"{self._sources[0].name} was copied to {self._where} before, and the copy isn't there: bring"
-                " it back. If it is lost, `triobot store backup` and `restore` make a store of this one again"
-            )
 
     def _begin(self) -> str:
         """Empty the copy, whatever of an older one is there, and give this one a name."""
@@ -409,9 +392,33 @@ def _files(address: ShardedAddress) -> Sequence[Path]:
     return [file.resolve() for file in each if file is not None]
 
 
-def _refuse_same(one: ShardedAddress, other: ShardedAddress) -> None:
-    if one == other or not set(_files(one)).isdisjoint(_files(other)):
+def _refuse_same(one: ShardedAddress, other: ShardedAddress) -> Sequence[str]:
+    """Refuse a copy of a store onto itself, however that is spelled; return which ends of it are there."""
+    found = {each: identity_of(each) for each in other.each}
+    there = [each for each, identity in found.items() if identity is not None]
+    if not {found[each] for each in there}.isdisjoint(map(identity_of, one.each)):
         raise ConfigError("both addresses are of the same store: a copy is made in a new one")
+    return there
+
+
+def _refuse_finished(sources: Sequence[CopyEnd], there: Sequence[CopyEnd], ends: int) -> None:
+    """Refuse a target that is no copy in the making, or not all of the copy that the sources have become."""
+    moved = {get_meta(source.sql, COPIED) for source in sources if get_meta(source.sql, MOVED)}
+    if not moved:
+        for target in there:
+            if get_meta(target.sql, COPY_OF) is None:
+                raise ConfigError(
+                    f"there is a store at {target.name} already, and a copy is made in a new one: name"
+                    " another, or move this one away"
+                )
+        return
+    known = {get_meta(target.sql, COPY_OF) or get_meta(target.sql, COPIED) for target in there}
+    if len(moved) != 1 or known != moved or len(there) < ends:
+        where = next(where for source in sources if (where := get_meta(source.sql, MOVED)))
+        raise ConfigError(
+            f"{sources[0].name} was copied to {where} before, and the copy isn't there: bring it back. If it"
+            " is lost, `triobot store backup` and `restore` make a store of this one again"
+        )
 
 
 def _refuse_missing(address: ShardedAddress) -> None:

@@ -102,6 +102,28 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
     return FileEnd(opened, now)
 
 
+def identity_of(address: str) -> str | None:
+    """Return what names the store or shard at this address, however that is spelled; None if there is none.
+
+    A file without a byte is none: a copy that was killed may leave one.
+
+    Raises: as `open_end`, where its server can't be asked.
+    """
+    shard = read_shards(address)
+    engine, _, place = shard.whole.partition(":")
+    if engine == "postgresql":
+        with needing("postgres", "a store in PostgreSQL"):
+            from ..postgres.end import identity_of_shard
+        return identity_of_shard(place, shard.share)
+    file = shard.file
+    assert file is not None
+    try:
+        found = file.stat()
+    except OSError:  # whoever opens it says why
+        return None
+    return f"{found.st_dev}/{found.st_ino}" if found.st_size else None
+
+
 @final
 class FileEnd:
     """A store in a file, for a copy."""

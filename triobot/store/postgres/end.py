@@ -15,6 +15,9 @@ from ..schema import Copying, Stamp
 from ..sql import Sql
 from .address import read_address
 from .failures import first_line, for_the_caller, for_the_opener
+from .history import store_of
+from .schemas import is_there
+from .session import connect, named
 from .shard import Shard, open_shard
 
 _NUMBER: Final = b"UPDATE shard SET last_seq = $1"
@@ -30,6 +33,21 @@ def open_shard_end(place: str, stamp: Stamp, *, now: int, share: Share | None, c
     address = read_address(place, share)
     shard = open_shard(address, stamp, now=now, retention=RETENTION, visit=True, copying=copying)
     return ShardEnd(shard, now)
+
+
+def identity_of_shard(place: str, share: Share | None) -> str | None:
+    """Return what names the store, or the shard, at this address, on whatever server; None if there is none.
+
+    Raises: as `triobot.store.postgres.open_postgres`.
+    """
+    address = read_address(place, share)
+    with connect(address) as connection:
+        try:
+            return store_of(connection) if is_there(connection, address) else None
+        except psycopg.errors.UndefinedTable:
+            return named(address)  # another program's; whoever opens it says so
+        except psycopg.Error as error:
+            raise for_the_opener(error, named(address), connection.info.user) from error
 
 
 @final
