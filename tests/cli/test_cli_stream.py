@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
@@ -151,15 +152,32 @@ def test_shards_are_restored_together_or_not_at_all(command: Command) -> None:
     assert checked.out.endswith("\nshard 1 of 2 isn't there\n")
     lacking = command("store", "restore", "replica", "--store", SHARDS)
     assert lacking.code == 1
-    assert "holds no stream" in lacking.err
+    assert "replica holds the streams of shard 0, and no stream of shard 1: bring that back" in lacking.err
 
     Path("elsewhere").rename("replica/1")
     others = command("store", "restore", "replica/0", "--store", f"{SHARDS}&shard=1")
     assert others.code == 1
     assert "is shard 0 of 2, and the address says shard 1 of 2" in others.err
-    whole = command("store", "restore", "replica/1")
-    assert whole.code == 1
-    assert "the address of all of it is sqlite:...?shards=2" in whole.err
+    assert "triobot: replica/0 is shard 0 of 2, and" in others.err
+    for folder, store, says in (
+        (
+            "replica/1",
+            STORE,
+            "replica/1 is a shard of a store; the address of all of it is sqlite:...?shards=2",
+        ),
+        ("replica", STORE, "replica holds the streams of shards 0, 1, and sqlite:disk/bot.db is one file"),
+        ("replica", f"{SHARDS}&shard=1", "is one: name that one's own, replica/1"),
+        ("replica", SHARDS.replace("2", "3"), "of shards 0, 1, and no stream of shard 2: bring that back"),
+        ("replica/1", SHARDS, "replica/1 holds one stream, and sqlite:disk/bot.db?shards=2 is 2 shards"),
+        ("replica/1/store.db", SHARDS, "is one file, and sqlite:disk/bot.db?shards=2 is 2 shards"),
+    ):
+        refused = command("store", "restore", folder, "--store", store)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+        assert says in refused.err
+    shutil.copytree("replica/1", "replica/2")
+    fewer = command("store", "restore", "replica", "--store", SHARDS)
+    assert "of shards 0, 1, 2, and sqlite:disk/bot.db?shards=2 is 2: give the address that" in fewer.err
+    shutil.rmtree("replica/2")
     Path("replica/0").rename("elsewhere")
     Path("replica/1").rename("replica/0")
     Path("elsewhere").rename("replica/1")
@@ -200,6 +218,11 @@ def test_a_damaged_stream_is_told(command: Command) -> None:
         (("stream", "disk"), "is where the store is"),
         (("stream", "hello"), "holds hello.py and no stream"),
         (("restore", "replica"), "holds no stream"),
+        (
+            ("restore", "absent"),
+            "there is no file or folder absent; name a backup, or the folder of a stream",
+        ),
+        (("restore", "absent", "--store", SHARDS), "there is no file or folder absent; name a backup"),
         (("check", "replica"), "holds no stream"),
         (("restore", "replica", "--store", SHARDS), "holds no stream"),
     ],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -34,7 +34,7 @@ from ..store import (
 from ..store.copying import copy_elsewhere
 from .arguments import add_actions, add_json
 from .consulting import add_bot_options, each_of, moment, settings_of, stamp_of, store_file
-from .store_stream import copied, folders_of, stream
+from .store_stream import copied, stream, streams_for
 
 DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not. Don't use cp: a copy of a live store
@@ -134,24 +134,42 @@ async def _nothing(fields: object) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     backup = Path(arguments.what)
     settings = settings_of(arguments)
+    shards = each_of(settings)
+    if not backup.exists():
+        raise ConfigError(f"there is no file or folder {backup}; name a backup, or the folder of a stream")
     if not backup.is_dir():
+        if len(shards) > 1:
+            raise ConfigError(
+                f"{backup} is one file, and {settings.store} is {len(shards)} shards: restore each from its"
+                f" own backup, the first with --store '{shards[0].store}'"
+            )
         _restore_one(arguments, settings, backup, backup)
         return
-    shards = each_of(settings)
-    folders = folders_of(backup, len(shards))
+    folders = streams_for(settings.store, backup)
     with ExitStack() as copies:
         copied_here = [
             copies.enter_context(copied(folder, store_file(one).absolute().parent))
             for one, folder in zip(shards, folders, strict=True)
         ]
         if len(shards) > 1:  # all or none: one shard of an earlier time fits no others
-            for one, (copy, _, _) in zip(shards, copied_here, strict=True):
-                check_backup_file(copy, _checked(arguments, one), read_shards(one.store).share)
+            for one, folder, (copy, _, _) in zip(shards, folders, copied_here, strict=True):
+                with _called(copy, folder):
+                    check_backup_file(copy, _checked(arguments, one), read_shards(one.store).share)
         for one, folder, (copy, manifest, missing) in zip(shards, folders, copied_here, strict=True):
-            _restore_one(arguments, one, copy, folder)
+            with _called(copy, folder):
+                _restore_one(arguments, one, copy, folder)
             print(
                 f"it has all that was committed by {moment(manifest.as_of)}" if missing is None else missing
             )
+
+
+@contextmanager
+def _called(copy: Path, folder: Path) -> Generator[None]:
+    """Say of the folder what is wrong with the copy of its replica."""
+    try:
+        yield
+    except (ConfigError, StoreError) as error:
+        raise type(error)(str(error).replace(str(copy), str(folder))) from None
 
 
 def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:

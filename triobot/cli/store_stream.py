@@ -7,7 +7,7 @@ remembers anything of the other, and the replica that is there stays whole until
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,8 @@ from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.requests import StreamStore, Told
 from ..seams import Shipped
 from ..settings import Settings
-from ..store import Manifest, Replica, copy_replica, lock_replica, make_folders
+from ..shards import read_shards
+from ..store import Manifest, Replica, copy_replica, is_replica, lock_replica, make_folders
 from .consulting import each_of, instant, store_file
 from .terminal import harmless, until_signal
 
@@ -69,6 +70,50 @@ async def keep(settings: Settings, folder: Path) -> None:
 def folders_of(folder: Path, shards: int) -> Sequence[Path]:
     """Return where the replicas of so many shards are."""
     return [folder] if shards == 1 else [folder / str(shard) for shard in range(shards)]
+
+
+def streams_for(store: str, folder: Path) -> Sequence[Path]:
+    """Return the replicas in this folder from which the store at this address is restored.
+
+    Raises:
+        ConfigError: there are others, or none; says which there are, which were asked for, and what to do.
+    """
+    address, is_one = read_shards(store), is_replica(folder)
+    folders = folders_of(folder, len(address.each))
+    parts = {int(one.name) for one in folder.iterdir() if one.name.isdecimal() and is_replica(one)}
+    shards = f"{folder} holds the streams of {_shards(parts)}"
+    if not parts and not is_one:
+        raise ConfigError(f"{folder} holds no stream, or none of which an image was ever complete")
+    if is_one and len(folders) > 1:
+        raise ConfigError(
+            f"{folder} holds one stream, and {store} is {len(folders)} shards: name the folder that holds one"
+            " for each, or leave out shards= if the store was one file"
+        )
+    if is_one:
+        return folders
+    if address.shard is not None:
+        raise ConfigError(f"{shards}, and {store} is one: name that one's own, {folder / str(address.shard)}")
+    if len(folders) == 1:
+        raise ConfigError(
+            f"{shards}, and {store} is one file: restore it to the address that the store had, with shards=;"
+            " then `triobot store copy` makes one file of it"
+        )
+    if missing := set(range(len(folders))) - parts:
+        raise ConfigError(
+            f"{shards}, and no stream of {_shards(missing)}: bring that back; or, if the store never had"
+            f" {len(folders)} shards, give the address that it had"
+        )
+    if len(parts) > len(folders):
+        raise ConfigError(
+            f"{shards}, and {store} is {len(folders)}: give the address that the store had; then `triobot"
+            " store copy` moves it to another number of shards"
+        )
+    return folders
+
+
+def _shards(numbers: Collection[int]) -> str:
+    named = ", ".join(map(str, sorted(numbers)))
+    return f"shard {named}" if len(numbers) == 1 else f"shards {named}"
 
 
 async def _keep_one(settings: Settings, folder: Path) -> None:
