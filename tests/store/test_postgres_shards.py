@@ -15,11 +15,11 @@ from triobot import Bot, Chat
 from triobot.errors import ConfigError, StoreCorruptError, StoreError, StoreLockedError
 from triobot.filters import text
 from triobot.nodes.node import prepare_shards
-from triobot.seams import InboxRow, PutSetting
+from triobot.seams import InboxRow, PutSetting, Relayed
 from triobot.secrets import Secret
 from triobot.settings import Settings
 from triobot.shards import STEP, shard_of_number
-from triobot.store import Stamp, is_made, open_store, rebind_store, wait_free
+from triobot.store import Stamp, ask_owner, is_made, open_store, rebind_store, wait_free
 from triobot.wire.ids import ChatId
 
 SHARDS = 3
@@ -136,6 +136,30 @@ async def test_a_missing_shard_is_told_and_never_made_anew(whole: str, postgres:
 
 
 @pytest.mark.slow
+async def test_what_the_shards_have_in_common_is_made_anew_when_its_owner_says_so(
+    whole: str, postgres: Server
+) -> None:
+    """Whoever dropped the schema may have meant the whole store, of which the shards are left."""
+    await prepare_shards(settings_of(whole), SettableClock())
+    async with open_store(f"{whole}&shard=1", stamp=STAMP, clock=SettableClock()) as store:
+        await accepted(store, arrival(ChatId(1)))
+    postgres.ask("DROP SCHEMA parts CASCADE")
+    with pytest.raises(ConfigError, match=r"the schema parts is gone, .* drop parts_0 to parts_2 as well"):
+        await prepare_shards(settings_of(whole), SettableClock())
+    with pytest.raises(ConfigError, match="the schema parts is gone"):
+        await ask_owner(f"{whole}&shard=1", Relayed("GET", "/status", b""), unheard)
+    assert not postgres.ask("SELECT 1 FROM pg_namespace WHERE nspname = 'parts'")
+    postgres.ask("CREATE SCHEMA parts", user=ROLE)
+    await prepare_shards(settings_of(whole), SettableClock())
+    assert postgres.ask("SELECT count(*) FROM parts.owners") == [(SHARDS,)]
+    assert postgres.ask("SELECT count(*) FROM parts_1.inbox") == [(1,)]
+
+
+async def unheard(status: int, lines: bytes) -> None:
+    await trio.lowlevel.checkpoint()
+    pytest.fail("nobody runs")
+
+
 async def test_a_shard_of_another_store_is_refused(whole: str) -> None:
     await prepare_shards(settings_of(whole), SettableClock())
     async with open_store(f"{whole}&shard=2", stamp=STAMP, clock=SettableClock()) as store:

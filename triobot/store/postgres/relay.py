@@ -29,7 +29,7 @@ from ...seams import Hear, Relayed
 from ...shards import Share
 from .address import PostgresAddress, read_address
 from .failures import first_line
-from .session import Connection, connect, make_connection, named
+from .session import Connection, common_is_gone, connect, make_connection, named
 from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
@@ -271,6 +271,8 @@ async def ask_owner(
             " command as the bot's role"
         ) from None
     except psycopg.Error as error:
+        if address.common is not None and isinstance(error, psycopg.errors.UndefinedTable):
+            raise common_is_gone(address) from None
         raise StoreAwayError(
             f"the store {named(address)} went away while the bot was asked: {first_line(error)}"
         ) from None

@@ -34,7 +34,7 @@ from ..schema import (
 from .address import PostgresAddress
 from .dialect import translated_schema
 from .relay import RELAY_TABLES
-from .session import Connection, Session, named
+from .session import Connection, Session, common_is_gone, named
 
 _MADE: Final = (
     b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
@@ -113,7 +113,7 @@ def make_store(
     """
     name, run = named(address), session.run
     tables = _tables_of(session, address.schema)
-    _check_shards(session, address, tables)
+    is_common_there = _check_shards(session, address, tables)
     if tables and not {"meta", "shard"} <= tables:
         raise _foreign(name)
     if not tables and (stamp is None or rebind or copying == "from"):
@@ -124,7 +124,7 @@ def make_store(
             check_stamp(stored_stamp(session, name), stamp)
         check_share(session, name, address.share, partial(_whole_of, address))
     due = _MADE_SINCE if address.common is None else _MADE_SINCE_IN_SHARDS
-    if due.keys() <= tables:
+    if due.keys() <= tables and is_common_there:
         return
     run(b"BEGIN")
     try:
@@ -174,11 +174,13 @@ def key_of(address: PostgresAddress) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) -> None:
+def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) -> bool:
     """Refuse a store by itself where shards are meant, and the other way round.
 
+    Returns: nothing has to be made of what shards have in common.
+
     Raises:
-        ConfigError: the number of shards is another one.
+        ConfigError: the number of shards is another one; or what they have in common was dropped.
         StoreCorruptError: the schema for what the shards have in common is another program's.
     """
     share = address.share
@@ -188,7 +190,7 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
             raise ConfigError(
                 f"the store {named(address)} is in shards; its address says shards={of[0] if of else ''}"
             )
-        return
+        return True
     common = _tables_of(session, address.common)
     if {"meta", "shard"} <= common:
         raise ConfigError(
@@ -197,6 +199,8 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
         )
     if common and not _is_common(common):
         raise _foreign(f"the schema {address.common}")
+    if tables and not common and not _is_schema(session, address.common):
+        raise common_is_gone(address)
     if common:
         ((of,),) = session.run(_SHARDS).fetchall()
         if of != share.of:
@@ -205,6 +209,7 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
                 f" {share.of}: the number of shards is fixed when a store is made, since it says which one"
                 " has a chat"
             )
+    return bool(common)
 
 
 def node_key(address: PostgresAddress) -> int:
@@ -250,8 +255,12 @@ def _make_common(session: Session, own: str, schema: str, shards: int) -> None:
 
 def _make_schema(session: Session, schema: str) -> None:
     # CREATE SCHEMA IF NOT EXISTS asks for the right to make one even where it is there.
-    if not session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone():
+    if not _is_schema(session, schema):
         session.run(f'CREATE SCHEMA "{schema}"'.encode())
+
+
+def _is_schema(session: Session, schema: str) -> bool:
+    return bool(session.run(b"SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)).fetchone())
 
 
 def _tables_of(session: Session, schema: str) -> set[str]:

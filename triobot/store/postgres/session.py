@@ -244,3 +244,15 @@ def _set(connection: Connection, address: PostgresAddress) -> None:
     path = ", ".join(f'"{schema}"' for schema in (address.schema, address.common) if schema is not None)
     settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f"SET search_path TO {path}"]
     connection.execute("; ".join(settings).encode(), prepare=False)
+
+
+def common_is_gone(address: PostgresAddress) -> ConfigError:
+    """Return what is to be said where a shard is there, and what the shards have in common isn't."""
+    assert address.share is not None
+    common, last = address.common, address.share.of - 1
+    return ConfigError(
+        f"the schema {common} is gone, in which the shards of the store {named(address)} note who has them;"
+        " the shards are there. It holds nothing of chats: if it was dropped by mistake, say CREATE SCHEMA"
+        f" {common} as the bot's role, and start the bot. If the store was to go, drop {common}_0 to"
+        f" {common}_{last} as well"
+    )
