@@ -8,6 +8,7 @@ three, each on a machine with a network of its own. ``failover``, the last one t
 
 from __future__ import annotations
 
+import argparse
 import ssl
 import sys
 import tempfile
@@ -432,8 +433,14 @@ def _check_ordered(platform: Platform, chat: int, orders: int) -> None:
 
 
 def main() -> None:
-    chats = int(sys.argv[1])
-    troubles: list[Trouble] = [word for said in sys.argv[2:] for word in get_args(Trouble) if word == said]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("chats", type=int, help="how many people order")
+    parser.add_argument("words", nargs="+", choices=[*get_args(Trouble), "buying"], metavar="word")
+    given = parser.parse_args()
+    chats, buying = given.chats, "buying" in given.words
+    troubles: list[Trouble] = [word for word in given.words if word != "buying"]
     if (reason := why_not()) is not None:
         raise SystemExit(reason)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -442,7 +449,7 @@ def main() -> None:
             server, standby = stack.enter_context(run_pair(synchronous=True))
         else:
             server = stack.enter_context(run_server())
-        order = partial(order_from_cluster, chats=chats, standby=standby, buying="buying" in sys.argv)
+        order = partial(order_from_cluster, chats=chats, standby=standby, buying=buying)
         lived = trio.run(order, Path(folder), server, troubles)
     lived.check(chats)
     print(f"{sum(lived.orders.values())} conversations: all ended well, {lived.repeats} texts twice")

@@ -241,6 +241,7 @@ async def test_what_one_bot_has_is_told_by_all_its_shards(tmp_path: Path) -> Non
             assert gone["found"]
             await told(tmp_path, platform.url, "store", "backup", str(tmp_path / "copy"), as_json=False)
             assert await process.stop() == 0
+        assert [path.name for path in tmp_path.glob("*.sock")] == []
         [status] = await told(tmp_path, platform.url, "status")
         assert (status["running"], status["conversations"]) == (False, 19)
     assert sorted(path.name for path in tmp_path.glob("copy.?")) == [f"copy.{n}" for n in range(SHARDS)]

@@ -22,7 +22,7 @@ import trio
 from ..clock import steady_time
 from ..errors import StoreError, StoreFullError, TriobotError
 from ..operator.calling import short_name
-from ..operator.serving import bind_beside, is_ours
+from ..operator.serving import bind_beside, is_ours, removing_beside
 from ..shards import NodePlace
 from ..values import decode_value, encode_value
 from ..webhook.inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
@@ -330,7 +330,9 @@ class PeerDoor:
         Raises:
             OSError: the socket can't be made.
         """
-        await self.answer([trio.SocketListener(bind_beside(path))], task_status=task_status)
+        listener = trio.SocketListener(bind_beside(path))
+        with removing_beside(path):
+            await self.answer([listener], task_status=task_status)
 
     async def answer(
         self,

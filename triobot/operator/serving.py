@@ -14,8 +14,8 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -63,8 +63,7 @@ async def serve_api(
         log.warning("the operator's socket %s can't be made: %s", path, error.strerror)
         task_status.started()
         return
-    own = _identity(path)
-    try:
+    with removing_beside(path):
         await serve_listeners(
             partial(answer_operator, api),
             [trio.SocketListener(listener)],
@@ -73,9 +72,6 @@ async def serve_api(
             admits=_admits,
             task_status=task_status,
         )
-    finally:
-        if _identity(path) == own:
-            _unlink(path)
 
 
 async def _serve_on_loopback(api: OperatorApi, path: Path, task_status: trio.TaskStatus[None]) -> None:
@@ -143,6 +139,17 @@ def bind_beside(path: Path) -> trio.socket.SocketType:
         listener.close()
         raise
     return trio.socket.from_stdlib_socket(listener)
+
+
+@contextmanager
+def removing_beside(path: Path) -> Generator[None]:
+    """Remove the socket that is at this path, at the end of the block; another in its place stays."""
+    own = _identity(path)
+    try:
+        yield
+    finally:
+        if _identity(path) == own:
+            _unlink(path)
 
 
 def _admits(connection: socket.socket) -> bool:
