@@ -1,5 +1,8 @@
 """Where the CPU of an event goes: ``python -m tests.benchmarks.layers [echo|ask] [--connections N]``.
 
+With ``--statements`` it also tells what each statement of the store's thread takes, the commit's fsync
+included; asking for the time takes part of a microsecond each.
+
 The bot is this process, the platform and its users are its child. A timer of this process's CPU time looks,
 each millisecond, at what the loop's thread does, and counts it for the package whose code that is. C, calls
 of the system included, counts for the code that calls it, and so do attrs' methods; what the store's thread
@@ -13,13 +16,17 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
+import statistics
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
+from unittest import mock
 
 import trio
 
@@ -33,7 +40,32 @@ BOTS: Final = {"echo": echoing, "ask": asking}
 _EVERY: Final = 0.001
 _ROUNDS: Final = 4
 
+_WORDS: Final = 5
+
 _seen: Counter[str] = Counter()
+_statements: defaultdict[str, list[float]] = defaultdict(list)
+
+
+class _Timed(sqlite3.Connection):
+    """Notes the microseconds of CPU that each statement takes, by its first words."""
+
+    def execute(self, sql: str, parameters: Iterable[Any] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        began = time.thread_time_ns()
+        try:
+            return super().execute(sql, parameters)  # type: ignore[arg-type]
+        finally:
+            self._note(sql, began)
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        began = time.thread_time_ns()
+        try:
+            return super().executemany(sql, rows)
+        finally:
+            self._note(sql, began)
+
+    def _note(self, sql: str, began: int) -> None:
+        took = (time.thread_time_ns() - began) / 1000
+        _statements[" ".join(sql.split()[:_WORDS])].append(took)
 
 
 def layer_of(frame: FrameType | None) -> str:
@@ -90,6 +122,7 @@ async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float
             await nursery.start(partial(bot.serve, settings=settings))
             for number in range(_ROUNDS + 1):
                 if number == 1:  # the first one warms up
+                    _statements.clear()
                     signal.setitimer(signal.ITIMER_PROF, _EVERY, _EVERY)
                 whole, own = time.process_time(), time.thread_time()
                 os.write(go, b"g")
@@ -108,13 +141,21 @@ def main() -> None:
     parser.add_argument("bot", choices=list(BOTS), nargs="?", default="echo")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--events", type=int, default=4096)
+    parser.add_argument("--statements", action="store_true", help="what each statement takes")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    own, others = trio.run(measure, BOTS[given.bot], given.connections, given.events)
+    connect = partial(sqlite3.connect, factory=_Timed) if given.statements else sqlite3.connect
+    with mock.patch("triobot.store.file.sqlite3.connect", connect):
+        own, others = trio.run(measure, BOTS[given.bot], given.connections, given.events)
     print(f"{given.bot}, {given.connections} connections: {own + others:.0f} us of CPU an event")
     for layer, times in _seen.most_common():
         print(f"{times / _seen.total() * own:7.0f} {times / _seen.total():6.1%}  {layer}")
     print(f"{others:7.0f}         the store's thread")
+    events = _ROUNDS * given.events
+    for words, took in sorted(_statements.items(), key=lambda one: -sum(one[1])):
+        if len(took) >= events / 1000:
+            each = f"{len(took) / events:5.2f} an event, {statistics.median(took):4.0f} us each"
+            print(f"{sum(took) / events:7.0f}         {each}  {words}")
 
 
 if __name__ == "__main__":
