@@ -38,7 +38,7 @@ _LONG_ENOUGH: Final = 60.0
 # How long after the grace, and after a second signal, one that hasn't ended is killed.
 _AFTER_GRACE: Final = 15.0
 _AT_ONCE_SECONDS: Final = 5.0
-# A signal to all processes, as systemd's, reaches one of the others before this one.
+# A signal to the whole group, as systemd's, may reach another process before this one.
 _TOGETHER: Final = 0.2
 _SYSTEMD: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 

@@ -106,7 +106,7 @@ def copy_elsewhere(
         StoreError: one of the two can't be used, or there is no room; nothing was marked.
     """
     one, other = _address(origin), _address(target)
-    there = _refuse_same(one, other)
+    there = _made_ends(one, other)
     now = clock.now()
     with ExitStack() as opened:
 
@@ -392,8 +392,12 @@ def _files(address: ShardedAddress) -> Sequence[Path]:
     return [file.resolve() for file in each if file is not None]
 
 
-def _refuse_same(one: ShardedAddress, other: ShardedAddress) -> Sequence[str]:
-    """Refuse a copy of a store onto itself, however that is spelled; return which ends of it are there."""
+def _made_ends(one: ShardedAddress, other: ShardedAddress) -> Sequence[str]:
+    """Return which shards of the second store, the copy, are made already.
+
+    Raises:
+        ConfigError: one of them is the first store's, however its address is spelled.
+    """
     found = {each: identity_of(each) for each in other.each}
     there = [each for each, identity in found.items() if identity is not None]
     if not {found[each] for each in there}.isdisjoint(map(identity_of, one.each)):
