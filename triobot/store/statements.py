@@ -88,6 +88,7 @@ SEE_SENDER: Final = (
 )
 ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL"
 _CHATS: Final = 16_384
+_ROWS: Final = 16_384
 _SWEPT: Final = 5_000
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
@@ -514,6 +515,8 @@ class Tables:
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.
         self._alone: dict[ChatId, SenderId] = {}
+        # The chats and sizes of some rows of the inbox: that is what the tally has to know at their end.
+        self._taken: dict[int, tuple[ChatId, int]] = {}
         # Rows that were consumed, maybe not in the table yet.
         self._unread: Collection[int] = ()
         self._alive_at = 0
@@ -542,6 +545,7 @@ class Tables:
         self._sql.execute(TAKE_IN, _taken_in(row))
         self._last_seq = seq
         self.tally.count_event(chat_id, len(arrival.body), sign=1)
+        self._remember_rows([row])
         return row
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
@@ -567,6 +571,7 @@ class Tables:
             )
         self._sql.executemany(TAKE_IN, [_taken_in(row) for row in rows])
         self._last_seq = seq
+        self._remember_rows(rows)
         return rows
 
     def _begin(
@@ -594,9 +599,10 @@ class Tables:
         return self._last_seq
 
     def undo(self, mark: int = 0) -> None:
-        """Take the tally back to its mark, as the transaction was, and drop what is remembered of senders."""
+        """Take the tally back to its mark, as the transaction was, and drop what is remembered of rows."""
         self.tally.undo(mark)
         self._alone.clear()
+        self._taken.clear()
         self._alive_at, self._last_seq = 0, None
 
     def apply_all(self, writes: Sequence[Write]) -> None:
@@ -726,9 +732,18 @@ class Tables:
 
     def _consume(self, seqs: Collection[int]) -> None:
         once = set(seqs)
-        gone = self._sql.execute(_SIZES, (listed(once),)).fetchall()
+        known = once & self._taken.keys()
+        gone = [self._taken.pop(seq) for seq in known]
+        if unknown := once - known:
+            gone += self._sql.execute(_SIZES, (listed(unknown),)).fetchall()
         self._sql.executemany(_CONSUME, [(seq,) for seq in once])
         self._count_gone(gone)
+
+    def _remember_rows(self, rows: Sequence[InboxRow]) -> None:
+        if len(self._taken) >= _ROWS:
+            self._taken.clear()
+        for row in rows:
+            self._taken[row.seq] = row.chat_id, len(row.body)
 
     def _count_gone(self, gone: Sequence[tuple[int, int]]) -> None:
         for chat_id, size in gone:
