@@ -428,6 +428,8 @@ class JournalWriter(Host):
             writes += [*self._appended(), Consume((self._conversation.seq,))]
             self._begun = True
         self.over = True
+        if self._scheduled:
+            self._commits.look_no_more(self.flush)
         self._written = self._conversation.life.write_end(self._conversation, writes, self)
 
     @property

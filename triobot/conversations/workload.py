@@ -140,7 +140,7 @@ class CommitQueue:
         self._store = store
         self._raise_alarm = raise_alarm
         self._units: list[_Unit] = []
-        self._looks: list[Callable[[], None]] = []
+        self._looks: dict[Callable[[], None], None] = {}
         self._told: list[Callable[[], None]] = []
         self._chats: Counter[ChatId] = Counter()
         self._added = 0
@@ -151,10 +151,12 @@ class CommitQueue:
         self._in_doubt = False
         self._some = trio.Event()
         self._has_some = False
+        # Whether a conversation's code is in a step; and whether something came that waits for its end.
+        self._in_step = self._held = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
-        if writes:
+        if writes and not self._has_noted(writes, writer):
             unit = _Unit(tuple(writes), writer)
             self._units.append(unit)
             for write in writes:
@@ -176,9 +178,13 @@ class CommitQueue:
 
     def before_writing(self, look: Callable[[], None]) -> None:
         """Call this once, just before the next units are taken, which is soon: it may add one."""
-        self._looks.append(look)
+        self._looks[look] = None
         if not self._has_some:
             self._stir()
+
+    def look_no_more(self, look: Callable[[], None]) -> None:
+        """Don't call what `before_writing` was given: it would add nothing."""
+        self._looks.pop(look, None)
 
     def when_written(self, tell: Callable[[], None]) -> None:
         """Call this once what is added by the end of the present step is durable; when the bot stops, too."""
@@ -186,9 +192,44 @@ class CommitQueue:
         if not self._has_some:
             self._stir()
 
+    def begin_step(self) -> None:
+        """Have what the code of a conversation leaves behind wait for `end_step`, which is to follow.
+
+        Most code that sends something ends behind it: then there is nothing to write of either.
+        """
+        self._in_step = True
+
+    def end_step(self) -> None:
+        """Write what has come since `begin_step`, soon."""
+        self._in_step = False
+        if not self._held:
+            return
+        self._held = False
+        if self._looks or self._written < self._added:
+            if not self._has_some:
+                self._stir()
+        else:
+            self._tell_all()
+
     def _stir(self) -> None:
-        self._has_some = True
-        self._some.set()
+        if self._in_step:
+            self._held = True
+        else:
+            self._has_some = True
+            self._some.set()
+
+    def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
+        """Note that rows have been dealt with, if that is all there is to write and comes behind nothing."""
+        if len(writes) > 1 or type(one := writes[0]) is not Consume or self._written < self._added:
+            return False
+        if self._over or (writer is not None and writer.lost):
+            return False
+        return self._store.note_consumed(one.seqs)
+
+    def _tell_all(self) -> None:
+        told, self._told = self._told, []
+        for tell in told:
+            tell()
 
     def has_data(self, chat_id: ChatId) -> bool:
         """Return whether there is data of this chat that isn't durable yet."""
@@ -315,7 +356,7 @@ class CommitQueue:
 
     def _look(self) -> None:
         """Let those add their units who wait with that until something is written."""
-        looks, self._looks = self._looks, []
+        looks, self._looks = self._looks, {}
         for look in looks:
             look()
 
