@@ -178,6 +178,23 @@ async def test_a_failed_fsync_ends_the_store(path: Path, disk: Disk, together: i
         assert list(await store.pending(ChatId(500), after=0, limit=10)) == [safe]
 
 
+async def test_a_batch_that_waits_behind_a_failed_fsync_is_refused(path: Path, disk: Disk) -> None:
+    """A second fsync may report success for pages that the first one lost."""
+    with pytest.raises(StoreCorruptError):
+        async with opened(path) as store:
+            await accepted(store, arrival(500))  # alone: so the first of the crowd begins a batch at once
+            crowd = Crowd(store)
+            with trio.CancelScope(shield=True):
+                disk.fail("COMMIT", sqlite3.SQLITE_IOERR_FSYNC)
+                await crowd.come(10)
+                assert [type(error) for error in crowd.errors] == [StoreCorruptError] * 10
+                assert crowd.announced == crowd.stored == []
+            await trio.sleep_forever()
+
+    async with opened(path) as store:
+        assert await chats_in(store) == [500]
+
+
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB])
 async def test_damage_found_while_writing_ends_the_store(path: Path, disk: Disk, code: int) -> None:
     with pytest.raises(StoreCorruptError):

@@ -274,6 +274,8 @@ class Transactions:
         Reads see what the writes before them did, and never hold a transaction open by themselves. Rows that
         were noted as consumed they don't see, be it written or not.
         """
+        if self._broken is not None:  # by a batch that these were waiting behind
+            return [self.broken for _ in batch]
         # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
         if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
             self._tables.read_no_more(consumed)
