@@ -11,11 +11,11 @@ import trio
 import trio.testing
 from doubles import FakeClock
 
-from triobot.conversations.workload import CommitQueue, Refusal
+from triobot.conversations.workload import CommitQueue, Refusal, Workload
 from triobot.errors import StoreFullError
 from triobot.journals import AppendRecords, ConversationId, Lease
 from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
-from triobot.seams import PutSetting, StaleRowError, Store, Write
+from triobot.seams import Consume, PutSetting, StaleRowError, Store, Write
 from triobot.store import open_memory
 from triobot.wire.ids import ChatId, RefId
 
@@ -132,3 +132,66 @@ async def test_nothing_behind_a_refused_unit_is_stored_once_there_is_room(
             await consumption._flush()
         assert one.told == [why]
         assert [await store.setting(name) for name in ("before", "refused", "behind")] == ["1", None, None]
+
+
+async def test_an_end_behind_nothing_is_noted_at_once() -> None:
+    """Behind something that isn't written, or of a writer whose unit was refused, it waits as all else."""
+    end = Consume((1,))
+    async with consuming() as (_, consumption):
+        assert consumption.is_written(consumption.add([end], Author()))
+        assert consumption.waiting == 0
+        consumption.add([PutSetting("one", "1")])
+        assert not consumption.is_written(consumption.add([end]))
+        assert consumption.waiting == 2
+        await consumption.wait_for()
+        assert not consumption.is_written(consumption.add([end], Author(lost=True)))
+        assert consumption.waiting == 1
+
+
+async def test_what_comes_in_a_step_waits_for_its_end() -> None:
+    """If nothing is left to write by then, who asked is told, and nothing else happens."""
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.append("looked")
+
+    async with consuming() as (_, consumption):
+        for ends in (True, False):
+            consumption.in_step = True
+            consumption.before_writing(look)
+            consumption.when_written(lambda: seen.append("told"))
+            if ends:
+                consumption.look_no_more(look)
+                consumption.add([Consume((1,))])
+            consumption.in_step = False
+            assert (consumption.held, seen) == (True, [])
+            consumption.go_on()
+            assert seen == (["told"] if ends else [])
+            await trio.testing.wait_all_tasks_blocked()
+            assert seen == (["told"] if ends else ["looked", "told"])
+            seen.clear()
+
+
+async def test_tasks_that_rest_end_with_their_nursery() -> None:
+    """One whose scope was cancelled too late for what it did ends before, and takes none along."""
+    tasks: list[trio.lowlevel.Task] = []
+
+    async def live(scope: trio.CancelScope) -> None:
+        tasks.append(trio.lowlevel.current_task())
+        if len(tasks) == 3:
+            scope.cancel()
+
+    async with open_memory(clock=FakeClock()) as store, trio.open_nursery() as nursery:
+        work = Workload(CommitQueue(store, lambda alarm: None))
+        work.nursery = nursery
+        nursery.start_soon(work.keep_tasks)
+        await trio.testing.wait_all_tasks_blocked()
+        for names in ("ab", "c", "d", "e"):
+            for name in names:
+                work.start(live, name)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert len(set(tasks[:2])) == 2
+    assert tasks[2] in tasks[:2]
+    assert tasks[2] not in tasks[3:]
+    assert set(tasks[3:]) < set(tasks[:2])

@@ -412,3 +412,21 @@ async def test_a_line_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     [said] = [record.getMessage() for record in caplog.records]
     assert said.count(__file__) == 1
     assert said.endswith("start it with chat.open_nursery()")
+
+
+async def test_a_stop_does_not_wait_for_an_apology() -> None:
+    """Nor does a task that has run another conversation before."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        if chat.event.content == "fail":
+            raise ValueError
+        await chat.send("Thanks.")
+
+    outbox = FakeOutbox()
+    async with open_town(bot, outbox=outbox) as town:
+        await town.says("hi")
+        outbox.hold()
+        await town.says("fail")
+        assert town.sent() == ["Thanks.", TEXTS.apology]

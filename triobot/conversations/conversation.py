@@ -254,13 +254,18 @@ class Conversation:
 
         Args:
             chat: what the author's function gets.
-            scope: the task's own; it is cancelled with the conversation.
+            scope: the task's own, shielded; it is cancelled with the conversation. What waits beside the
+                coroutine is not shielded, and leaves the scope so.
         """
         failure: Exception | None = None
         care, words = self.shared.care, ""
         try:
             try:
-                await self.life.kept.load()
+                if self.carried is not None or care.early:
+                    scope.shield = False
+                if self.life.kept.is_unread:
+                    scope.shield = False
+                    await self.life.kept.load()
                 if self._evicted:
                     return  # what began it has been taken back
                 self.make_run()
@@ -295,6 +300,7 @@ class Conversation:
                 finally:
                     care.at_work[RUNS] = 0
             if words and self.ending is Ending.FAILED:
+                scope.shield = False
                 taken = None if self.writer is None else self.writer.ahead
                 if taken is None or await holds(taken):
                     await self._apologize(words)

@@ -419,9 +419,14 @@ class Kept:
         self._texts = texts
         self._put_early: dict[str, str | None] = {}
 
+    @property
+    def is_unread(self) -> bool:
+        """Return whether what the chat keeps is to be read: some key was declared."""
+        return self.values is None and any_declared()
+
     async def load(self) -> None:
-        """Read what the chat keeps, unless that has been done or no key was declared."""
-        if self.values is None and any_declared():
+        """Read what the chat keeps, if that is to be done."""
+        if self.is_unread:
             self.begin_with(await self._keeping.stored(self._chat_id))
 
     def begin_with(self, stored: Mapping[str, str]) -> None:
@@ -477,13 +482,22 @@ class Keeping:
         self._changes = changes
         self._far = far
         # Of lives, and of who updates something meanwhile: so no two see different values of one place.
-        self._kept = WeakValueDictionary[ChatId, Kept]()
+        self._of_lives: dict[ChatId, Kept] = {}
+        self._others = WeakValueDictionary[ChatId, Kept]()
+
+    def begin_life(self, place: ChatId) -> Kept:
+        """Return what a place keeps, read or not, to its life, which begins; `drop` is to follow."""
+        kept = self._of_lives[place] = self._others.get(place) or Kept(self, place, self._texts)
+        return kept
+
+    def _known(self, place: ChatId) -> Kept | None:
+        return self._of_lives.get(place) or self._others.get(place)
 
     def kept(self, place: ChatId) -> Kept:
         """Return what a place keeps, read or not."""
-        kept = self._kept.get(place)
+        kept = self._known(place)
         if kept is None:
-            kept = self._kept[place] = Kept(self, place, self._texts)
+            kept = self._others[place] = Kept(self, place, self._texts)
         return kept
 
     def far_of(self, place: ChatId) -> Far | None:
@@ -492,7 +506,8 @@ class Keeping:
 
     def drop(self, place: ChatId) -> None:
         """Forget what is in memory of a place: what is stored counts."""
-        self._kept.pop(place, None)
+        self._of_lives.pop(place, None)
+        self._others.pop(place, None)
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:
         """Read what a place keeps from the store, once all of it is written there."""
@@ -508,7 +523,7 @@ class Keeping:
         if (far := self.far_of(place)) is not None:
             return await far.data(place)
         self._changes(place)
-        kept = self._kept.get(place)
+        kept = self._known(place)
         if kept is not None and kept.values is not None:
             await trio.lowlevel.checkpoint()
             return dict(kept.values)

@@ -193,6 +193,7 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
                         self._jumps.begin()
+                        nursery.start_soon(self.work.keep_tasks)
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
                         await self._or_cut(self.care.begin)

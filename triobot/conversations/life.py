@@ -147,7 +147,7 @@ class ChatLife:
         # Who sent what came last.
         self._sender: SenderId | None = None
         self.places: Final = Places(table)
-        self.kept: Final = shared.keeping.kept(chat_id)
+        self.kept: Final = shared.keeping.begin_life(chat_id)
         self.kept.writers = self.places
         self._too_late: TooLate | None = None
         self._opened = 0

@@ -134,6 +134,13 @@ class CommitQueue:
 
     A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
     no other writer's with it: its own writer is told before any caller hears that something was written.
+
+    Most code that sends something ends behind it, in the step in which the result comes. So what comes in a
+    step of a conversation's code waits for the end of that step: often nothing is left to write by then.
+
+    Attributes:
+        in_step: a conversation's code is in a step; whoever steps it says so, and calls `go_on` behind it.
+        held: something has come in that step.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -151,8 +158,7 @@ class CommitQueue:
         self._in_doubt = False
         self._some = trio.Event()
         self._has_some = False
-        # Whether a conversation's code is in a step; and whether something came that waits for its end.
-        self._in_step = self._held = False
+        self.in_step = self.held = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
@@ -192,19 +198,9 @@ class CommitQueue:
         if not self._has_some:
             self._stir()
 
-    def begin_step(self) -> None:
-        """Have what the code of a conversation leaves behind wait for `end_step`, which is to follow.
-
-        Most code that sends something ends behind it: then there is nothing to write of either.
-        """
-        self._in_step = True
-
-    def end_step(self) -> None:
-        """Write what has come since `begin_step`, soon."""
-        self._in_step = False
-        if not self._held:
-            return
-        self._held = False
+    def go_on(self) -> None:
+        """Write what was held back, soon: the step has ended."""
+        self.held = False
         if self._looks or self._written < self._added:
             if not self._has_some:
                 self._stir()
@@ -212,8 +208,8 @@ class CommitQueue:
             self._tell_all()
 
     def _stir(self) -> None:
-        if self._in_step:
-            self._held = True
+        if self.in_step:
+            self.held = True
         else:
             self._has_some = True
             self._some.set()
@@ -233,7 +229,7 @@ class CommitQueue:
 
     def has_data(self, chat_id: ChatId) -> bool:
         """Return whether there is data of this chat that isn't durable yet."""
-        return self._chats[chat_id] > 0
+        return self._chats.get(chat_id, 0) > 0
 
     async def wait_written(self, chat_id: ChatId | None = None) -> None:
         """Wait until what was added is durable; with a chat's id, only if there is data of that chat.
@@ -449,8 +445,9 @@ class Workload:
         self.less_busy = trio.lowlevel.ParkingLot()
         self.counts: Counter[str] = Counter()
         self.nursery: trio.Nursery | None = None
-        # Tasks that wait for something to run.
+        # Tasks that wait for something to run, while somebody lets them go at the end.
         self._resting: list[trio.lowlevel.Task] = []
+        self._keeps = False
 
     def count(self, what: str) -> None:
         """Count what happened, by word."""
@@ -479,27 +476,41 @@ class Workload:
         """Run this and, between rests, what `start` gives the task then."""
         task = trio.lowlevel.current_task()
         within, left_open, run = None, False, None
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._resting.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
         try:
-            with trio.CancelScope() as scope:
+            # A run is shielded. To shield the scope for each anew takes thirty calls.
+            with trio.CancelScope(shield=True) as scope:
                 within = getattr(task, "_cancel_status", None)
                 while live is not None:
                     run, live = live(scope), None  # it would be kept
                     await run
                     left_open = getattr(task, "_cancel_status", None) is not within
-                    used_up = scope.cancel_called or left_open or bool(task.child_nurseries)
+                    used_up = left_open or not self._keeps or bool(task.child_nurseries)
                     if used_up or len(self._resting) >= _RESTING:
                         return
+                    if not scope.shield:
+                        scope.shield = True
                     self._resting.append(task)
                     task.context = Context()  # what the last conversation has in its own would be kept
-                    live = await trio.lowlevel.wait_task_rescheduled(self._rest_no_more)
+                    live = await trio.lowlevel.wait_task_rescheduled(abort)
         except RuntimeError:
             if not left_open:  # else it is Trio's, and the author has been told
                 raise
 
-    def _rest_no_more(self, _: object) -> trio.lowlevel.Abort:
-        # All that runs is cancelled: whichever tasks still rest hear so themselves.
-        self._resting.clear()
-        return trio.lowlevel.Abort.SUCCEEDED
+    async def keep_tasks(self) -> None:
+        """Let tasks rest between two conversations, until cancelled: then those that rest end."""
+        self._keeps = True
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._keeps = False
+            resting, self._resting = self._resting, []
+            for task in resting:
+                trio.lowlevel.reschedule(task)
 
     @property
     def may_go_beside(self) -> bool:

@@ -143,14 +143,16 @@ class Care(trio.abc.Instrument):
         try:
             while True:
                 at_work[RUNS] = seq
-                commits.begin_step()
+                commits.in_step = True
                 try:
                     trap = inner.send(sent) if error is None else inner.throw(error)
                 except StopIteration as stopped:
                     return cast("T", stopped.value)
                 finally:
                     at_work[RUNS] = 0
-                    commits.end_step()
+                    commits.in_step = False
+                    if commits.held:
+                        commits.go_on()
                 if task in step_tasks or task.child_nurseries:
                     self._look_at(task)
                 elif self._wide:
