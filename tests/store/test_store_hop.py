@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.loopback import PATIENCE
-from triobot.store.writer import Hop
+from triobot.store.hop import Hop
 
 
 async def test_it_runs_one_after_another_in_one_thread() -> None:

@@ -39,6 +39,7 @@ from triobot.seams import (
     WORK_SLOTS,
     Consume,
     InboxRow,
+    JournalConflictError,
     KeepRaw,
     PutData,
     PutSetting,
@@ -814,3 +815,20 @@ async def test_an_address_that_names_no_store_is_refused(url: str) -> None:
         async with open_store(url, stamp=STAMP, clock=SettableClock()):
             pytest.fail("opened")
     assert "geheim" not in str(caught.value)
+
+
+async def test_a_consumed_row_is_counted_out_once_whoever_took_it_in(path: Path) -> None:
+    """This run, which remembers its size, or an earlier one; also where a transaction is taken back."""
+    async with opened(path) as store:
+        old = await accepted(store, arrival(7, body=b"123"))
+    async with opened(path) as store:
+        new = await accepted(store, arrival(8, body=b"12345"))
+        both = Consume((old.seq, new.seq, new.seq))
+        with pytest.raises(JournalConflictError):
+            await store.commit(both, AppendRecords(lease_of(store), ConversationId(99), 0, ("[]",)))
+        found = store.statistics()
+        assert (found.inbox, found.inbox_bytes) == (2, 8)
+        for _ in range(2):
+            await store.commit(both)
+            found = store.statistics()
+            assert (found.inbox, found.inbox_bytes) == (0, 0)

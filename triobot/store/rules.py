@@ -157,7 +157,7 @@ class Tally:
             "parked": 0,
         }
         self._chats: dict[ChatId, int] = {}
-        self.unsettled: list[tuple[Total | ChatId, int]] = []
+        self.unsettled: list[tuple[Total | ChatId, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
     def __getitem__(self, total: Total) -> int:
@@ -170,14 +170,12 @@ class Tally:
     def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
         """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
         bytes_ = sign * size
-        self.unsettled.extend([("inbox", sign), ("inbox_bytes", bytes_), (chat_id, sign)])
-        self._totals["inbox"] += sign
-        self._totals["inbox_bytes"] += bytes_
-        self._count_of_chat(chat_id, sign)
+        self.unsettled.append((chat_id, sign, bytes_))
+        self._count_event(chat_id, sign, bytes_)
 
     def add(self, total: Total, amount: int) -> None:
         """Change a total."""
-        self.unsettled.append((total, amount))
+        self.unsettled.append((total, amount, 0))
         self._totals[total] += amount
 
     def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
@@ -194,11 +192,11 @@ class Tally:
 
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
-        for key, amount in reversed(self.unsettled[mark:]):
+        for key, amount, bytes_ in reversed(self.unsettled[mark:]):
             if isinstance(key, str):
                 self._totals[key] -= amount
             else:
-                self._count_of_chat(key, -amount)
+                self._count_event(key, -amount, -bytes_)
         del self.unsettled[mark:]
 
     def clear(self) -> None:
@@ -212,14 +210,16 @@ class Tally:
         self.unsettled.clear()
         totals = self._totals
         self.statistics = StoreStatistics(
-            inbox=totals["inbox"],
-            inbox_bytes=totals["inbox_bytes"],
-            raw=totals["raw"],
-            conversations=totals["conversations"],
-            parked=totals["parked"],
+            totals["inbox"],
+            totals["inbox_bytes"],
+            totals["raw"],
+            totals["conversations"],
+            totals["parked"],
         )
 
-    def _count_of_chat(self, chat_id: ChatId, amount: int) -> None:
+    def _count_event(self, chat_id: ChatId, amount: int, bytes_: int) -> None:
+        self._totals["inbox"] += amount
+        self._totals["inbox_bytes"] += bytes_
         left = self._chats.get(chat_id, 0) + amount
         if left:
             self._chats[chat_id] = left

@@ -34,10 +34,7 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
-import socket
 import sqlite3
-import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict
@@ -47,9 +44,8 @@ from functools import partial
 from itertools import groupby
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar, cast, final
+from typing import Any, Final, Generic, Protocol, TypeVar, final
 
-import outcome
 import trio
 
 from ..errors import StoreCorruptError, StoreError, StoreFullError
@@ -64,6 +60,7 @@ from ..seams import (
     WallClock,
     Write,
 )
+from .hop import Hop
 from .notes import AnyNotes
 from .sqlite_errors import ends_the_store, for_the_caller
 from .statements import Tables
@@ -212,18 +209,18 @@ class Arriving(Job[Acceptance]):
 
 @final
 class Noted(Job[None]):
-    """Deliveries that were answered, by their keys, and rows of the inbox that were consumed."""
+    """Deliveries that were answered, by their keys, and rows of the inbox that were consumed; since when."""
 
-    __slots__ = ("_at", "answered", "consumed")
+    __slots__ = ("answered", "at", "consumed")
 
     def __init__(self, at: int) -> None:
         self.error = self.task = None
-        self._at = at
+        self.at = at
         self.answered: dict[str, None] = {}
         self.consumed: list[int] = []
 
     def run(self, tables: Tables, *, together: bool = False) -> None:
-        tables.catch_up(self.answered, self.consumed, self._at)
+        tables.catch_up(self.answered, self.consumed, self.at)
 
     def size(self) -> int:
         return 256 * (len(self.answered) + len(self.consumed))
@@ -277,9 +274,9 @@ class Transactions:
         if self._broken is not None:  # by a batch that these were waiting behind
             return [self.broken for _ in batch]
         # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
-        if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
-            self._tables.read_no_more(consumed)
-        if len(batch) > 1 and any(work.writes for work in batch):
+        if noted := [job for job in batch if isinstance(job, Noted)]:
+            self._tables.read_no_more([seq for job in noted for seq in job.consumed])
+        if len(batch) > 1 and (noted or any(work.writes for work in batch)):
             with suppress(_TransactionLostError):
                 return self._together(batch)
         return each_behind_noted(batch, self.run_alone)
@@ -326,11 +323,12 @@ class Transactions:
         writing = True
         try:
             for kind, jobs in groupby(batch, type):
-                if kind is Arriving:
+                several: list[Any] = list(jobs)
+                if kind is Arriving and len(several) > 1:
                     writing = True
-                    accept_all(self._tables, cast("list[Arriving]", list(jobs)))
+                    accept_all(self._tables, several)
                     continue
-                for work in jobs:
+                for work in several:
                     writing = work.writes
                     work.answer = work.run(self._tables, together=True)
         except Exception as error:
@@ -670,10 +668,10 @@ class Writer:
         """Hand what waits to the thread, unless that is given up."""
         batch = self._take()
         again = self._closed and self._failed and all(isinstance(job, Noted) for job in batch)
-        if again or time.monotonic() >= self._give_up_at:
+        if again or (self._closed and time.monotonic() >= self._give_up_at):
             self._abandon(batch)
         elif batch:
-            self._alone = sum(not isinstance(job, Noted) for job in batch) < 2
+            self._alone = len([None for job in batch if type(job) is not Noted]) < 2
             self._asked = batch + self._housekeeping(batch)
             self._hop.begin(partial(self._commit, self._asked))
 
@@ -695,7 +693,7 @@ class Writer:
             return  # it was only woken
         work, self._asked = self._asked, None
         try:
-            verdicts = cast("list[Exception | None]", done.unwrap())
+            verdicts: list[Exception | None] = done.unwrap()
         except Exception as error:
             # No thread to be had, or a mistake of ours; either way it isn't known what was done.
             self._crashed(error)
@@ -703,14 +701,15 @@ class Writer:
         self._served += 1
         for job, verdict in zip(work, verdicts, strict=True):
             job.error = verdict
-            if verdict is None and not isinstance(job, Noted):
+            if verdict is None and type(job) is not Noted:
                 try:
                     job.announce()
                 except Exception as error:
                     # The row is durable and was not announced: only a restart finds it now. The others still
                     # get their word, and the program stops with the mistake.
                     self._crashed(error)
-        self._have_tried([job for job in work if isinstance(job, Noted)])
+        if noted := [job for job in work if isinstance(job, Noted)]:
+            self._have_tried(noted)
         for job in work:
             _wake_caller(job)
         if self._in_log >= _CHECKPOINT_AT and self._transactions.broken is None:
@@ -720,12 +719,17 @@ class Writer:
 
     def _have_tried(self, jobs: Sequence[Noted]) -> None:
         """Drop the notes of what has been written; the rest is still to be, before all else."""
-        later = {key for job in self._waiting if isinstance(job, Noted) for key in job.answered}
-        failed = [job for job in jobs if job.error is not None]
+        waiting = [job for job in self._waiting if isinstance(job, Noted)]
+        failed = list[Noted]()
         for job in jobs:
-            if job.error is None:
-                # What was noted again may belong to a delivery accepted since.
-                self._notes.drop([key for key in job.answered if key not in later], job.consumed)
+            if job.error is not None:
+                failed.append(job)
+                continue
+            # What was noted again may belong to a delivery accepted since.
+            for later in waiting:
+                for key in job.answered.keys() & later.answered.keys():
+                    del job.answered[key]
+            self._notes.drop(job.answered, job.consumed)
         self._failed = bool(failed)
         if failed:
             self._waiting[:0] = failed
@@ -763,7 +767,8 @@ class Writer:
 
     def _housekeeping(self, batch: list[Job[Any]]) -> list[Job[Any]]:
         """Forget what has grown old, now and then, in a transaction that is made anyway."""
-        now = self._clock.now()
+        first = batch[0]
+        now = first.at if isinstance(first, Noted) else self._clock.now()
         if abs(now - self._swept_at) < SWEEP_EVERY or not any(job.writes for job in batch):
             return []
         self._swept_at = now
@@ -782,71 +787,3 @@ class Writer:
             what = str(error) if isinstance(error, StoreError) else type(error).__name__
             _log.error("the store %s stops: %s", self._store.name, what)
             self._on_crash()
-
-
-@final
-class Hop:
-    """Runs what one task gives it, one after another, in a thread that is made for the first."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._jobs: Final[queue.SimpleQueue[Callable[[], object] | None]] = queue.SimpleQueue()
-        self._answers: Final[queue.SimpleQueue[outcome.Outcome[object]]] = queue.SimpleQueue()
-        self._ours, self._theirs = socket.socketpair()
-        self._ours.setblocking(False)
-        self._thread: threading.Thread | None = None
-
-    def begin(self, work: Callable[[], object]) -> None:
-        """Have this run in the thread, soon; `wait` returns what comes of it."""
-        if self._thread is None:
-            # A daemon, as Trio's: a disk that never answers must not keep the process from ending.
-            thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:  # there is no thread to be had
-                self._answers.put(outcome.Error(error))
-                self.wake()
-                return
-            self._thread = thread
-        self._jobs.put(work)
-
-    def wake(self) -> None:
-        """Let `wait` return."""
-        with suppress(OSError):  # it has been closed
-            self._theirs.send(b"\0")
-
-    async def wait(self) -> outcome.Outcome[object] | None:
-        """Wait for what comes of what was begun; None if it was only woken.
-
-        Cancellation: none: to be called in a shield, since what was begun there can't be taken back.
-        """
-        while True:
-            await trio.lowlevel.wait_readable(self._ours)
-            with suppress(BlockingIOError):
-                self._ours.recv(1)
-                break
-        try:
-            return self._answers.get_nowait()
-        except queue.Empty:
-            return None
-
-    async def run(self, work: Callable[[], R]) -> R:
-        """Run this in the thread while nothing else is; return what it returns, or raise what it raises."""
-        self.begin(work)
-        while (done := await self.wait()) is None:
-            pass
-        return cast("R", done.unwrap())
-
-    def close(self) -> None:
-        """Let the thread end once it has done what it was given. Nothing is run after it."""
-        self._jobs.put(None)
-        self._ours.close()
-        if self._thread is None:
-            self._theirs.close()
-
-    def _work(self) -> None:
-        with self._theirs:
-            while (work := self._jobs.get()) is not None:
-                self._answers.put(outcome.capture(work))
-                with suppress(OSError):  # no task waits any more
-                    self._theirs.send(b"\0")
