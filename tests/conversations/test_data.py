@@ -27,7 +27,13 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
-from triobot.errors import ConfigError, ForeignTaskError, UnreadableRecordError, UnrecordableError
+from triobot.errors import (
+    ConfigError,
+    ForeignTaskError,
+    StoreAwayError,
+    UnreadableRecordError,
+    UnrecordableError,
+)
 from triobot.values import encode_value
 from triobot.wire.ids import ChatId
 
@@ -399,3 +405,23 @@ async def test_who_asks_for_all_chats_sees_what_was_put_just_now() -> None:
             await town.says("hi", chat_id)
         await wait_all_tasks_blocked()
         assert seen == [encode_value(chat_id) for chat_id in range(1, 21)]
+
+
+async def test_values_of_a_store_that_is_away_for_a_moment_are_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation must not fail because the database's server was away."""
+    store = FakeStore()
+    read, away = store.data, [StoreAwayError("away"), StoreAwayError("away")]
+
+    async def data(chat_id: ChatId) -> Mapping[str, str]:
+        if away:
+            raise away.pop()
+        return await read(chat_id)
+
+    monkeypatch.setattr(store, "data", data)
+    async with open_town(counter(), store=store) as town:
+        await town.says("hi")
+        await trio.sleep(1)
+        await town.rest()
+        assert (away, town.sent()) == ([], ["1"])

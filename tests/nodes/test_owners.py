@@ -53,3 +53,16 @@ async def test_what_is_asked_of_a_shard_whose_store_is_away_waits_for_it(autojum
         owner.begin(cast("Any", Work(Broadcasts([StoreFullError("full")]))))
         with pytest.raises(StoreFullError, match="full"):
             await doors.ask(0, ReadBroadcast("news"))
+
+
+async def test_nothing_is_asked_for_a_shard_that_another_process_may_have(autojump_clock: MockClock) -> None:
+    """It may have done the same for the conversation, and have had that settled: it would be done twice."""
+    async with trio.open_nursery() as nursery:
+        owner = Owner(cast("Any", None), nursery)
+        broadcasts = Broadcasts([StoreAwayError("away")])
+        owner.begin(cast("Any", Work(broadcasts)))
+        held = iter([False, True, False, False, True])
+        assert await Doors(1, {0: owner}).ask(0, ReadBroadcast("news"), held.__next__) == BroadcastStatus(
+            "none"
+        )
+        assert list(held) == []

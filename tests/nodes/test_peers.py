@@ -15,7 +15,9 @@ from trio.testing import MockClock
 from tests.bot.rig import FORM
 from triobot.nodes import links, peers
 from triobot.nodes.doors import Doors
+from triobot.nodes.frames import ReadBroadcast
 from triobot.nodes.inbox import NodeInbox
+from triobot.nodes.owners import NoOwnerError
 from triobot.nodes.peers import Peer, PeerDoor, Peers
 from triobot.webhook.inbox import EventStored, Inbox
 
@@ -41,6 +43,7 @@ class Late:
 
     here: Here
     peers: Peers
+    sent: int = 0
     _cut: trio.Event | None = None
 
     def cut(self) -> None:
@@ -79,6 +82,7 @@ async def connected() -> AsyncGenerator[Late]:
     assert pumped is not None
 
     async def pump() -> None:
+        late.sent += 1
         await late.wait()
         await cast("Any", pumped)()
 
@@ -88,6 +92,7 @@ async def connected() -> AsyncGenerator[Late]:
         nursery.start_soon(asking.keep_connected)
         while not asking.all[NODE].is_there:
             await trio.sleep(0.01)
+        late.sent = 0
         yield late
         nursery.cancel_scope.cancel()
 
@@ -124,3 +129,14 @@ async def test_an_event_that_is_late_and_still_wanted_is_taken(autojump_clock: M
             late.mend()
         assert outcomes == [EventStored(False, None)]
         assert late.here.taken == [b"late"]
+
+
+async def test_nothing_is_sent_for_a_shard_that_was_lost_while_there_was_no_room(
+    autojump_clock: MockClock,
+) -> None:
+    async with connected() as late:
+        with pytest.raises(NoOwnerError):
+            await late.peers.ask(SHARD, ReadBroadcast("news"), lambda: False)
+        with pytest.raises(NoOwnerError):  # the door's: it has no such shard
+            await late.peers.ask(SHARD, ReadBroadcast("news"), lambda: True)
+        assert late.sent == 1

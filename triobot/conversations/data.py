@@ -42,7 +42,13 @@ import trio
 from typing_extensions import TypeForm
 
 from ..engine import Run
-from ..errors import ConfigError, LocalProtocolError, UnreadableRecordError, UnrecordableError
+from ..errors import (
+    ConfigError,
+    LocalProtocolError,
+    StoreAwayError,
+    UnreadableRecordError,
+    UnrecordableError,
+)
 from ..rooms import MOST_CHATS, is_chat, told
 from ..seams import LARGEST_VALUE, PutData, Store
 from ..values import decode_value, encode_value, expect
@@ -54,6 +60,7 @@ from .texts import Texts
 from .workload import CommitQueue, EarlyEvent
 
 PAGE: Final = 256
+_AGAIN_SECONDS: Final = 0.05
 OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
 _declared: Final[set[str]] = set()
@@ -516,7 +523,11 @@ class Keeping:
     async def all_stored(self, place: ChatId) -> Mapping[str, str]:
         """Read the same, and what the runtime itself keeps there."""
         await self._commits.wait_written(place)
-        return await self._store.data(place)
+        while True:
+            try:
+                return await self._store.data(place)
+            except StoreAwayError:  # as with another shard's values, it is waited for
+                await trio.sleep(_AGAIN_SECONDS)
 
     async def data(self, place: ChatId) -> Mapping[str, str]:
         """Return what a place keeps, as its conversations see it."""

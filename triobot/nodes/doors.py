@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, TypeVar, cast, final
+from typing import Final, Protocol, TypeAlias, TypeVar, cast, final
 from uuid import uuid4
 
 import attrs
@@ -16,6 +16,7 @@ import trio
 
 from ..conversations.doors.calls import Halt
 from ..errors import StoreError
+from ..holding import wait_held
 from ..seams import Arrival, OnUnknown, Outbox, Urgency
 from ..shards import home_of, shard_of
 from ..wire.events import Event, InvoiceCallback, PayCallback, Press
@@ -37,6 +38,8 @@ from .frames import (
 from .owners import NoOwnerError, Owner
 
 R = TypeVar("R")
+Held: TypeAlias = Callable[[], bool]
+"""Returns whether the shard that asks is this process's for certain; see `triobot.seams.Store.held`."""
 _AGAIN_SECONDS: Final = 0.05
 KEYED_PAGE: Final = 256
 
@@ -44,8 +47,8 @@ KEYED_PAGE: Final = 256
 class Away(Protocol):
     """The shards that other processes have."""
 
-    async def ask(self, shard: int, frame: Frame) -> object:
-        """Have the owner of a shard do this; raises as `Owner.answer` does."""
+    async def ask(self, shard: int, frame: Frame, held: Held | None = None) -> object:
+        """Have the owner of a shard do this, if it is still `held`; raises as `Owner.answer` does."""
         ...
 
 
@@ -64,18 +67,25 @@ class Doors:
     here: Mapping[int, Owner]
     away: Away | None = None
 
-    async def ask(self, shard: int, frame: Frame) -> object:
+    async def ask(self, shard: int, frame: Frame, held: Held | None = None) -> object:
         """Have a shard do this, as soon as it has an owner.
+
+        Args:
+            held: of the shard whose conversation asks: as long as another process may have that, and go on
+                with the conversation, nothing is asked. What it asked there may be settled by then, and
+                would be done once more.
 
         Raises:
             StoreError: it could not be done.
         """
         while True:
+            if held is not None:
+                await wait_held(held)
             try:
                 if (owner := self.here.get(shard)) is not None:
                     return await owner.answer(frame)
                 if self.away is not None:
-                    return await self.away.ask(shard, frame)
+                    return await self.away.ask(shard, frame, held)
             except NoOwnerError:
                 pass
             await trio.sleep(_AGAIN_SECONDS)
@@ -134,6 +144,7 @@ class FarPlaces:
 
     _doors: Doors
     _own: int
+    _held: Held | None = None
 
     def is_here(self, place: ChatId) -> bool:
         """Return whether this shard itself has the place."""
@@ -175,7 +186,7 @@ class FarPlaces:
         return merged(cast("Sequence[Sequence[tuple[ChatId, str]]]", pages))
 
     async def _ask(self, place: ChatId, frame: Frame) -> object:
-        return await self._doors.ask(shard_of(place, self._doors.shards), frame)
+        return await self._doors.ask(shard_of(place, self._doors.shards), frame, self._held)
 
 
 def _known_again(arrival: Arrival) -> Said:

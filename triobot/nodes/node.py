@@ -374,7 +374,7 @@ class ShardNeighbours:
     @property
     def far(self) -> Far:
         """Return what reaches their places."""
-        return FarPlaces(self._doors, self._own)
+        return FarPlaces(self._doors, self._own, self._owner.intake.store.held)
 
     def outbox(self, own: Outbox) -> Outbox:
         """Return what takes messages to chats of any shard."""

@@ -230,9 +230,15 @@ class Peers:
         node = self._node_of(shard)
         return node is not None and node in self.all and self.all[node].is_full
 
-    async def ask(self, shard: int, frame: Frame) -> object:
-        """Have the owner of a shard do this."""
-        content = bytes([shard]) + encode_value(frame).encode()
+    async def ask(self, shard: int, frame: Frame, held: Callable[[], bool] | None = None) -> object:
+        """Have the owner of a shard do this, if the one that asks is still `held` once there is room."""
+        asked = bytes([shard]) + encode_value(frame).encode()
+
+        def content(link: NodeLink) -> bytes:
+            if held is not None and not held():
+                raise NoOwnerError
+            return asked
+
         return decode_value((await self._request(shard, Kind.ASK, content)).decode())
 
     async def hand_on(self, shard: int, content_type: str, body: bytes, until: float) -> Outcome:
