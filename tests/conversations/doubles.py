@@ -29,8 +29,9 @@ from triobot.seams import (
     Write,
 )
 from triobot.store import MemoryRows
+from triobot.store.journal_rows import JournalTables
 from triobot.store.payment_rows import MoneyTables
-from triobot.store.statements import JournalTables, Tables
+from triobot.store.statements import Tables
 from triobot.store.table_store import ReadAlarms, ReadPayments
 from triobot.wire.events import Press
 from triobot.wire.ids import ChatId, InvoiceId

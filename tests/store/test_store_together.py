@@ -24,7 +24,8 @@ from triobot.journals import (
 )
 from triobot.seams import Accept, Consume, PutData, Quota, Write
 from triobot.store import MemoryRows
-from triobot.store.statements import OneByOneError, Tables
+from triobot.store.journal_rows import OneByOneError
+from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
 LEASE = Lease(0, 1)

@@ -11,7 +11,7 @@ from triobot.conversations.journal_writer import JournalWriter
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.journals import ConversationId, EndConversation, Journal, JournalWrite
 from triobot.store import MemoryRows
-from triobot.store.statements import JournalTables
+from triobot.store.journal_rows import JournalTables
 
 
 class Library:

@@ -252,10 +252,8 @@ class Conversation:
     async def live(self, chat: object, scope: trio.CancelScope) -> None:
         """Run the coroutine to its end, whatever that is; never raises an author's error.
 
-        Args:
-            chat: what the author's function gets.
-            scope: the task's own, shielded; it is cancelled with the conversation. What waits beside the
-                coroutine is not shielded, and leaves the scope so.
+        The scope is the task's own, and cancelled with the conversation. It is shielded, but from where
+        something is waited for beside the coroutine.
         """
         failure: Exception | None = None
         care, words = self.shared.care, ""

@@ -29,9 +29,14 @@ class Hop:
         self._name = name
         self._jobs: Final[queue.SimpleQueue[Callable[[], object] | None]] = queue.SimpleQueue()
         self._answers: Final[queue.SimpleQueue[outcome.Outcome[Any]]] = queue.SimpleQueue()
-        self._bell = _Bell()
         self._thread: threading.Thread | None = None
         self._closed = False
+        # A pair of sockets takes 4 us more of each commit.
+        if sys.platform == "linux":
+            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        else:
+            self._bell, self._rope = socket.socketpair()
+            self._bell.setblocking(False)
 
     def begin(self, work: Callable[[], object]) -> None:
         """Have this run in the thread, soon; `wait` returns what comes of it."""
@@ -50,14 +55,23 @@ class Hop:
     def wake(self) -> None:
         """Let `wait` return."""
         if not self._closed:
-            self._bell.ring()
+            self._ring()
 
     async def wait(self) -> outcome.Outcome[Any] | None:
         """Wait for what comes of what was begun; None if it was only woken.
 
         Cancellation: none: to be called in a shield, since what was begun there can't be taken back.
         """
-        await self._bell.hear()
+        while True:
+            await trio.lowlevel.wait_readable(self._bell)
+            try:
+                if sys.platform == "linux":
+                    os.eventfd_read(self._bell)
+                else:
+                    self._bell.recv(64)
+            except BlockingIOError:
+                continue
+            break
         try:
             return self._answers.get_nowait()
         except queue.Empty:
@@ -75,55 +89,24 @@ class Hop:
         self._closed = True
         self._jobs.put(None)
         if self._thread is None:
-            self._bell.close()
+            self._close_bell()
 
     def _work(self) -> None:
         while (work := self._jobs.get()) is not None:
             self._answers.put(outcome.capture(work))
-            self._bell.ring()
-        self._bell.close()
+            self._ring()
+        self._close_bell()
 
-
-@final
-class _Bell:
-    """Is rung in any thread, and heard by one task: an eventfd, or a pair of sockets where there is none.
-
-    The sockets take 4 us more of each commit.
-    """
-
-    def __init__(self) -> None:
+    def _ring(self) -> None:
         if sys.platform == "linux":
-            self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            os.eventfd_write(self._bell, 1)
         else:
-            self._ours, self._theirs = socket.socketpair()
-            self._ours.setblocking(False)
+            with suppress(OSError):  # it has been rung often enough
+                self._rope.send(b"\0")
 
-    def ring(self) -> None:
-        """Let `hear` return once, now or when it is called next."""
+    def _close_bell(self) -> None:
         if sys.platform == "linux":
-            os.eventfd_write(self._fd, 1)
+            os.close(self._bell)
         else:
-            with suppress(OSError):  # so many rings that nobody has heard
-                self._theirs.send(b"\0")
-
-    async def hear(self) -> None:
-        """Wait until it has been rung since the last time."""
-        while True:
-            try:
-                if sys.platform == "linux":
-                    await trio.lowlevel.wait_readable(self._fd)
-                    os.eventfd_read(self._fd)
-                else:
-                    await trio.lowlevel.wait_readable(self._ours)
-                    self._ours.recv(64)
-            except BlockingIOError:
-                continue
-            return
-
-    def close(self) -> None:
-        """Give it back; it is neither rung nor heard any more."""
-        if sys.platform == "linux":
-            os.close(self._fd)
-        else:
-            self._ours.close()
-            self._theirs.close()
+            self._bell.close()
+            self._rope.close()

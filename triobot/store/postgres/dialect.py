@@ -13,17 +13,9 @@ from typing import Final, final
 
 import attrs
 
+from ..journal_rows import APPEND, BEGIN_ONE, STAND
 from ..rules import NAMING
-from ..statements import (
-    ANSWERED,
-    APPEND,
-    BEGIN_ONE,
-    NOTE_AGAIN,
-    NOTE_NEW,
-    SEE_SENDER,
-    STAND,
-    TAKE_IN,
-)
+from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
 _OTHERWISE: Final = (
     (

@@ -15,10 +15,11 @@ from ...journals import BeginConversation, EndConversation, JournalWrite
 from ...money import MoneyWrite, MovePayment, PaymentRow, PutPayment
 from ...seams import Acceptance, Arrival, Beginning, Forgotten, InboxRow, PutData, Quota
 from ...wire.ids import ChatId, RefId, SenderId
+from ..journal_rows import JournalTables
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of
 from ..rules import Delivery, Tally, is_redelivery
 from ..sql import listed
-from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, JournalTables, Tables
+from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, Tables
 from ..writer import Arriving, Job
 from .session import Session
 
