@@ -17,8 +17,8 @@ MOST: Final = {
     "classes that an answer enters": 45,
     "modules that an answer after a restart enters, up to a charge": 74,
     "classes that an answer after a restart enters, up to a charge": 61,
-    # In the loop's thread, Trio's and C's included. An idle machine makes a tenth more than a busy one, whose
-    # commits take more events in, and so does a fast disk; and connections that are opened add nine where a thousand
+    # In the loop's thread, Trio's and C's included. An idle machine with a fast disk makes a tenth more than
+    # a busy one, whose commits take more events in; and connections that are opened add nine where a thousand
     # events are counted, as the test does. See `calls`.
     "calls of an echo": 700,
     "calls of a turn of `ask`": 770,
