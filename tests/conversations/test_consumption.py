@@ -146,6 +146,10 @@ async def test_an_end_behind_nothing_is_noted_at_once() -> None:
         await consumption.wait_for()
         assert not consumption.is_written(consumption.add([end], Author(lost=True)))
         assert consumption.waiting == 1
+        await consumption.wait_for()
+        # What it has led to may be looked for yet.
+        consumption.before_writing(lambda: consumption.add([PutSetting("two", "1")]) and None)
+        assert not consumption.is_written(consumption.add([end]))
 
 
 async def test_what_comes_in_a_step_waits_for_its_end() -> None:

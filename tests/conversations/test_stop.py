@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 from doubles import FakeOutbox, FakeStore
@@ -11,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
+from triobot.seams import Write
 from triobot.wire.events import Message
 
 
@@ -375,3 +378,43 @@ async def test_work_that_ends_by_itself_in_the_cut_consumes_nothing_wrong(autoju
         await run.cut()
     assert begun == ["hi", "hi"]
     assert store.rows == {}
+
+
+@pytest.mark.parametrize("ends", ["leaves", "stop"])
+async def test_what_ends_a_conversation_is_not_dealt_with_before_that_is_stored(
+    ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the two would leave the conversation to go on."""
+    bot, store, order, room = Router(), FakeStore(), list[str](), trio.Event()
+    commit, note = store.commit, store.note_consumed
+
+    async def late(*writes: Write) -> None:
+        order.append(" ".join(sorted(type(write).__name__ for write in writes)))
+        await room.wait()
+        await commit(*writes)
+
+    def noted(seqs: Sequence[int]) -> bool:
+        order.append("noted")
+        return note(seqs)
+
+    @bot.conversation
+    async def asks(chat: Chat) -> None:
+        await chat.ask("Name?")
+
+    async with open_town(bot, store=store) as town:
+        await town.says("hi")
+        await town.rest()
+        elsewhere = town.dispatcher.elsewhere
+        monkeypatch.setattr(store, "commit", late)
+        monkeypatch.setattr(store, "note_consumed", noted)
+        if ends == "leaves":
+            await town.leaves(wait=False)
+        else:
+            assert await elsewhere.stop(CHAT, elsewhere.table.route_of(asks, None, "stop()").name, None)
+        await wait_all_tasks_blocked()
+        assert len(order) == 1
+        assert "Consume" in order[0]
+        assert "AppendRecords" in order[0] or "EndConversation" in order[0]
+        room.set()
+        await town.rest()
+        assert store.rows == {}

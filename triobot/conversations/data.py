@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections.abc
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from types import NoneType, UnionType
@@ -432,7 +432,7 @@ class Kept:
         return self.values is None and any_declared()
 
     async def load(self) -> None:
-        """Read what the chat keeps, if that is to be done."""
+        """Read what the chat keeps, if that is to be done. Raises StoreAwayError."""
         if self.is_unread:
             self.begin_with(await self._keeping.stored(self._chat_id))
 
@@ -523,11 +523,7 @@ class Keeping:
     async def all_stored(self, place: ChatId) -> Mapping[str, str]:
         """Read the same, and what the runtime itself keeps there."""
         await self._commits.wait_written(place)
-        while True:
-            try:
-                return await self._store.data(place)
-            except StoreAwayError:  # as with another shard's values, it is waited for
-                await trio.sleep(_AGAIN_SECONDS)
+        return await self._store.data(place)
 
     async def data(self, place: ChatId) -> Mapping[str, str]:
         """Return what a place keeps, as its conversations see it."""
@@ -593,6 +589,15 @@ class Keeping:
         after = ChatId(-MOST_CHATS) if after is None else after
         page = await self._store.keyed(key, after=after, limit=PAGE)
         return [(place, value) for place, value in page if is_chat(place)]
+
+
+async def once_there(read: Callable[[], Awaitable[T]]) -> T:
+    """Return what this reads of the store, once that is there: no conversation fails since it is away."""
+    while True:
+        try:
+            return await read()
+        except StoreAwayError:
+            await trio.sleep(_AGAIN_SECONDS)
 
 
 async def update_far(

@@ -447,7 +447,6 @@ class ChatLife:
 
     def _halt(self, halt: Halt, delivery: Delivery) -> None:
         """Code stops a route: where it runs, and where it waits for its place."""
-        self.work.commits.consumed([delivery.seq])
         if self.behind:
             self._remember_late().halted(delivery.seq, halt)
         for conversation in self.places.all():
@@ -457,6 +456,7 @@ class ChatLife:
         self.mailbox = [queued for queued in self.mailbox if queued not in stopped]
         for queued in [*stopped, *self.places.halt(halt)]:
             self._drop(queued, "stopped")
+        self.work.commits.consumed([delivery.seq])  # behind what it has ended: not before that is stored
 
     # --- while a conversation is parked
 

@@ -215,8 +215,14 @@ class CommitQueue:
             self._some.set()
 
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
-        """Note that rows have been dealt with, if that is all there is to write and comes behind nothing."""
-        if len(writes) > 1 or type(one := writes[0]) is not Consume or self._written < self._added:
+        """Note that rows have been dealt with, if that is all there is to write and comes behind nothing.
+
+        What waits to be looked for may be what a row has led to: a kill must not leave the one without the
+        other.
+        """
+        if len(writes) > 1 or type(one := writes[0]) is not Consume:
+            return False
+        if self._looks or self._written < self._added:
             return False
         if self._over or (writer is not None and writer.lost):
             return False

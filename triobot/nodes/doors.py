@@ -178,7 +178,8 @@ class FarPlaces:
 
     async def settle(self, place: ChatId, once: str) -> None:
         """Let the owner forget that this was done: it won't be asked again."""
-        await self._ask(place, SettleKept(place, once))
+        # To forget it twice does no harm, and so no lease is asked for: a stop may wait for this.
+        await self._doors.ask(shard_of(place, self._doors.shards), SettleKept(place, once))
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
         """Read a page of the chats of all shards that keep a value under this key, by growing id."""
