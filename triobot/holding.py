@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeAlias, TypeVar, final
 
 import trio
 
@@ -21,11 +21,13 @@ from .seams import BeginsRequests, Begun, Platform
 from .wire.operations import Operation
 
 R = TypeVar("R")
+Held: TypeAlias = Callable[[], bool]
+"""Returns whether a store, or a shard of one, is this process's for certain; see `Store.held`."""
 
 _LOOK_EVERY: Final = 0.05
 
 
-async def wait_held(held: Callable[[], bool]) -> None:
+async def wait_held(held: Held) -> None:
     """Wait until the process has its store for certain; without a checkpoint if it has."""
     while not held():  # noqa: ASYNC110 - time ends a lease, and tells nobody
         await trio.sleep(_LOOK_EVERY)
@@ -35,7 +37,7 @@ async def wait_held(held: Callable[[], bool]) -> None:
 class HeldPlatform:
     """A platform of which a request begins only while the process has its store."""
 
-    def __init__(self, platform: Platform, held: Callable[[], bool]) -> None:
+    def __init__(self, platform: Platform, held: Held) -> None:
         self._platform = platform
         self._begin = platform.begin if isinstance(platform, BeginsRequests) else None
         self._held = held
@@ -50,7 +52,7 @@ class HeldPlatform:
         return None if self._begin is None or not self._held() else self._begin(operation)
 
 
-def held_steps(held: Callable[[], bool], instead: Instead | None) -> Instead:
+def held_steps(held: Held, instead: Instead | None) -> Instead:
     """Return what runs in place of each step's function: it, once the process has its store for certain."""
 
     async def run(call: StepCall) -> Any:

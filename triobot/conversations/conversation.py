@@ -48,7 +48,7 @@ from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
 from .advice import Copy, is_changed
 from .charges.paid import Giving, abandon, paid_of
 from .codec import CODEC, leaves
-from .data import View, once_there
+from .data import View, await_store
 from .doors.calls import Call, room_of
 from .journal_writer import JournalWriter
 from .revival.care import RUNS
@@ -263,7 +263,7 @@ class Conversation:
                     scope.shield = False
                 if self.life.kept.is_unread:
                     scope.shield = False
-                    await once_there(self.life.kept.load)
+                    await await_store(self.life.kept.load)
                 if self._evicted:
                     return  # what began it has been taken back
                 self.make_run()

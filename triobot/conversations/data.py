@@ -432,7 +432,11 @@ class Kept:
         return self.values is None and any_declared()
 
     async def load(self) -> None:
-        """Read what the chat keeps, if that is to be done. Raises StoreAwayError."""
+        """Read what the chat keeps, if that `is_unread`.
+
+        Raises:
+            StoreAwayError: the database is away for a while.
+        """
         if self.is_unread:
             self.begin_with(await self._keeping.stored(self._chat_id))
 
@@ -591,8 +595,8 @@ class Keeping:
         return [(place, value) for place, value in page if is_chat(place)]
 
 
-async def once_there(read: Callable[[], Awaitable[T]]) -> T:
-    """Return what this reads of the store, once that is there: no conversation fails since it is away."""
+async def await_store(read: Callable[[], Awaitable[T]]) -> T:
+    """Return what this reads from the store; while the store is away, wait: that fails no conversation."""
     while True:
         try:
             return await read()

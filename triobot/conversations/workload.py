@@ -220,13 +220,10 @@ class CommitQueue:
         What waits to be looked for may be what a row has led to: a kill must not leave the one without the
         other.
         """
-        if len(writes) > 1 or type(one := writes[0]) is not Consume:
+        behind = self._looks or self._written < self._added
+        if behind or self._over or (writer is not None and writer.lost):
             return False
-        if self._looks or self._written < self._added:
-            return False
-        if self._over or (writer is not None and writer.lost):
-            return False
-        return self._store.note_consumed(one.seqs)
+        return self._note_ends(writes)
 
     def _tell_all(self) -> None:
         told, self._told = self._told, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Final, Protocol, TypeVar, cast, final
 from uuid import uuid4
 
 import attrs
@@ -16,7 +16,7 @@ import trio
 
 from ..conversations.doors.calls import Halt
 from ..errors import StoreError
-from ..holding import wait_held
+from ..holding import Held, wait_held
 from ..seams import Arrival, OnUnknown, Outbox, Urgency
 from ..shards import home_of, shard_of
 from ..wire.events import Event, InvoiceCallback, PayCallback, Press
@@ -38,8 +38,6 @@ from .frames import (
 from .owners import NoOwnerError, Owner
 
 R = TypeVar("R")
-Held: TypeAlias = Callable[[], bool]
-"""Returns whether the shard that asks is this process's for certain; see `triobot.seams.Store.held`."""
 _AGAIN_SECONDS: Final = 0.05
 KEYED_PAGE: Final = 256
 

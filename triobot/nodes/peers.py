@@ -21,6 +21,7 @@ import trio
 
 from ..clock import steady_time
 from ..errors import StoreError, StoreFullError, TriobotError
+from ..holding import Held
 from ..operator.calling import short_name
 from ..operator.serving import bind_beside, is_ours, removing_beside
 from ..shards import NodePlace
@@ -230,7 +231,7 @@ class Peers:
         node = self._node_of(shard)
         return node is not None and node in self.all and self.all[node].is_full
 
-    async def ask(self, shard: int, frame: Frame, held: Callable[[], bool] | None = None) -> object:
+    async def ask(self, shard: int, frame: Frame, held: Held | None = None) -> object:
         """Have the owner of a shard do this, if the one that asks is still `held` once there is room."""
         asked = bytes([shard]) + encode_value(frame).encode()
 

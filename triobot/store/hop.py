@@ -1,4 +1,4 @@
-"""A thread that runs what one task gives it, and the bell by which it wakes that task.
+"""A thread that runs what one task gives it, and the file descriptor by which it wakes that task.
 
 `trio.to_thread` would take a thread from a pool, and go through the queue of what other threads want of Trio:
 each commit would take a step of another task.
@@ -33,10 +33,10 @@ class Hop:
         self._closed = False
         # A pair of sockets takes 4 us more of each commit.
         if sys.platform == "linux":
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         else:
-            self._bell, self._rope = socket.socketpair()
-            self._bell.setblocking(False)
+            self._wakeup, self._wakeup_sender = socket.socketpair()
+            self._wakeup.setblocking(False)
 
     def begin(self, work: Callable[[], object]) -> None:
         """Have this run in the thread, soon; `wait` returns what comes of it."""
@@ -55,7 +55,7 @@ class Hop:
     def wake(self) -> None:
         """Let `wait` return."""
         if not self._closed:
-            self._ring()
+            self._send_wakeup()
 
     async def wait(self) -> outcome.Outcome[Any] | None:
         """Wait for what comes of what was begun; None if it was only woken.
@@ -63,12 +63,12 @@ class Hop:
         Cancellation: none: to be called in a shield, since what was begun there can't be taken back.
         """
         while True:
-            await trio.lowlevel.wait_readable(self._bell)
+            await trio.lowlevel.wait_readable(self._wakeup)
             try:
                 if sys.platform == "linux":
-                    os.eventfd_read(self._bell)
+                    os.eventfd_read(self._wakeup)
                 else:
-                    self._bell.recv(64)
+                    self._wakeup.recv(64)
             except BlockingIOError:
                 continue
             break
@@ -89,24 +89,24 @@ class Hop:
         self._closed = True
         self._jobs.put(None)
         if self._thread is None:
-            self._close_bell()
+            self._close_wakeup()
 
     def _work(self) -> None:
         while (work := self._jobs.get()) is not None:
             self._answers.put(outcome.capture(work))
-            self._ring()
-        self._close_bell()
+            self._send_wakeup()
+        self._close_wakeup()
 
-    def _ring(self) -> None:
+    def _send_wakeup(self) -> None:
         if sys.platform == "linux":
-            os.eventfd_write(self._bell, 1)
+            os.eventfd_write(self._wakeup, 1)
         else:
-            with suppress(OSError):  # it has been rung often enough
-                self._rope.send(b"\0")
+            with suppress(OSError):  # it has been woken often enough
+                self._wakeup_sender.send(b"\0")
 
-    def _close_bell(self) -> None:
+    def _close_wakeup(self) -> None:
         if sys.platform == "linux":
-            os.close(self._bell)
+            os.close(self._wakeup)
         else:
-            self._bell.close()
-            self._rope.close()
+            self._wakeup.close()
+            self._wakeup_sender.close()

@@ -1,7 +1,7 @@
 """The rows of conversations, their journals, and what is known of effects beside these.
 
-As those of `statements`, whose they are: all in the worker thread, each statement of an event's path by a
-primary key or by an index that holds only what isn't at rest.
+The rules of `statements` apply: this runs in the worker thread, inside a transaction, and each statement of
+an event's path finds its rows by a primary key or by an index of what isn't at rest.
 """
 
 from __future__ import annotations

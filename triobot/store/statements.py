@@ -1,8 +1,8 @@
 """The store's rows: every SQL statement that reads or writes them, and what is counted of them.
 
 Runs in the worker thread, inside the transaction that `Transactions` has opened, and knows nothing of it.
-A new kind of write is one method here and one line in `apply`; those of journals, money
-and broadcasts are beside it.
+A new kind of write is one method here and one line in `apply`; those of journals, money and broadcasts are
+beside it.
 
 What one event costs must not grow with the number of conversations that are parked around it: every statement
 of its path finds its rows by a primary key or by an index that holds only what isn't at rest.

@@ -27,7 +27,7 @@ from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..conversation import Conversation
-from ..data import Key, check_key, once_there, update_far
+from ..data import Key, await_store, check_key, update_far
 from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
@@ -136,7 +136,7 @@ class RecordedDoor:
         keeping = self._conversation.shared.keeping
 
         async def body(own: Id) -> dict[str, str]:
-            return dict(await once_there(partial(keeping.data, chat_id)))
+            return dict(await await_store(partial(keeping.data, chat_id)))
 
         return await self._conversation.effect(OperationKind.GET, body)
 
@@ -178,7 +178,7 @@ class RecordedDoor:
                 return text
             if (done := await self._done_before(own, OperationKind.UPDATE, place, once)) is not None:
                 return done
-            old = (await once_there(partial(keeping.read, place))).get(key)
+            old = (await await_store(partial(keeping.read, place))).get(key)
             if conversation.dead:
                 return ""  # nobody hears of it: the next incarnation begins anew
             text = changed(old)
@@ -195,7 +195,7 @@ class RecordedDoor:
         conversation = self._conversation
         if conversation.stored is None:
             return None  # nothing of it is older than this process
-        stored = await once_there(partial(conversation.shared.keeping.all_stored, place))
+        stored = await await_store(partial(conversation.shared.keeping.all_stored, place))
         if (name := note_of(once, stored)) is None:
             return None
         if not conversation.dead and conversation.writer is not None:

@@ -27,7 +27,7 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
-from ..data import once_there
+from ..data import await_store
 from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
@@ -350,7 +350,7 @@ class CatchingUp:
         """Bring a chat back from the store; then look at what came for it."""
         # What the last ones of this chat left behind must be there to be read.
         await self._work.commits.wait_for()
-        await once_there(life.kept.load)  # filters may ask for it
+        await await_store(life.kept.load)  # filters may ask for it
         await revive(self._services, self._table, life, await self._waiting(life))
         life.shows_no_more()
         await self._look_at_those_that_waited(life)
