@@ -185,6 +185,7 @@ class StoreFile:
     def _close(self, *, clean: bool, now: int) -> None:
         try:
             if clean:
+                self.tables.give_numbers_back()
                 if not self.visited:
                     put_meta(self.connection, "clean", str(now))
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -62,6 +62,8 @@ from .sql import Sql, listed
 _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
+# Numbers are set aside by so many: what the last one of those is would be a page more of each transaction.
+_SET_ASIDE: Final = 64
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 # One statement that deletes them all and returns this takes 1.5 to 2.5 times as long as the two.
 _SIZES: Final = "SELECT chat_id, length(body) FROM json_each(?) CROSS JOIN inbox ON seq = value"
@@ -105,6 +107,7 @@ class Tables:
         self._unread: Collection[int] = ()
         self._alive_at = 0
         self._last_seq: int | None = None
+        self._set_aside = 0
 
     # --- writing
 
@@ -127,7 +130,7 @@ class Tables:
         seq = self._read_last_seq() + self.share.step
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self._sql.execute(TAKE_IN, _taken_in(row))
-        self._last_seq = seq
+        self._have_given(seq)
         self.tally.count_event(chat_id, len(arrival.body), sign=1)
         self._remember_rows([row])
         return row
@@ -154,7 +157,7 @@ class Tables:
                 InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, *begins)
             )
         self._sql.executemany(TAKE_IN, [_taken_in(row) for row in rows])
-        self._last_seq = seq
+        self._have_given(seq)
         self._remember_rows(rows)
         return rows
 
@@ -174,8 +177,25 @@ class Tables:
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
             ).fetchone()
             newest = 0 if found is None else found[0]
+            self._set_aside = newest
             self._last_seq = newest if self.share is WHOLE else self.share.before_next(newest)
         return self._last_seq
+
+    def _have_given(self, seq: int) -> None:
+        """Note that a row was inserted with this number, which is the largest; set more aside if need be."""
+        self._last_seq = seq
+        if seq > self._set_aside:
+            step = _SET_ASIDE * self.share.step
+            self._put_last_seq(-(-seq // step) * step)
+
+    def _put_last_seq(self, seq: int) -> None:
+        self._set_aside = seq
+        self._sql.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'inbox'", (seq,))
+
+    def give_numbers_back(self) -> None:
+        """Let the next process go on behind the last number that was given: no other was, and none will be."""
+        if self._last_seq is not None and self._last_seq < self._set_aside:
+            self._put_last_seq(self._last_seq)
 
     @property
     def newest(self) -> int | None:

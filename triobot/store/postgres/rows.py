@@ -203,6 +203,9 @@ class ShardTables(Tables):
     def _consume(self, seqs: Collection[int]) -> None:
         self._session.later(self._session.execute(_CONSUME, (listed(seqs),)), self._count_gone)
 
+    def _have_given(self, seq: int) -> None:
+        self._last_seq = seq  # the transaction puts it into the shard's row, which it changes anyway
+
     def _remember_rows(self, rows: Sequence[InboxRow]) -> None:
         pass  # the statement that deletes one returns what the tally has to know
 
