@@ -387,7 +387,7 @@ class Inbox(MutableMapping[int, InboxRow]):
             "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)",
             (seq, row.chat_id, row.at, row.content_type, row.body, row.begun),
         )
-        self._tables.tally.count_event(row.chat_id, len(row.body), sign=1)
+        self._tables.tally.count_event(row.chat_id, len(row.body), 0 if row.begun is None else seq)
         self._tables.tally.settle()
 
     def __delitem__(self, seq: int) -> None:

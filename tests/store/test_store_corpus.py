@@ -32,7 +32,7 @@ from triobot.wire.ids import ChatId, MessageId, SenderId
 from triobot.wire.results import Sent
 
 CORPUS = Path(__file__).parent / "corpus"
-SCHEMAS = range(1, FORMATS)
+SCHEMAS = range(1, len(MIGRATIONS))
 UNREADABLE = (5, 6, 7)
 """Their journals are of another engine, and were never read by a later one."""
 HOUR = 3_600_000

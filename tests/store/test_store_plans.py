@@ -82,7 +82,10 @@ STEPS: list[tuple[str, Callable[[Tables], object]]] = [
     ("drop", write(DropEffects(LEASE, ONE, 1, ("a",)))),
     ("in hand", write(TakeInHand(LEASE, ONE, NOON))),
     ("accept", lambda tables: tables.accept(arrival(7), Quota(), (), None)),
+    ("accept what begins", lambda tables: tables.accept(arrival(6, key="k"), Quota(), (), lambda _: "words")),
     ("pending", lambda tables: tables.pending(ChatId(7), 0, 10)),
+    ("pending, begun", lambda tables: tables.pending(ChatId(6), 0, 10)),
+    ("sweep", lambda tables: tables.sweep_deliveries(NOON)),
     ("backlog", lambda tables: tables.backlog(0, 10)),
     ("consume", lambda tables: tables.apply(Consume((1,)))),
     ("conversations", lambda tables: tables.journals.conversations(ChatId(7))),
@@ -123,6 +126,9 @@ def test_no_statement_walks_through_a_table(watched: _Watched) -> None:
     assert sorts == set()
     for name, index in (
         ("accept", "conversations_chat"),
+        ("pending", "inbox_waiting"),
+        ("pending, begun", "inbox_waiting"),
+        ("sweep", "PRIMARY KEY (key>?"),
         ("conversations", "conversations_chat"),
         ("unfinished", "conversations_unfinished"),
         ("due", "conversations_due"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from operator import methodcaller
 from typing import TypeAlias, TypeVar, final
 
 import trio
 
 from ..seams import Latencies, StoreStatistics, WallClock
-from .statements import Tables
+from .statements import SWEEP_AFTER, Tables
 from .writer import SWEEP_EVERY, AskedJob, Job, Transactions, Writer
 
 R = TypeVar("R")
@@ -84,9 +85,12 @@ class InlineWriter:
 
     def _sweep(self) -> None:
         now = self._clock.now()
-        if abs(now - self._swept_at) >= SWEEP_EVERY:
-            self._swept_at = now
-            self._transactions.run_alone(AskedJob(lambda tables: tables.sweep(now), writes=True))
+        is_time = abs(now - self._swept_at) >= SWEEP_EVERY
+        if is_time or self._tables.noted >= SWEEP_AFTER:
+            if is_time:
+                self._swept_at = now
+            sweep = methodcaller("sweep" if is_time else "sweep_deliveries", now)
+            self._transactions.run_alone(AskedJob(sweep, writes=True))
 
 
 AnyWriter: TypeAlias = Writer | InlineWriter

@@ -157,7 +157,9 @@ class Tally:
             "parked": 0,
         }
         self._chats: dict[ChatId, int] = {}
-        self.unsettled: list[tuple[Total | ChatId, int, int]] = []
+        self._begun: dict[ChatId, int] = {}
+        # What was counted, how many, how many bytes; and the row with which something began, or its negative.
+        self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 
     def __getitem__(self, total: Total) -> int:
@@ -167,15 +169,25 @@ class Tally:
         """Return how many events of this chat wait."""
         return self._chats.get(chat_id, 0)
 
-    def count_event(self, chat_id: ChatId, size: int, *, sign: Literal[1, -1]) -> None:
-        """Count one event of `size` bytes more, or with a `sign` of -1 one less."""
-        bytes_ = sign * size
-        self.unsettled.append((chat_id, sign, bytes_))
-        self._count_event(chat_id, sign, bytes_)
+    def begun(self, chat_id: ChatId) -> int | None:
+        """Return the row with which a conversation has begun that is nowhere else; a chat has one at most."""
+        return self._begun.get(chat_id)
+
+    def count_event(self, chat_id: ChatId, size: int, begun: int = 0) -> None:
+        """Count one event of `size` bytes more.
+
+        Args:
+            begun: its row's number, if a conversation has begun with it.
+        """
+        self._count(chat_id, 1, size, begun)
+
+    def count_gone(self, chat_id: ChatId, size: int, seq: int) -> None:
+        """Count this event of `size` bytes no more."""
+        self._count(chat_id, -1, -size, -seq if self._begun.get(chat_id) == seq else 0)
 
     def add(self, total: Total, amount: int) -> None:
         """Change a total."""
-        self.unsettled.append((total, amount, 0))
+        self.unsettled.append((total, amount, 0, 0))
         self._totals[total] += amount
 
     def refusal(self, chat_id: ChatId, size: int, quota: Quota) -> OverQuota | None:
@@ -192,17 +204,18 @@ class Tally:
 
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
-        for key, amount, bytes_ in reversed(self.unsettled[mark:]):
+        for key, amount, bytes_, begun in reversed(self.unsettled[mark:]):
             if isinstance(key, str):
                 self._totals[key] -= amount
             else:
-                self._count_event(key, -amount, -bytes_)
+                self._change(key, -amount, -bytes_, -begun)
         del self.unsettled[mark:]
 
     def clear(self) -> None:
         """Count nothing, as before anything was counted."""
         self._totals = dict.fromkeys(self._totals, 0)
         self._chats.clear()
+        self._begun.clear()
         self.unsettled.clear()
 
     def settle(self) -> None:
@@ -217,7 +230,15 @@ class Tally:
             totals["parked"],
         )
 
-    def _count_event(self, chat_id: ChatId, amount: int, bytes_: int) -> None:
+    def _count(self, chat_id: ChatId, amount: int, bytes_: int, begun: int) -> None:
+        self.unsettled.append((chat_id, amount, bytes_, begun))
+        self._change(chat_id, amount, bytes_, begun)
+
+    def _change(self, chat_id: ChatId, amount: int, bytes_: int, begun: int) -> None:
+        if begun > 0:
+            self._begun[chat_id] = begun
+        elif begun:
+            del self._begun[chat_id]
         self._totals["inbox"] += amount
         self._totals["inbox_bytes"] += bytes_
         left = self._chats.get(chat_id, 0) + amount

@@ -66,7 +66,7 @@ NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.on
 _SET_ASIDE: Final = 64
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 # One statement that deletes them all and returns this takes 1.5 to 2.5 times as long as the two.
-_SIZES: Final = "SELECT chat_id, length(body) FROM json_each(?) CROSS JOIN inbox ON seq = value"
+_SIZES: Final = "SELECT chat_id, length(body), seq FROM json_each(?) CROSS JOIN inbox ON seq = value"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ?"
 SEE_SENDER: Final = (
     "INSERT INTO senders (chat_id, first_sender) VALUES (?, ?) ON CONFLICT (chat_id)"
@@ -76,6 +76,10 @@ ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND ackn
 _CHATS: Final = 16_384
 _ROWS: Final = 16_384
 _SWEPT: Final = 5_000
+SWEEP_AFTER: Final = 256
+"""So many deliveries are noted before the next sweep through some of them."""
+_LOOKED_AT: Final = 4  # for each that was noted; what is kept too long is a third of the rest at most, then
+_OLD: Final = "(once = 1 AND at < ? OR once = 0 AND at < ?)"
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
 
@@ -89,6 +93,7 @@ class Tables:
     Attributes:
         retention: how long what is left over is kept.
         share: which shard it is.
+        noted: how many deliveries were noted since the last sweep of these.
     """
 
     def __init__(self, connection: Sql) -> None:
@@ -101,13 +106,15 @@ class Tables:
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.
         self._alone: dict[ChatId, SenderId] = {}
-        # The chats and sizes of some rows of the inbox: that is what the tally has to know at their end.
-        self._taken: dict[int, tuple[ChatId, int]] = {}
+        # Of some rows of the inbox, what the tally has to know at their end: chat, size, number.
+        self._taken: dict[int, tuple[ChatId, int, int]] = {}
         # Rows that were consumed, maybe not in the table yet.
         self._unread: Collection[int] = ()
         self._alive_at = 0
         self._last_seq: int | None = None
         self._set_aside = 0
+        self.noted = 0
+        self._swept_to = ""
 
     # --- writing
 
@@ -131,7 +138,7 @@ class Tables:
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self._sql.execute(TAKE_IN, _taken_in(row))
         self._have_given(seq)
-        self.tally.count_event(chat_id, len(arrival.body), sign=1)
+        self.tally.count_event(chat_id, len(arrival.body), seq if begun is not None else 0)
         self._remember_rows([row])
         return row
 
@@ -141,21 +148,18 @@ class Tables:
         Raises:
             OneByOneError: not all of them are to be taken in.
         """
-        alone: list[bool] = []
-        for arrival, quota, _ in coming:
+        self._note_new([arrival for arrival, _, _ in coming])
+        seq, rows = self._read_last_seq(), list[InboxRow]()
+        for arrival, quota, beginning in coming:
             chat_id, size = arrival.chat_id, len(arrival.body)
             if self.tally.refusal(chat_id, size, quota) is not None:
                 raise OneByOneError
-            alone.append(not self.tally.waiting(chat_id))
-            self.tally.count_event(chat_id, size, sign=1)
-        self._note_new([arrival for arrival, _, _ in coming])
-        seq, rows = self._read_last_seq(), list[InboxRow]()
-        for (arrival, _, beginning), is_alone in zip(coming, alone, strict=True):
-            begins = self._begin(arrival, beginning, alone=is_alone)
+            group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
             seq += self.share.step
             rows.append(
-                InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body, *begins)
+                InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
             )
+            self.tally.count_event(chat_id, size, seq if begun is not None else 0)
         self._sql.executemany(TAKE_IN, [_taken_in(row) for row in rows])
         self._have_given(seq)
         self._remember_rows(rows)
@@ -193,7 +197,7 @@ class Tables:
         self._sql.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'inbox'", (seq,))
 
     def give_numbers_back(self) -> None:
-        """Let the next process go on behind the last number that was given: no other was, and none will be."""
+        """Let the next process go on right behind the last number that was given."""
         if self._last_seq is not None and self._last_seq < self._set_aside:
             self._put_last_seq(self._last_seq)
 
@@ -253,6 +257,7 @@ class Tables:
     def _note_new(self, arrivals: Sequence[Arrival]) -> None:
         """Note the keys of arrivals none of which is here already."""
         keys = [(one.key, one.at, int(one.once)) for one in arrivals if one.key is not None]
+        self.noted += len(keys)
         if keys and self._sql.executemany(NOTE_NEW, keys).rowcount != len(keys):
             raise OneByOneError
 
@@ -283,13 +288,7 @@ class Tables:
 
     def sweep(self, now: int) -> None:
         """Delete what was kept for long enough; not too many at once, to keep the batch short."""
-        old = cutoff(now)
-        for once, before in ((0, old.repeatable), (1, old.once)):
-            self._sql.execute(
-                "DELETE FROM deliveries WHERE key IN"
-                " (SELECT key FROM deliveries WHERE once = ? AND at < ? LIMIT ?)",
-                (once, before, _SWEPT),
-            )
+        self._sweep_deliveries(now, _SWEPT)
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
@@ -301,6 +300,27 @@ class Tables:
             self.journals.drop_ended(now - kept.ended, most=most, crashed=False)
         if kept.most_ended is not None:
             self.journals.keep_newest(kept.most_ended, most=most)
+
+    def sweep_deliveries(self, now: int) -> None:
+        """Delete what decides nothing any more, of some deliveries for each that was noted since.
+
+        So no index has to tell which are old: that would be a page more in the transaction of each event.
+        """
+        self._sweep_deliveries(now, _LOOKED_AT * self.noted)
+
+    def _sweep_deliveries(self, now: int, most: int) -> None:
+        """Go through so many deliveries at most, from where the last sweep came to, or from the first one."""
+        old, since = cutoff(now), self._swept_to
+        end: tuple[str] | None = self._sql.execute(
+            "SELECT key FROM deliveries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?", (since, most)
+        ).fetchone()
+        up_to = "" if end is None else " AND key <= ?"
+        self._sql.execute(
+            f"DELETE FROM deliveries WHERE key > ?{up_to} AND {_OLD}",
+            (since, *(end or ()), old.once, old.repeatable),
+        )
+        self._swept_to = "" if end is None else end[0]
+        self.noted = 0
 
     def note_alive(self, now: int) -> None:
         """Write that the machine is up, which is all that bounds when it crashed."""
@@ -347,11 +367,11 @@ class Tables:
         if len(self._taken) >= _ROWS:
             self._taken.clear()
         for row in rows:
-            self._taken[row.seq] = row.chat_id, len(row.body)
+            self._taken[row.seq] = row.chat_id, len(row.body), row.seq
 
-    def _count_gone(self, gone: Sequence[tuple[int, int]]) -> None:
-        for chat_id, size in gone:
-            self.tally.count_event(ChatId(chat_id), size, sign=-1)
+    def _count_gone(self, gone: Sequence[tuple[int, int, int]]) -> None:
+        for chat_id, size, seq in gone:
+            self.tally.count_gone(ChatId(chat_id), size, seq)
 
     def _keep_raw(self, write: KeepRaw) -> None:
         self._sql.execute(
@@ -392,6 +412,7 @@ class Tables:
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
+        self.noted += 1
         # Most keys are new: one statement finds that out, and notes it.
         if noting and self._sql.execute(NOTE_NEW, delivery).rowcount:
             return True
@@ -432,10 +453,12 @@ class Tables:
 
     def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete everything of a chat."""
-        seqs: list[tuple[int]] = self._sql.execute(
-            "SELECT seq FROM inbox WHERE chat_id = ?", (chat_id,)
+        waiting: list[tuple[int]] = self._sql.execute(
+            "SELECT seq FROM inbox WHERE chat_id = ? AND begun IS NULL", (chat_id,)
         ).fetchall()
-        self._consume([seq for (seq,) in seqs])
+        begun = self.tally.begun(chat_id)
+        seqs = [seq for (seq,) in waiting] + ([] if begun is None else [begun])
+        self._consume(seqs)
         conversations, records = self.journals.forget(chat_id)
         self._alone.pop(chat_id, None)
         values = self._sql.execute("DELETE FROM data WHERE chat_id = ?", (chat_id,)).rowcount
@@ -453,7 +476,11 @@ class Tables:
 
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
         """Return the chat's rows behind `after`, oldest first."""
-        return self._rows("WHERE inbox.chat_id = ? AND seq > ?", (chat_id, after), limit)
+        begun = self.tally.begun(chat_id)
+        # Nothing waited in the chat as it came, so it is the oldest.
+        oldest = [] if begun is None or begun <= after else self._rows("WHERE seq = ?", (begun,), 1)
+        where = "WHERE inbox.chat_id = ? AND begun IS NULL AND seq > ?"
+        return [*oldest, *self._rows(where, (chat_id, after), limit)][:limit]
 
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
         """Return the rows of all chats behind `after`, oldest first."""
@@ -502,11 +529,11 @@ class Tables:
 
     def count_everything(self) -> None:
         """Fill the tally from the rows; once, when the store is opened."""
-        events: list[tuple[int, int]] = self._sql.execute(
-            "SELECT chat_id, length(body) FROM inbox"
+        events: list[tuple[int, int, int]] = self._sql.execute(
+            "SELECT chat_id, length(body), CASE WHEN begun IS NULL THEN 0 ELSE seq END FROM inbox"
         ).fetchall()
-        for chat_id, size in events:
-            self.tally.count_event(ChatId(chat_id), size, sign=1)
+        for chat_id, size, begun in events:
+            self.tally.count_event(ChatId(chat_id), size, begun)
         raw: tuple[int, int] = self._sql.execute(
             "SELECT count(*), coalesce(sum(length(body)), 0) FROM raw"
         ).fetchone()

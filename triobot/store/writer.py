@@ -63,7 +63,7 @@ from ..seams import (
 from .hop import Hop
 from .notes import AnyNotes
 from .sqlite_errors import ends_the_store, for_the_caller
-from .statements import Tables
+from .statements import SWEEP_AFTER, Tables
 
 R = TypeVar("R")
 
@@ -769,10 +769,12 @@ class Writer:
         """Forget what has grown old, now and then, in a transaction that is made anyway."""
         first = batch[0]
         now = first.at if isinstance(first, Noted) else self._clock.now()
-        if abs(now - self._swept_at) < SWEEP_EVERY or not any(job.writes for job in batch):
+        is_time = abs(now - self._swept_at) >= SWEEP_EVERY
+        if not (is_time or self._store.tables.noted >= SWEEP_AFTER) or not any(job.writes for job in batch):
             return []
-        self._swept_at = now
-        return [AskedJob(lambda tables: tables.sweep(now), writes=True)]
+        if is_time:
+            self._swept_at = now
+        return [AskedJob(methodcaller("sweep" if is_time else "sweep_deliveries", now), writes=True)]
 
     def _abandon(self, batch: list[Job[Any]]) -> None:
         self.gave_up = self.gave_up or not all(isinstance(job, Noted) for job in batch)

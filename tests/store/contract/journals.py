@@ -528,6 +528,38 @@ class LeaseContract(Contract):
         first = {row.chat_id: row.seq for row in sorted(rows, key=lambda row: -row.seq)}
         assert {row.seq for row in rows if row.begun} == set(first.values())
 
+    async def test_what_has_begun_is_the_oldest_that_waits_in_its_chat(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        """Also in the next run, and where what was noted of it could not be written."""
+        async with self.opened(clock, tmp_path) as store:
+            others = [await accepted(store, arrival(8), beginning=lambda _: "words")]
+            rows = [await accepted(store, arrival(7), beginning=lambda _: "words") for _ in range(3)]
+            with pytest.raises(LocalProtocolError):
+                await store.commit(Consume((rows[0].seq,)), PutSetting("trace", "\ud800"))
+            with pytest.raises(JournalConflictError):
+                await store.commit(Consume((rows[0].seq,)), append(store, 5, 0, "x"))
+            assert [row.begun for row in rows] == ["words", None, None]
+            assert list(await store.pending(ChatId(7), after=0, limit=1)) == rows[:1]
+        async with self.opened(clock, tmp_path) as store:
+            for after, limit, told in (
+                (0, 9, rows),
+                (0, 1, rows[:1]),
+                (0, 2, rows[:2]),
+                (0, 0, []),
+                (rows[0].seq, 9, rows[1:]),
+            ):
+                assert list(await store.pending(ChatId(7), after=after, limit=limit)) == told
+            if not store.note_consumed([rows[0].seq]):
+                await store.commit(Consume((rows[0].seq,)))
+            assert list(await store.pending(ChatId(7), after=0, limit=9)) == rows[1:]
+            await store.commit(Consume((rows[1].seq, rows[2].seq)))
+            again = await accepted(store, arrival(7), beginning=lambda _: "more words")
+            assert list(await store.pending(ChatId(7), after=0, limit=9)) == [again]
+            assert (await store.forget(ChatId(7))).events == 1
+            assert list(await store.pending(ChatId(7), after=0, limit=9)) == []
+            assert list(await store.backlog(after=0, limit=9)) == others
+
     async def test_nothing_begins_with_an_event_that_is_not_stored(self, store: Store) -> None:
         asked: list[object] = []
 

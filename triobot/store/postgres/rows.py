@@ -25,7 +25,7 @@ from .session import Session
 
 _LAST: Final = b"SELECT last_seq FROM shard"
 _CONSUME: Final = (
-    "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body)"
+    "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body), seq"
 )
 _KEYS: Final = b"SELECT key, at, acknowledged IS NOT NULL FROM deliveries WHERE key = ANY($1)"
 _SENDERS: Final = b"SELECT chat_id, first_sender, several FROM senders WHERE chat_id = ANY($1)"
@@ -217,6 +217,7 @@ class ShardTables(Tables):
         if is_redelivery(arrival, before):
             return False
         if noting:
+            self.noted += 1
             self._delivered[key] = Delivery(at=arrival.at, acknowledged=False)
             statement = NOTE_NEW if before is None else NOTE_AGAIN
             self._session.execute(statement, (key, arrival.at, int(arrival.once)))

@@ -1,0 +1,73 @@
+"""Deliveries that decide nothing any more go by a look at some of them for each that comes: no index tells
+which these are, and yet no more of them are kept than a share of the others."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from tests.store.contract.contract import DAY, MINUTE, NOON, ROOMY, arrival
+from triobot.seams import Consume, InboxRow
+from triobot.store.rules import ONCE_FOR
+from triobot.store.schema import MIGRATIONS, run_migration
+from triobot.store.statements import SWEEP_AFTER, Tables
+
+
+@pytest.fixture
+def sql() -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for migration in MIGRATIONS:
+        run_migration(connection, migration, MIGRATIONS)
+    yield connection
+    connection.close()
+
+
+def come(tables: Tables, key: str, at: int, *, once: bool) -> None:
+    """Take an event in, and sweep as a writer does."""
+    row = tables.accept(arrival(7, key=key, at=at, once=once), ROOMY, (), None)
+    assert isinstance(row, InboxRow)
+    tables.apply(Consume((row.seq,)))
+    if tables.noted >= SWEEP_AFTER:
+        tables.sweep_deliveries(at)
+
+
+@pytest.mark.parametrize(
+    ("hours", "pause", "presses"),
+    [(0.2, 20, 0.1), (0.1, 10, 0.0), (18 * 24, 120_000, 1.0)],
+    ids=["fifty a second", "only texts", "weeks of presses"],
+)
+def test_what_is_kept_too_long_is_a_share_of_the_rest(
+    sql: sqlite3.Connection, hours: float, pause: int, presses: float
+) -> None:
+    tables, rng = Tables(sql), random.Random(5)
+    until, at, most = NOON + int(hours * 60 * MINUTE), NOON, 0.0
+    needed_of = {True: ONCE_FOR, False: MINUTE}
+    kept: list[tuple[int, bool]] = []
+    while at < until:
+        once = rng.random() < presses
+        come(tables, f"{rng.getrandbits(64):x}", at, once=once)
+        kept.append((at, once))
+        at += pause
+        if len(kept) % 1_000 == 0:
+            (rows,) = sql.execute("SELECT count(*) FROM deliveries").fetchone()
+            needed = sum(at - accepted <= needed_of[once] for accepted, once in kept)
+            assert rows >= needed
+            most = max(most, (rows - needed - 2 * SWEEP_AFTER) / needed)
+    assert 0 < most <= 1 / 3
+
+
+def test_a_sweep_begins_anew_behind_the_last_delivery(sql: sqlite3.Connection) -> None:
+    tables = Tables(sql)
+    for n in range(SWEEP_AFTER):
+        come(tables, f"{n:04}", NOON, once=n % 2 == 0)
+    for turn in (NOON + MINUTE, NOON + MINUTE + 1, NOON + 7 * DAY, NOON + 7 * DAY + 1):
+        tables.noted = SWEEP_AFTER // 16
+        for _ in range(8):
+            tables.sweep_deliveries(turn)
+            tables.noted = SWEEP_AFTER // 16
+        left = [key for (key,) in sql.execute("SELECT key FROM deliveries ORDER BY key")]
+        due = {NOON + MINUTE: 256, NOON + MINUTE + 1: 128, NOON + 7 * DAY: 128, NOON + 7 * DAY + 1: 0}
+        assert len(left) == due[turn]
