@@ -386,7 +386,7 @@ class CommitQueue:
 
     def _note_ends(self, writes: Sequence[Write]) -> bool:
         """Note what has been dealt with, if that is all that there is to write: no commit is made for it."""
-        seqs = list[int]()
+        seqs: list[int] = []
         for write in writes:
             if type(write) is not Consume:
                 return False

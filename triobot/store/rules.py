@@ -179,11 +179,14 @@ class Tally:
         Args:
             begun: its row's number, if a conversation has begun with it.
         """
-        self._count(chat_id, 1, size, begun)
+        self.unsettled.append((chat_id, 1, size, begun))
+        self._change(chat_id, 1, size, begun)
 
     def count_gone(self, chat_id: ChatId, size: int, seq: int) -> None:
         """Count this event of `size` bytes no more."""
-        self._count(chat_id, -1, -size, -seq if self._begun.get(chat_id) == seq else 0)
+        begun = -seq if self._begun.get(chat_id) == seq else 0
+        self.unsettled.append((chat_id, -1, -size, begun))
+        self._change(chat_id, -1, -size, begun)
 
     def add(self, total: Total, amount: int) -> None:
         """Change a total."""
@@ -229,10 +232,6 @@ class Tally:
             totals["conversations"],
             totals["parked"],
         )
-
-    def _count(self, chat_id: ChatId, amount: int, bytes_: int, begun: int) -> None:
-        self.unsettled.append((chat_id, amount, bytes_, begun))
-        self._change(chat_id, amount, bytes_, begun)
 
     def _change(self, chat_id: ChatId, amount: int, bytes_: int, begun: int) -> None:
         if begun > 0:

@@ -83,10 +83,6 @@ _OLD: Final = "(once = 1 AND at < ? OR once = 0 AND at < ?)"
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
 
-def _taken_in(row: InboxRow) -> tuple[object, ...]:
-    return row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun
-
-
 class Tables:
     """The rows of one store, and their counts.
 
@@ -126,7 +122,8 @@ class Tables:
         beginning: Beginning | None,
     ) -> Acceptance:
         """Take an event in, unless it is here already or there is no room."""
-        chat_id, refusal = arrival.chat_id, self.tally.refusal(arrival.chat_id, len(arrival.body), quota)
+        chat_id, size = arrival.chat_id, len(arrival.body)
+        refusal = self.tally.refusal(chat_id, size, quota)
         if not self._is_new(arrival, noting=refusal is None):
             return Redelivered()
         if refusal is not None:
@@ -136,10 +133,8 @@ class Tables:
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
         seq = self._read_last_seq() + self.share.step
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
-        self._sql.execute(TAKE_IN, _taken_in(row))
-        self._have_given(seq)
-        self.tally.count_event(chat_id, len(arrival.body), seq if begun is not None else 0)
-        self._remember_rows([row])
+        self.tally.count_event(chat_id, size, seq if begun is not None else 0)
+        self._take_in([row])
         return row
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
@@ -149,7 +144,8 @@ class Tables:
             OneByOneError: not all of them are to be taken in.
         """
         self._note_new([arrival for arrival, _, _ in coming])
-        seq, rows = self._read_last_seq(), list[InboxRow]()
+        rows: list[InboxRow] = []
+        seq = self._read_last_seq()
         for arrival, quota, beginning in coming:
             chat_id, size = arrival.chat_id, len(arrival.body)
             if self.tally.refusal(chat_id, size, quota) is not None:
@@ -160,9 +156,7 @@ class Tables:
                 InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
             )
             self.tally.count_event(chat_id, size, seq if begun is not None else 0)
-        self._sql.executemany(TAKE_IN, [_taken_in(row) for row in rows])
-        self._have_given(seq)
-        self._remember_rows(rows)
+        self._take_in(rows)
         return rows
 
     def _begin(
@@ -185,12 +179,19 @@ class Tables:
             self._last_seq = newest if self.share is WHOLE else self.share.before_next(newest)
         return self._last_seq
 
-    def _have_given(self, seq: int) -> None:
-        """Note that a row was inserted with this number, which is the largest; set more aside if need be."""
-        self._last_seq = seq
-        if seq > self._set_aside:
+    def _take_in(self, rows: Sequence[InboxRow]) -> None:
+        """Insert rows, the last of which has the largest number ever given; set more aside if need be."""
+        if len(self._taken) >= _ROWS:
+            self._taken.clear()
+        values: list[tuple[object, ...]] = []
+        for row in rows:
+            values.append((row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun))
+            self._taken[row.seq] = row.chat_id, len(row.body), row.seq
+        self._sql.executemany(TAKE_IN, values)
+        self._last_seq = rows[-1].seq
+        if self._last_seq > self._set_aside:
             step = _SET_ASIDE * self.share.step
-            self._put_last_seq(-(-seq // step) * step)
+            self._put_last_seq(-(-self._last_seq // step) * step)
 
     def _put_last_seq(self, seq: int) -> None:
         self._set_aside = seq
@@ -221,8 +222,10 @@ class Tables:
         Raises:
             OneByOneError: one of them can't be done.
         """
-        taken, consumed = list[Arrival](), list[int]()
-        appended, standing = list[AppendRecords](), list[PutStanding]()
+        taken: list[Arrival] = []
+        consumed: list[int] = []
+        appended: list[AppendRecords] = []
+        standing: list[PutStanding] = []
 
         def do_usual() -> None:
             if taken:
@@ -355,19 +358,17 @@ class Tables:
                 self.note_alive(now)
 
     def _consume(self, seqs: Collection[int]) -> None:
+        gone, unknown = [], []
         once = set(seqs)
-        known = once & self._taken.keys()
-        gone = [self._taken.pop(seq) for seq in known]
-        if unknown := once - known:
+        for seq in once:
+            if (known := self._taken.pop(seq, None)) is not None:
+                gone.append(known)
+            else:
+                unknown.append(seq)
+        if unknown:
             gone += self._sql.execute(_SIZES, (listed(unknown),)).fetchall()
-        self._sql.executemany(_CONSUME, [(seq,) for seq in once])
+        self._sql.executemany(_CONSUME, zip(once))
         self._count_gone(gone)
-
-    def _remember_rows(self, rows: Sequence[InboxRow]) -> None:
-        if len(self._taken) >= _ROWS:
-            self._taken.clear()
-        for row in rows:
-            self._taken[row.seq] = row.chat_id, len(row.body), row.seq
 
     def _count_gone(self, gone: Sequence[tuple[int, int, int]]) -> None:
         for chat_id, size, seq in gone:

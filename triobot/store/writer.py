@@ -274,11 +274,13 @@ class Transactions:
         if self._broken is not None:  # by a batch that these were waiting behind
             return [self.broken for _ in batch]
         # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
-        if noted := [job for job in batch if isinstance(job, Noted)]:
+        if noted := [job for job in batch if type(job) is Noted]:
             self._tables.read_no_more([seq for job in noted for seq in job.consumed])
         if len(batch) > 1 and (noted or any(work.writes for work in batch)):
-            with suppress(_TransactionLostError):
+            try:
                 return self._together(batch)
+            except _TransactionLostError:
+                pass
         return each_behind_noted(batch, self.run_alone)
 
     def checkpoint(self, *, erase: bool = False) -> None:
@@ -339,7 +341,7 @@ class Transactions:
                     self._begin()
                     return None
             raise _TransactionLostError from error
-        return [None for _ in batch]
+        return [None] * len(batch)
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
@@ -708,7 +710,7 @@ class Writer:
                     # The row is durable and was not announced: only a restart finds it now. The others still
                     # get their word, and the program stops with the mistake.
                     self._crashed(error)
-        if noted := [job for job in work if isinstance(job, Noted)]:
+        if noted := [job for job in work if type(job) is Noted]:
             self._have_tried(noted)
         for job in work:
             _wake_caller(job)
@@ -719,8 +721,8 @@ class Writer:
 
     def _have_tried(self, jobs: Sequence[Noted]) -> None:
         """Drop the notes of what has been written; the rest is still to be, before all else."""
-        waiting = [job for job in self._waiting if isinstance(job, Noted)]
-        failed = list[Noted]()
+        waiting = [job for job in self._waiting if type(job) is Noted]
+        failed: list[Noted] = []
         for job in jobs:
             if job.error is not None:
                 failed.append(job)

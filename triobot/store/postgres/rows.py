@@ -19,7 +19,7 @@ from ..journal_rows import JournalTables
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of
 from ..rules import Delivery, Tally, is_redelivery
 from ..sql import listed
-from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, Tables
+from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN, Tables
 from ..writer import Arriving, Job
 from .session import Session
 
@@ -203,11 +203,13 @@ class ShardTables(Tables):
     def _consume(self, seqs: Collection[int]) -> None:
         self._session.later(self._session.execute(_CONSUME, (listed(seqs),)), self._count_gone)
 
-    def _have_given(self, seq: int) -> None:
-        self._last_seq = seq  # the transaction puts it into the shard's row, which it changes anyway
-
-    def _remember_rows(self, rows: Sequence[InboxRow]) -> None:
-        pass  # the statement that deletes one returns what the tally has to know
+    def _take_in(self, rows: Sequence[InboxRow]) -> None:
+        for row in rows:
+            values = (row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun)
+            self._session.execute(TAKE_IN, values)
+        # The transaction puts it into the shard's row, which it changes anyway. What the tally has to know of
+        # a row at its end, the statement that deletes it returns.
+        self._last_seq = rows[-1].seq
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
         key = arrival.key
