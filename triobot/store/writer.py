@@ -749,7 +749,8 @@ class Writer:
         for job in work:
             if job.writes:
                 kind = "write"
-                self._in_log += _ROW_OVERHEAD + job.size()
+                # What is noted is mostly in pages that others of the batch, or of the next one, write.
+                self._in_log += job.size() + (0 if type(job) is Noted else _ROW_OVERHEAD)
         with self._store.turn:
             began = time.perf_counter()
             verdicts = self._transactions.run(work)
