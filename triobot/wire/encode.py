@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from hashlib import sha256
+from hashlib import blake2b
 from typing import Any, Final, TypeAlias, assert_never, final
 from urllib.parse import quote, quote_plus, urlencode
 
@@ -340,6 +340,9 @@ def encode_error(reason: str, trace_id: str | None = None) -> bytes:
 
 # --- the same event twice
 
+# Too many to be met by chance, and few enough that keys keep the table of deliveries small.
+_KEY_BYTES: Final = 16
+
 
 def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None, bool]:
     """Return a key that repeated deliveries of an event share, and whether only these share it.
@@ -361,7 +364,7 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
                 f'[{chat_id},"text",{_TEXT(text)},{{"id":{id},"name":{_TEXT(name)},'
                 f'"user":{_TEXT(username)}}}]'
             )
-            return f"event:{chat_id}:{sha256(told.encode()).hexdigest()}", False
+            return f"event:{chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
         case Press():
             return f"press:{event.chat_id}:{event.callback_id}", True
         case Submission() if event.callback_id is not None:
@@ -371,13 +374,17 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         case UnknownEvent() if event.type.lower() in _PAYMENT_TYPES:
             return None, False
         case UnknownEvent() if event.reason:
-            digest = sha256(content_type.encode("utf-8", "replace") + b"\n" + body)
+            given = content_type.encode("utf-8", "replace") + b"\n" + body
+            digest = blake2b(given, digest_size=_KEY_BYTES)
             return f"bytes:{event.chat_id}:{digest.hexdigest()}", False
         case _:
             kind, data = encode_event_data(event)
             # The JSON of a list of these four, in less than the time that a list's takes.
             told = f"[{event.chat_id},{compact_json(kind)},{compact_json(data)},{_sender_text(event.sender)}]"
-            return f"event:{event.chat_id}:{sha256(told.encode()).hexdigest()}", False
+            return (
+                f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}",
+                False,
+            )
 
 
 def _sender_text(sender: Sender | None) -> str:
