@@ -2,8 +2,9 @@
 
 The time of day is set: by people, by a time service that was late, on a machine without a battery at each
 start. Whatever was to last an hour must last an hour all the same. So the one clock of a running bot is a
-`Timepiece`, which compares the time of day with a clock that only goes forward *each time it is read*: no
-jump goes unnoticed.
+`Timepiece`, which compares the time of day with a clock that only goes forward *when it is read*: no jump
+goes unnoticed. Only this machine's, which an event reads several times, isn't compared again before it says
+that a tenth of a second has passed.
 
 Somebody has to read it, then: who waits for a time of day looks again within a minute (`Timepiece.wait`).
 Only a clock that says when it is set, as virtual time's does, needs no looking at as long as it isn't.
@@ -30,6 +31,8 @@ late it was when that was written: two numbers of milliseconds."""
 
 TOLERANCE: Final = 5_000
 """Milliseconds; time services correct less than that without a word."""
+
+_COMPARED_FOR: Final = 100  # milliseconds of its own
 
 LOOK_AGAIN: Final = 60.0
 """Seconds within which a jump is noticed, and a machine that slept."""
@@ -109,6 +112,8 @@ class Timepiece:
 
     def __init__(self, clock: TimeOfDay) -> None:
         self._read = _reader_of(clock)
+        self._is_systems = type(clock) is SystemClock
+        self._compared_at = 0
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
         if isinstance(clock, Telling):
@@ -121,15 +126,19 @@ class Timepiece:
 
     def now(self) -> int:
         """Return milliseconds since 1970 in UTC."""
+        if self._is_systems:
+            now = time.time_ns() // 1_000_000
+            if 0 <= now - self._compared_at < _COMPARED_FOR:
+                return now
         now, steady = self._read()
-        between = now - steady
+        self._compared_at, between = now, now - steady
         known = self._between
         if known is not None and -TOLERANCE <= between - known <= TOLERANCE:
             self._between = between
             return now
         # Once more: the program may have been stopped between the two readings.
         now, steady = self._read()
-        between = now - steady
+        self._compared_at, between = now, now - steady
         by, self._between = 0 if known is None else between - known, between
         if abs(by) > TOLERANCE:
             self._jump(by)

@@ -56,6 +56,38 @@ def test_only_what_is_set_is_a_jump() -> None:
     assert (piece.jumped(), len(told)) == (0, 2)
 
 
+def test_this_machines_clock_is_compared_when_a_tenth_of_a_second_has_passed_on_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when it shows an earlier time: so what it says is never later than what was compared by more."""
+    machine, compared = Machine(), list[int]()
+
+    def read_steady(_: int = 0) -> int:
+        compared.append(machine.wall)
+        return machine.passed * 1_000_000
+
+    monkeypatch.setattr("triobot.clock.time.time_ns", lambda: machine.wall * 1_000_000)
+    monkeypatch.setattr("triobot.clock.time.clock_gettime_ns", read_steady)
+    monkeypatch.setattr("triobot.clock.time.monotonic_ns", read_steady)
+    piece = Timepiece(SystemClock())
+    began = piece.now()
+    compared.clear()
+    for _ in range(12):
+        machine.sleeps(33)
+        assert piece.now() == machine.wall
+        assert machine.wall - compared[-1] < 100 if compared else machine.wall - began < 100
+    assert compared == [began + 4 * 33, began + 8 * 33, began + 12 * 33]
+    assert piece.jumped() == 0
+    for by in (-3_600_000, 7_200_000, -3_600_000):
+        machine.wall += by
+        assert piece.now() == machine.wall
+    assert piece.jumped() == 0
+    machine.wall -= 6_000
+    machine.sleeps(1)
+    piece.now()
+    assert piece.jumped() == -6_000
+
+
 def test_a_program_that_is_stopped_while_it_looks_sees_no_jump() -> None:
     """As in a debugger, or on a machine with too much to do."""
     machine = Machine()

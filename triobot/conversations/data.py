@@ -498,7 +498,11 @@ class Keeping:
 
     def begin_life(self, place: ChatId) -> Kept:
         """Return what a place keeps, read or not, to its life, which begins; `drop` is to follow."""
-        kept = self._of_lives[place] = self._others.get(place) or Kept(self, place, self._texts)
+        if (kept := self._others.get(place)) is not None:
+            del self._others[place]
+        else:
+            kept = Kept(self, place, self._texts)
+        self._of_lives[place] = kept
         return kept
 
     def _known(self, place: ChatId) -> Kept | None:
@@ -517,8 +521,8 @@ class Keeping:
 
     def drop(self, place: ChatId) -> None:
         """Forget what is in memory of a place: what is stored counts."""
-        self._of_lives.pop(place, None)
-        self._others.pop(place, None)
+        if self._of_lives.pop(place, None) is None:
+            self._others.pop(place, None)
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:
         """Read what a place keeps from the store, once all of it is written there."""

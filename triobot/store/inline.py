@@ -34,7 +34,6 @@ class InlineWriter:
         self._swept_at = clock.now()
         self._closed = False
 
-    @property
     def statistics(self) -> StoreStatistics:
         """Return the store's statistics as they are now."""
         return self._tables.tally.statistics

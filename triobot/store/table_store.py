@@ -31,7 +31,6 @@ from ..seams import (
     Quota,
     Receiver,
     Relay,
-    StoreStatistics,
     WallClock,
     WorkSlots,
     Write,
@@ -248,6 +247,7 @@ class TableStore:
         # These are called for each event, the last several times.
         self.note_answered = writer.note_answered
         self.note_consumed = writer.note_consumed
+        self.statistics = writer.statistics
         self.at_work: WorkSlots = notes.at_work
         self._clock = clock
         self._back_up = back_up
@@ -410,9 +410,6 @@ class TableStore:
     async def check(self) -> None:
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
-
-    def statistics(self) -> StoreStatistics:
-        return self._writer.statistics
 
     def latencies(self) -> Mapping[str, Latencies]:
         return self._writer.latencies()

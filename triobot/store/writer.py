@@ -541,7 +541,6 @@ class Writer:
         """Return whether all that was handed over has been done, and the store is not broken."""
         return not self.gave_up and self._transactions.broken is None
 
-    @property
     def statistics(self) -> StoreStatistics:
         """Return how much there is, as it is durable."""
         return self._store.tables.tally.statistics
