@@ -3,15 +3,16 @@
 With ``--statements`` it also tells what each statement of the store's thread takes, the commit's fsync
 included; asking for the time takes part of a microsecond each.
 
-The bot is this process, the platform and its users are its child. A timer of this process's CPU time looks,
-each millisecond, at what the loop's thread does, and counts it for the package whose code that is. C, calls
-of the system included, counts for the code that calls it, and so do attrs' methods; what the store's thread
-takes is told by itself. It is a sample: good for shares, and for nothing below a hundredth.
+The bot is this process, the platform and its users are its child. A timer of the loop's thread looks, each
+millisecond of that thread's CPU time, at what it does, and counts it for the package whose code that is. C,
+calls of the system included, counts for the code that calls it, and so do attrs' methods; what the store's
+thread takes is told by itself. It is a sample: good for shares, and for nothing below a hundredth.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import logging
 import os
 import signal
@@ -21,7 +22,8 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -37,7 +39,8 @@ from triobot.secrets import Secret
 from .load import SECRET, TOKEN, Load, gap_event
 
 BOTS: Final = {"echo": echoing, "ask": asking}
-_EVERY: Final = 0.001
+_EVERY: Final = 1_000_000
+"""Nanoseconds between two looks."""
 _ROUNDS: Final = 4
 
 _WORDS: Final = 5
@@ -86,6 +89,37 @@ def _look(_: int, frame: FrameType | None) -> None:
     _seen[layer_of(frame)] += 1
 
 
+class _Event(ctypes.Structure):
+    """What the kernel does when a timer expires: sigevent(3type), here always a signal."""
+
+    _fields_ = (("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("rest", ctypes.c_int * 13))
+
+
+class _Times(ctypes.Structure):
+    """When a timer expires again, and for the first time: itimerspec(3type)."""
+
+    _fields_ = (("again", ctypes.c_long * 2), ("first", ctypes.c_long * 2))
+
+
+@contextmanager
+def _looking() -> Iterator[None]:
+    """Look at this thread while the block runs.
+
+    `signal.setitimer` would count what other threads take for whatever this one waits for.
+    """
+    libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    signal.signal(signal.SIGPROF, _look)
+    event = _Event(signal=signal.SIGPROF)
+    if libc.timer_create(time.CLOCK_THREAD_CPUTIME_ID, ctypes.byref(event), ctypes.byref(timer)):
+        raise OSError(ctypes.get_errno(), "there is no timer of a thread's time")
+    try:
+        times = _Times((0, _EVERY), (0, _EVERY))
+        libc.timer_settime(timer, 0, ctypes.byref(times), None)
+        yield
+    finally:
+        libc.timer_delete(timer)
+
+
 def _begin_load(connections: int, events: int) -> tuple[int, int, socket.socket, str]:
     """Start the child; return where to have it go on, where it tells what it has done, and its address."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -107,8 +141,14 @@ def _begin_load(connections: int, events: int) -> tuple[int, int, socket.socket,
 async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float]:
     """Return the microseconds of CPU of an event, in the loop's thread and in the others."""
     go, told, listening, url = _begin_load(connections, events)
-    took: list[tuple[float, float]] = []
-    signal.signal(signal.SIGPROF, _look)
+
+    async def run_round() -> tuple[float, float]:
+        whole, own = time.process_time(), time.thread_time()
+        os.write(go, b"g")
+        done = int(await trio.to_thread.run_sync(os.read, told, 100))
+        own = time.thread_time() - own
+        return own / done * 1e6, (time.process_time() - whole) / done * 1e6 - own / done * 1e6
+
     with tempfile.TemporaryDirectory() as folder, listening:
         settings = Settings(
             token=Secret(TOKEN),
@@ -120,19 +160,13 @@ async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(bot.serve, settings=settings))
-            for number in range(_ROUNDS + 1):
-                if number == 1:  # the first one warms up
-                    _statements.clear()
-                    signal.setitimer(signal.ITIMER_PROF, _EVERY, _EVERY)
-                whole, own = time.process_time(), time.thread_time()
-                os.write(go, b"g")
-                done = int(await trio.to_thread.run_sync(os.read, told, 100))
-                own = time.thread_time() - own
-                took.append((own / done * 1e6, (time.process_time() - whole) / done * 1e6 - own / done * 1e6))
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            await run_round()  # it warms up
+            _statements.clear()
+            with _looking():
+                took = [await run_round() for _ in range(_ROUNDS)]
             os.close(go)
             bot.stop()
-    return min(took[1:])
+    return min(took)
 
 
 def main() -> None:
