@@ -11,19 +11,15 @@ have stood still in between. What has begun to leave can't be called back.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 import trio
 
 from .conversations.services import Instead, StepCall
-from .seams import BeginsRequests, Begun, Platform
+from .seams import BeginsRequests, Begun, Held, Platform
 from .wire.operations import Operation
 
 R = TypeVar("R")
-Held: TypeAlias = Callable[[], bool]
-"""Returns whether a store, or a shard of one, is this process's for certain; see `Store.held`."""
-
 _LOOK_EVERY: Final = 0.05
 
 

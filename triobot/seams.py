@@ -277,6 +277,13 @@ Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]
 """See `triobot.seams.Store.accept`."""
 
 
+Held: TypeAlias = Callable[[], float]
+"""Returns for how many seconds more a store, or a shard of one, is this process's for certain; 0 if it isn't.
+
+Instantly, and in any thread. By then another process may have it, if nothing is heard from the database.
+"""
+
+
 class WorkSlots(Protocol):
     """Numbers of what is at work, each in a slot; 0 is nothing. Set several times an event."""
 
@@ -725,8 +732,8 @@ class Store(Protocol):
         ...
 
     @property
-    def held(self) -> Callable[[], bool] | None:
-        """Return what tells, instantly and in any thread, whether this process has the store for certain.
+    def held(self) -> Held | None:
+        """Return what tells for how long this process has the store for certain.
 
         While it has not, nothing may begin that others see. None: it has it for as long as it lives.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -15,11 +15,12 @@ from trio.testing import MockClock
 from tests.bot.rig import FORM
 from triobot.nodes import links, peers
 from triobot.nodes.doors import Doors
-from triobot.nodes.frames import ReadBroadcast
+from triobot.nodes.frames import PutKept, ReadBroadcast
 from triobot.nodes.inbox import NodeInbox
-from triobot.nodes.owners import NoOwnerError
+from triobot.nodes.owners import NoOwnerError, Owner
 from triobot.nodes.peers import Peer, PeerDoor, Peers
 from triobot.webhook.inbox import EventStored, Inbox
+from triobot.wire.ids import ChatId
 
 KEY = b"k" * 32
 SHARD, NODE = 0, 7
@@ -43,6 +44,7 @@ class Late:
 
     here: Here
     peers: Peers
+    owners: dict[int, Owner]
     sent: int = 0
     _cut: trio.Event | None = None
 
@@ -68,8 +70,8 @@ def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def connected() -> AsyncGenerator[Late]:
     left, right = trio.testing.memory_stream_pair()
-    here = Here()
-    door = PeerDoor(NodeInbox(Doors(1, {}), {SHARD: cast("Inbox", here)}), {}, KEY)
+    here, owners = Here(), dict[int, Owner]()
+    door = PeerDoor(NodeInbox(Doors(1, {}), {SHARD: cast("Inbox", here)}), owners, KEY)
 
     async def connect() -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
@@ -77,7 +79,7 @@ async def connected() -> AsyncGenerator[Late]:
 
     asking = Peers(lambda shard: NODE)
     asking.all[NODE] = Peer("a test's", connect, KEY)
-    late = Late(here, asking)
+    late = Late(here, asking, owners)
     pumped = left.send_stream.send_all_hook
     assert pumped is not None
 
@@ -136,7 +138,72 @@ async def test_nothing_is_sent_for_a_shard_that_was_lost_while_there_was_no_room
 ) -> None:
     async with connected() as late:
         with pytest.raises(NoOwnerError):
-            await late.peers.ask(SHARD, ReadBroadcast("news"), lambda: False)
+            await late.peers.ask(SHARD, ReadBroadcast("news"), lambda: 0.0)
         with pytest.raises(NoOwnerError):  # the door's: it has no such shard
-            await late.peers.ask(SHARD, ReadBroadcast("news"), lambda: True)
+            await late.peers.ask(SHARD, ReadBroadcast("news"), lambda: 3.0)
         assert late.sent == 1
+
+
+@attrs.define
+class Asked:
+    """A shard whose work has begun, or not; it notes what it is asked, and does nothing."""
+
+    frames: list[object] = attrs.Factory(list[object])
+    works: trio.Event = attrs.Factory(trio.Event)
+
+    async def answer(self, frame: object, wanted: Callable[[], bool]) -> None:
+        await self.works.wait()
+        if not wanted():
+            raise NoOwnerError
+        self.frames.append(frame)
+
+
+@pytest.mark.usefixtures("one_clock")
+@pytest.mark.parametrize("works", [True, False], ids=["on its way", "before the work begins"])
+async def test_what_a_shard_asks_is_not_done_after_its_lease(autojump_clock: MockClock, works: bool) -> None:
+    """Another process may have asked it since, and had it settled: it would be done twice."""
+    async with connected() as late:
+        shard = Asked()
+        late.owners[SHARD] = cast("Owner", shard)
+        put = PutKept(ChatId(7), "colour", "blue", "once")
+        refused: list[object] = []
+
+        async def ask(seconds: float) -> None:
+            try:
+                await late.peers.ask(SHARD, put, lambda: seconds)
+            except NoOwnerError as error:
+                refused.append(error)
+
+        async with trio.open_nursery() as nursery:
+            if works:
+                shard.works.set()
+                late.cut()
+            nursery.start_soon(ask, 1.5)
+            nursery.start_soon(ask, 0.5)
+            await trio.sleep(1)
+            shard.works.set()
+            if works:
+                late.mend()
+        assert (len(refused), shard.frames) == (1, [put])
+        # What hangs on no lease is done however late it comes.
+        await late.peers.ask(SHARD, put)
+        assert shard.frames == [put, put]
+
+
+async def test_a_shard_does_nothing_that_is_not_wanted_once_its_work_has_begun() -> None:
+    async with trio.open_nursery() as nursery:
+        owner = Owner(cast("Any", None), nursery)
+        wanted = iter([True, False])
+        refused: list[bool] = []
+
+        async def ask() -> None:
+            with pytest.raises(NoOwnerError):
+                await owner.answer(ReadBroadcast("news"), lambda: next(wanted))
+            refused.append(True)
+
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert next(wanted) is True
+        owner.begin(cast("Any", None))
+        await trio.testing.wait_all_tasks_blocked()
+        assert refused == [True]

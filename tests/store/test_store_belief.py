@@ -54,7 +54,7 @@ def test_a_renewal_without_an_answer_is_repeated_soon_and_changes_nothing(clock:
     belief = LeaseBelief(clock.at, clock)
     assert belief.pause == RENEWED_EVERY
     belief.unanswered()
-    assert (belief.pause, belief.held(), belief.lost) == (REPEATED_AFTER, True, False)
+    assert (belief.pause, bool(belief.held()), belief.lost) == (REPEATED_AFTER, True, False)
     belief.renewed(belief.before())
     assert belief.pause == RENEWED_EVERY
 
@@ -66,6 +66,6 @@ def test_a_lease_that_is_lost_is_told_once_to_those_that_listen(clock: Clock) ->
         belief.listen(lost)
     belief.forget(listeners["two"])
     belief.lose()
-    assert (told, belief.held(), belief.lost) == (["one"], False, True)
+    assert (told, bool(belief.held()), belief.lost) == (["one"], False, True)
     belief.listen(listeners["two"])
     assert told == ["one", "two"]

@@ -101,8 +101,8 @@ class PlatformClient:
         on_unreadable: told of each answer 2xx that can't be read as it should: the operation's path, and the
             shape of the answer, without its content. It must be quick, and must not raise.
         certain: asked once more when a request has its connection, since a process may have stood still
-            while it waited for that: if False, nothing leaves, and it is a `NotDeliveredError`. A transport
-            of your own that reports no steps asks nothing.
+            while it waited for that: if it returns 0, nothing leaves, and it is a `NotDeliveredError`. A
+            transport of your own that reports no steps asks nothing.
 
     Raises:
         ConfigError: one of these is wrong.
@@ -125,7 +125,7 @@ class PlatformClient:
         patience: float = 30.0,
         connections: int = 16,
         on_unreadable: Callable[[str, str], None] | None = None,
-        certain: Callable[[], bool] | None = None,
+        certain: Callable[[], float] | None = None,
     ) -> None:
         self._base = parse_base_url(base_url, allow_insecure=allow_insecure)
         checked = _check_token(token)
@@ -396,7 +396,7 @@ class PostedForm(Generic[R]):
     _connections: Connections
     within: float
     _read: Callable[[Operation[R], Answer], R]
-    _certain: Callable[[], bool] | None = None
+    _certain: Callable[[], float] | None = None
     _connection: ClientConnection | None = None
     _dialing: trio.CancelScope | None = None
     _stalled: float = 0.0
@@ -475,7 +475,7 @@ class PostedForm(Generic[R]):
         return broken_off(self._operation.path, status, delivery, patience, cause)
 
 
-def _check_certain(operation: str, certain: Callable[[], bool] | None) -> None:
+def _check_certain(operation: str, certain: Callable[[], float] | None) -> None:
     """Refuse what must not leave any more; to be called right before it does."""
     if certain is not None and not certain():
         raise NotDeliveredError(operation, "the process may have lost its store meanwhile; nothing was sent")

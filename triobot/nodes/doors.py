@@ -16,8 +16,8 @@ import trio
 
 from ..conversations.doors.calls import Halt
 from ..errors import StoreError
-from ..holding import Held, wait_held
-from ..seams import Arrival, OnUnknown, Outbox, Urgency
+from ..holding import wait_held
+from ..seams import Arrival, Held, OnUnknown, Outbox, Urgency
 from ..shards import home_of, shard_of
 from ..wire.events import Event, InvoiceCallback, PayCallback, Press
 from ..wire.ids import ChatId, Recipient

@@ -12,7 +12,7 @@ leaves while an event is being stored, that one is handed on, and later ones of 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Final, Protocol, final
 
@@ -21,6 +21,7 @@ import trio
 
 from ..errors import RemoteProtocolError, StoreError
 from ..rooms import SHARED
+from ..seams import Held
 from ..shards import shard_of
 from ..webhook.inbox import EventStored, Inbox, Outcome, Unreached, Unwritable
 from ..wire.decode import decode_event
@@ -73,7 +74,7 @@ class NodeInbox:
 
     Attributes:
         hold_seconds: how long an event waits for the owner of its shard.
-        certain: returns whether no other process can have the shards of this one.
+        certain: returns for how many seconds more no other process can have the shards of this one.
         late_after: seconds from an event's arrival, after which its 200 counts for nothing: a proxy may have
             asked another process meanwhile, and so a repetition is to be known as one.
     """
@@ -83,7 +84,7 @@ class NodeInbox:
         self._here = here
         self._away = away
         self.hold_seconds = HOLD_SECONDS
-        self.certain: Callable[[], bool] = lambda: True
+        self.certain: Held = lambda: math.inf
         self.late_after = math.inf
         self._held: dict[int | None, int] = {}
         # Of chats whose events are under way, here or to another process: one after the other.

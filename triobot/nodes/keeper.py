@@ -108,7 +108,7 @@ class Keeper:
                 said = intake.readiness()
                 if not said.ready:
                     return said
-        held = self._membership.held()
+        held = self._membership.held() > 0
         return Readiness(
             self._started and held and not self.stopping,
             {"store": "ok" if held else "away", "conversations": "working" if self._started else "stopped"},

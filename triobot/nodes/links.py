@@ -22,7 +22,7 @@ import trio
 
 from ..clock import steady_time
 
-VERSION: Final = b"triobot-node/2\n"
+VERSION: Final = b"triobot-node/3\n"
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of one frame: the longest that the webhook takes, and what a chat may keep, are well below."""
 _HEAD: Final = struct.Struct(">IBQQ")

@@ -82,16 +82,19 @@ class Owner:
                 with suppress(StoreError, NoOwnerError):
                     await part.end(given_up=True)
 
-    async def answer(self, frame: Frame) -> object:
+    async def answer(self, frame: Frame, wanted: Callable[[], bool] | None = None) -> object:
         """Do what a frame asks, and return what comes back; waits until the shard's work has begun.
 
+        Args:
+            wanted: returns whether it is to be done still, once it has begun; None: it is.
+
         Raises:
-            NoOwnerError: the work ends, or the store is away for a while; ask again.
+            NoOwnerError: the work ends, the store is away for a while, or it isn't wanted; ask again.
             StoreError: it could not be done.
         """
         await self._works.wait()
         work = self._work
-        if work is None:
+        if work is None or not (wanted is None or wanted()):
             raise NoOwnerError
         try:
             return await self._answer(work, frame)

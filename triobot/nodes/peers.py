@@ -21,9 +21,9 @@ import trio
 
 from ..clock import steady_time
 from ..errors import StoreError, StoreFullError, TriobotError
-from ..holding import Held
 from ..operator.calling import short_name
 from ..operator.serving import bind_beside, is_ours, removing_beside
+from ..seams import Held
 from ..shards import NodePlace
 from ..values import decode_value, encode_value
 from ..webhook.inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
@@ -52,6 +52,8 @@ MOST_UNPROVED: Final = 64
 _AGAIN_SECONDS: Final = 0.05
 _TOLD_AGAIN_SECONDS: Final = 60.0
 _EVENT: Final = struct.Struct(">BHQ")
+_ASKED: Final = struct.Struct(">BQ")
+_ALWAYS: Final = 2**64 - 1
 """The shard of an event, the length of its content type, and until when it may be taken, by that clock."""
 # A byte for each thing that may become of an event; behind it is the delivery's key.
 _OUTCOMES: Final[Mapping[bytes, Outcome]] = {
@@ -232,13 +234,18 @@ class Peers:
         return node is not None and node in self.all and self.all[node].is_full
 
     async def ask(self, shard: int, frame: Frame, held: Held | None = None) -> object:
-        """Have the owner of a shard do this, if the one that asks is still `held` once there is room."""
-        asked = bytes([shard]) + encode_value(frame).encode()
+        """Have the owner of a shard do this, as long as the one that asks is `held`.
+
+        What comes there later isn't done: another process may have asked it since, and had it settled.
+        """
+        asked = encode_value(frame).encode()
 
         def content(link: NodeLink) -> bytes:
-            if held is not None and not held():
+            if held is None:
+                return _ASKED.pack(shard, _ALWAYS) + asked
+            if not (seconds := held()):
                 raise NoOwnerError
-            return asked
+            return _ASKED.pack(shard, link.there(seconds)) + asked
 
         return decode_value((await self._request(shard, Kind.ASK, content)).decode())
 
@@ -464,10 +471,10 @@ class PeerDoor:
                 assert_never(never)
 
     async def _ask(self, content: bytes, sessions: list[tuple[Owner, str]]) -> bytes:
-        owner = self._owners.get(content[0])
-        if owner is None:
+        shard, last = _ASKED.unpack_from(content)
+        if (owner := self._owners.get(shard)) is None:
             raise NoOwnerError
-        frame = cast("Frame", decode_value(content[1:].decode()))
+        frame = cast("Frame", decode_value(content[_ASKED.size :].decode()))
         if isinstance(frame, OpenPart):
             sessions.append((owner, frame.session))
-        return encode_value(await owner.answer(frame)).encode()
+        return encode_value(await owner.answer(frame, lambda: steady_time() < last)).encode()

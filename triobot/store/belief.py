@@ -42,9 +42,9 @@ class LeaseBelief:
         self.lost = False
         self.renewed(asked)
 
-    def held(self) -> bool:
-        """Return whether nobody else can have what is had under it."""
-        return self._clock() < self._until
+    def held(self) -> float:
+        """Return for how many seconds more nobody else can have what is had under it; 0 if they may."""
+        return max(0.0, (self._until - self._clock()) / 1000)
 
     def before(self) -> int:
         """Return what the clock is, before the lease is asked for."""

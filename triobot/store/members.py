@@ -84,8 +84,8 @@ class Membership(Protocol):
         """Return its number; another one after the lease was lost."""
         ...
 
-    def held(self) -> bool:
-        """Return whether its lease is certain: nobody else can have what it has."""
+    def held(self) -> float:
+        """Return for how many seconds more its lease is certain: nobody else can have what it has."""
         ...
 
     @property

@@ -220,14 +220,14 @@ class Member:
         assert self._belief is not None
         return self._belief
 
-    def held(self) -> bool:
-        """Return whether its lease is certain; if it is not, that breaks a promise."""
-        if self._belief is None or not self._belief.held():
-            return False
+    def held(self) -> float:
+        """Return for how many seconds its lease is certain; if it is not, that breaks a promise."""
+        if self._belief is None or not (seconds := self._belief.held()):
+            return 0.0
         if not self._database.lives(self.id):
             self._database.findings.fail(f"{self.machine.name} believes in a lease that is over")
         self.told[trio.lowlevel.current_task()] = self.machine.stood
-        return True
+        return seconds
 
     @property
     def lost(self) -> bool:

@@ -85,7 +85,7 @@ def a_deadline_is_on_the_wall_clock(world: World) -> Generator[None]:
 def requests_begin_without_a_lease(world: World) -> Generator[None]:
     """Nobody looks at the lease before a request to the platform, or a step."""
 
-    async def at_once(held: Callable[[], bool]) -> None:
+    async def at_once(held: Callable[[], float]) -> None:
         held()
 
     def begin(platform: Any, operation: Operation[object]) -> Begun[object] | None:

@@ -100,9 +100,9 @@ class PostgresMembership:
         assert self._lease is not None
         return self._lease
 
-    def held(self) -> bool:
-        """Return whether its lease is certain."""
-        return self._lease is not None and self._lease.belief.held()
+    def held(self) -> float:
+        """Return for how many seconds more its lease is certain; 0 if it isn't."""
+        return 0.0 if self._lease is None else self._lease.belief.held()
 
     @property
     def lost(self) -> bool:

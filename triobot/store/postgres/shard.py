@@ -137,9 +137,9 @@ class Shard:
         assert self._transactions is not None
         return self._transactions
 
-    def held(self) -> bool:
-        """Return whether nobody else can have it now; in any thread."""
-        return self._lease is not None and self._lease.belief.held()
+    def held(self) -> float:
+        """Return for how many seconds more nobody else can have it, 0 if they may; in any thread."""
+        return 0.0 if self._lease is None else self._lease.belief.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
         """Have this called when another process has it, in whatever thread; at once if that is so."""

@@ -27,7 +27,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
-from ...seams import LeaseLostError
+from ...seams import Held, LeaseLostError
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .history import go_on
@@ -80,7 +80,7 @@ class ShardTransactions:
         session: Session,
         tables: ShardTables,
         renew: Callable[[], tuple[Connection, int, int]],
-        held: Callable[[], bool],
+        held: Held,
         *,
         name: str,
         fence: int,
