@@ -11,7 +11,7 @@ from typing import Final
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
     "modules": 358,
-    "code lines": 59_200,
+    "code lines": 59_240,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 51,
     "classes that an answer enters": 45,

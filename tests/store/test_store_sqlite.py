@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import stat
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -38,6 +39,7 @@ from triobot.errors import (
 from triobot.journals import AppendRecords, ConversationId
 from triobot.seams import (
     WORK_SLOTS,
+    Accept,
     Consume,
     InboxRow,
     JournalConflictError,
@@ -46,6 +48,7 @@ from triobot.seams import (
     PutSetting,
     Quota,
     Redelivered,
+    RedeliveredError,
     Store,
 )
 from triobot.store import Stamp, file, open_store, rebind_sqlite, restore_sqlite, writer
@@ -104,6 +107,59 @@ async def test_numbers_go_on_behind_all_that_were_given_before_a_kill(path: Path
                 await store.commit(Consume((given[-1],)))
             path = as_a_crash_leaves_it(path, crashed)
     assert given == [*range(1, 71), *range(129, 199), *range(257, 327)]
+
+
+async def test_writes_that_fail_use_up_no_numbers_but_those_they_gave(path: Path) -> None:
+    """Else a store of which many fail would come to the numbers that a restore gives."""
+    async with opened(path) as store:
+        for n in range(100):
+            row = await accepted(store, arrival(key=f"event:{n}"))
+            with pytest.raises(RedeliveredError):
+                await store.commit(Accept(arrival(key=f"event:{n}")))
+        assert row.seq == 100
+        async with trio.open_nursery() as nursery:  # several at once, one of which comes again
+            for n in range(95, 105):
+                nursery.start_soon(partial(store.accept, arrival(key=f"event:{n}"), quota=ROOMY))
+        assert (await accepted(store, arrival())).seq < 120
+    async with opened(path) as store:
+        assert (await accepted(store, arrival())).seq < 130
+
+
+async def test_a_kill_before_what_was_consumed_is_written_leaves_true_counts(
+    path: Path, tmp_path: Path
+) -> None:
+    """They tell whether a chat is at rest, so that something may begin there, and what waits in it."""
+    async with opened(path) as store:
+        rows = [await accepted(store, arrival(7), beginning=lambda _: "words") for _ in range(3)]
+        await store.setting("any")
+        assert store.note_consumed([rows[0].seq, rows[1].seq])
+        path = as_a_crash_leaves_it(path, tmp_path / "killed")
+    async with opened(path) as store:
+        assert (store.statistics().inbox, store.statistics().inbox_bytes) == (1, len(rows[2].body))
+        assert list(await store.pending(ChatId(7), after=0, limit=9)) == rows[2:]
+        await store.commit(Consume((rows[2].seq,)))
+        assert (store.statistics().inbox, store.statistics().inbox_bytes) == (0, 0)
+        begun = [await accepted(store, arrival(7), beginning=lambda _: "words") for _ in range(2)]
+        assert [row.begun for row in begun] == ["words", None]
+        assert list(await store.pending(ChatId(7), after=0, limit=9)) == begun
+        assert (await store.forget(ChatId(7))).events == 2
+
+
+async def test_several_rows_of_a_chat_with_which_something_has_begun_are_all_found(path: Path) -> None:
+    """Code before this one made such, where it had counted wrongly after a kill."""
+    async with opened(path) as store:
+        rows = [await accepted(store, arrival(7, body=b"%d" % n)) for n in range(5)]
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE inbox SET begun = 'words' WHERE seq IN (1, 2, 4)")
+    connection.commit()
+    connection.close()
+    async with opened(path) as store:
+        for after, limit in ((0, 9), (0, 3), (1, 2), (2, 9), (4, 9)):
+            told = await store.pending(ChatId(7), after=after, limit=limit)
+            assert [row.seq for row in told] == [row.seq for row in rows if row.seq > after][:limit]
+        await store.commit(Consume((2,)))
+        assert [row.seq for row in await store.pending(ChatId(7), after=0, limit=9)] == [1, 3, 4, 5]
+        assert (await store.forget(ChatId(7))).events == 4
 
 
 async def test_an_event_alone_writes_two_or_three_pages(

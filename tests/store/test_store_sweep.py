@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.store.contract.contract import DAY, MINUTE, NOON, ROOMY, arrival
-from triobot.seams import Consume, InboxRow
+from triobot.seams import Consume, InboxRow, OverQuota, Quota, Redelivered
 from triobot.store.rules import ONCE_FOR
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import SWEEP_AFTER, Tables
+from triobot.wire.ids import ChatId
 
 
 @pytest.fixture
@@ -57,6 +58,38 @@ def test_what_is_kept_too_long_is_a_share_of_the_rest(
             assert rows >= needed
             most = max(most, (rows - needed - 2 * SWEEP_AFTER) / needed)
     assert 0 < most <= 1 / 3
+
+
+def test_a_sweep_goes_on_where_the_process_before_it_was(sql: sqlite3.Connection) -> None:
+    """Else one that is restarted often would never come to the last keys."""
+    tables = Tables(sql)
+    for n in range(12_000):
+        key = f"{n:05}"
+        sql.execute("INSERT INTO deliveries VALUES (?, ?, ?, NULL)", (key, NOON, int(n < 11_000)))
+    for _ in range(3):
+        tables = Tables(sql)
+        tables.sweep(NOON + 2 * MINUTE)
+    assert sql.execute("SELECT count(*), max(key) FROM deliveries").fetchone() == (11_000, "10999")
+
+    tables.sweep(NOON + 2 * MINUTE)
+    (swept_to,) = sql.execute("SELECT value FROM meta WHERE name = 'swept_to'").fetchone()
+    assert swept_to == "05000"
+    sql.execute("UPDATE meta SET value = 'event:7:digest' WHERE name = 'swept_to'")
+    Tables(sql).forget(ChatId(7))
+    assert sql.execute("SELECT value FROM meta WHERE name = 'swept_to'").fetchone() == ("",)
+
+
+def test_only_what_is_noted_counts_for_the_next_sweep(sql: sqlite3.Connection) -> None:
+    tables = Tables(sql)
+    come(tables, "k", NOON, once=True)
+    for _ in range(3):
+        assert isinstance(tables.accept(arrival(7, key="k", once=True), ROOMY, (), None), Redelivered)
+        assert isinstance(tables.accept(arrival(7, key="new"), Quota(0), (), None), OverQuota)
+    assert tables.noted == 1
+    sql.execute("DROP TABLE deliveries")
+    with pytest.raises(sqlite3.OperationalError):
+        tables.sweep_deliveries(NOON)
+    assert tables.noted == 0
 
 
 def test_a_sweep_begins_anew_behind_the_last_delivery(sql: sqlite3.Connection) -> None:

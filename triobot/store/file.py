@@ -185,9 +185,11 @@ class StoreFile:
     def _close(self, *, clean: bool, now: int) -> None:
         try:
             if clean:
+                self.connection.execute("BEGIN IMMEDIATE")
                 self.tables.give_numbers_back()
                 if not self.visited:
                     put_meta(self.connection, "clean", str(now))
+                self.connection.execute("COMMIT")
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             try:

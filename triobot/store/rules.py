@@ -157,7 +157,7 @@ class Tally:
             "parked": 0,
         }
         self._chats: dict[ChatId, int] = {}
-        self._begun: dict[ChatId, int] = {}
+        self._begun: dict[ChatId, tuple[int, ...]] = {}
         # What was counted, how many, how many bytes; and the row with which something began, or its negative.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
@@ -169,9 +169,9 @@ class Tally:
         """Return how many events of this chat wait."""
         return self._chats.get(chat_id, 0)
 
-    def begun(self, chat_id: ChatId) -> int | None:
-        """Return the row with which a conversation has begun that is nowhere else; a chat has one at most."""
-        return self._begun.get(chat_id)
+    def begun(self, chat_id: ChatId) -> Sequence[int]:
+        """Return the rows with which conversations have begun that are nowhere else: one at most, mostly."""
+        return self._begun.get(chat_id, ())
 
     def count_event(self, chat_id: ChatId, size: int, begun: int = 0) -> None:
         """Count one event of `size` bytes more.
@@ -184,7 +184,7 @@ class Tally:
 
     def count_gone(self, chat_id: ChatId, size: int, seq: int) -> None:
         """Count this event of `size` bytes no more."""
-        begun = -seq if self._begun.get(chat_id) == seq else 0
+        begun = -seq if seq in self._begun.get(chat_id, ()) else 0
         self.unsettled.append((chat_id, -1, -size, begun))
         self._change(chat_id, -1, -size, begun)
 
@@ -235,9 +235,11 @@ class Tally:
 
     def _change(self, chat_id: ChatId, amount: int, bytes_: int, begun: int) -> None:
         if begun > 0:
-            self._begun[chat_id] = begun
+            self._begun[chat_id] = (*self._begun.get(chat_id, ()), begun)
         elif begun:
-            del self._begun[chat_id]
+            rows = tuple([row for row in self._begun.pop(chat_id, ()) if row != -begun])
+            if rows:
+                self._begun[chat_id] = rows
         self._totals["inbox"] += amount
         self._totals["inbox_bytes"] += bytes_
         left = self._chats.get(chat_id, 0) + amount

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from ..journals import (
@@ -54,6 +55,7 @@ from .rules import (
     Tally,
     cutoff,
     is_redelivery,
+    names_chat,
     overflows,
 )
 from .schema import PUT_META, get_meta
@@ -62,7 +64,7 @@ from .sql import Sql, listed
 _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
-# Numbers are set aside by so many: what the last one of those is would be a page more of each transaction.
+# Numbers are set aside by so many: to write each one that is given would change a page more.
 _SET_ASIDE: Final = 64
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 # One statement that deletes them all and returns this takes 1.5 to 2.5 times as long as the two.
@@ -77,9 +79,11 @@ _CHATS: Final = 16_384
 _ROWS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
-"""So many deliveries are noted before the next sweep through some of them."""
+"""Deliveries that are noted from one sweep of them to the next."""
 _LOOKED_AT: Final = 4  # for each that was noted; what is kept too long is a third of the rest at most, then
+_SWEPT_TO: Final = "swept_to"
 _OLD: Final = "(once = 1 AND at < ? OR once = 0 AND at < ?)"
+_BY_NUMBER: Final = attrgetter("seq")
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
 
@@ -110,7 +114,7 @@ class Tables:
         self._last_seq: int | None = None
         self._set_aside = 0
         self.noted = 0
-        self._swept_to = ""
+        self._swept_to: str | None = None
 
     # --- writing
 
@@ -143,7 +147,6 @@ class Tables:
         Raises:
             OneByOneError: not all of them are to be taken in.
         """
-        self._note_new([arrival for arrival, _, _ in coming])
         rows: list[InboxRow] = []
         seq = self._read_last_seq()
         for arrival, quota, beginning in coming:
@@ -156,6 +159,7 @@ class Tables:
                 InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
             )
             self.tally.count_event(chat_id, size, seq if begun is not None else 0)
+        self._note_new([arrival for arrival, _, _ in coming])
         self._take_in(rows)
         return rows
 
@@ -169,14 +173,13 @@ class Tables:
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:
-        """Return the number from which the next row's is one step away: that of the newest there ever was."""
+        """Return the number from which the next row's is one step away."""
         if self._last_seq is None:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
             ).fetchone()
-            newest = 0 if found is None else found[0]
-            self._set_aside = newest
-            self._last_seq = newest if self.share is WHOLE else self.share.before_next(newest)
+            self._set_aside = last = 0 if found is None else found[0]
+            self._last_seq = last if self.share is WHOLE else self.share.before_next(last)
         return self._last_seq
 
     def _take_in(self, rows: Sequence[InboxRow]) -> None:
@@ -212,7 +215,8 @@ class Tables:
         self.tally.undo(mark)
         self._alone.clear()
         self._taken.clear()
-        self._alive_at, self._last_seq = 0, None
+        # Numbers that were given there aren't given again, and whether more were set aside isn't known.
+        self._alive_at = self._set_aside = 0
 
     def apply_all(self, writes: Sequence[Write]) -> None:
         """Do these writes; those of the kinds that each turn brings, with a statement for each kind.
@@ -260,9 +264,9 @@ class Tables:
     def _note_new(self, arrivals: Sequence[Arrival]) -> None:
         """Note the keys of arrivals none of which is here already."""
         keys = [(one.key, one.at, int(one.once)) for one in arrivals if one.key is not None]
-        self.noted += len(keys)
         if keys and self._sql.executemany(NOTE_NEW, keys).rowcount != len(keys):
             raise OneByOneError
+        self.noted += len(keys)
 
     def apply(self, write: Write) -> None:
         """Do one write."""
@@ -292,6 +296,8 @@ class Tables:
     def sweep(self, now: int) -> None:
         """Delete what was kept for long enough; not too many at once, to keep the batch short."""
         self._sweep_deliveries(now, _SWEPT)
+        # Else a process that is restarted before it comes to the end would never get there.
+        self._sql.execute(PUT_META, (_SWEPT_TO, self._swept_to or ""))
         raw: list[tuple[int]] = self._sql.execute(
             "DELETE FROM raw WHERE at < ? RETURNING length(body)", (now - self.retention.raw,)
         ).fetchall()
@@ -309,11 +315,13 @@ class Tables:
 
         So no index has to tell which are old: that would be a page more in the transaction of each event.
         """
-        self._sweep_deliveries(now, _LOOKED_AT * self.noted)
+        self._sweep_deliveries(now, min(_LOOKED_AT * self.noted, _SWEPT))
 
     def _sweep_deliveries(self, now: int, most: int) -> None:
-        """Go through so many deliveries at most, from where the last sweep came to, or from the first one."""
-        old, since = cutoff(now), self._swept_to
+        """Go through about so many deliveries, from where the last sweep came to, or from the first one."""
+        if self._swept_to is None:
+            self._swept_to = get_meta(self._sql, _SWEPT_TO) or ""
+        self.noted, old, since = 0, cutoff(now), self._swept_to
         end: tuple[str] | None = self._sql.execute(
             "SELECT key FROM deliveries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?", (since, most)
         ).fetchone()
@@ -323,7 +331,6 @@ class Tables:
             (since, *(end or ()), old.once, old.repeatable),
         )
         self._swept_to = "" if end is None else end[0]
-        self.noted = 0
 
     def note_alive(self, now: int) -> None:
         """Write that the machine is up, which is all that bounds when it crashed."""
@@ -413,9 +420,9 @@ class Tables:
         if arrival.key is None:
             return True
         delivery = (arrival.key, arrival.at, int(arrival.once))
-        self.noted += 1
         # Most keys are new: one statement finds that out, and notes it.
         if noting and self._sql.execute(NOTE_NEW, delivery).rowcount:
+            self.noted += 1
             return True
         row: tuple[int, int] | None = self._sql.execute(
             "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (arrival.key,)
@@ -457,8 +464,7 @@ class Tables:
         waiting: list[tuple[int]] = self._sql.execute(
             "SELECT seq FROM inbox WHERE chat_id = ? AND begun IS NULL", (chat_id,)
         ).fetchall()
-        begun = self.tally.begun(chat_id)
-        seqs = [seq for (seq,) in waiting] + ([] if begun is None else [begun])
+        seqs = [*self.tally.begun(chat_id), *(seq for (seq,) in waiting)]
         self._consume(seqs)
         conversations, records = self.journals.forget(chat_id)
         self._alone.pop(chat_id, None)
@@ -471,23 +477,26 @@ class Tables:
         self._lost_raw(raw)
         others += self.broadcasts.forget(chat_id)
         others += self._sql.execute(f"DELETE FROM deliveries WHERE {NAMING}", (str(chat_id),)).rowcount
+        if names_chat(self._swept_to or get_meta(self._sql, _SWEPT_TO) or "", chat_id):
+            self._swept_to = ""
+            self._sql.execute(PUT_META, (_SWEPT_TO, ""))
         return Forgotten(len(seqs), conversations, records, values, others + len(raw))
 
     # --- reading
 
     def pending(self, chat_id: ChatId, after: int, limit: int) -> list[InboxRow]:
         """Return the chat's rows behind `after`, oldest first."""
-        begun = self.tally.begun(chat_id)
-        # Nothing waited in the chat as it came, so it is the oldest.
-        oldest = [] if begun is None or begun <= after else self._rows("WHERE seq = ?", (begun,), 1)
-        where = "WHERE inbox.chat_id = ? AND begun IS NULL AND seq > ?"
-        return [*oldest, *self._rows(where, (chat_id, after), limit)][:limit]
+        rows = self._rows("WHERE inbox.chat_id = ? AND begun IS NULL AND seq > ?", (chat_id, after), limit)
+        if begun := [seq for seq in self.tally.begun(chat_id) if seq > after]:
+            where = "WHERE seq IN (SELECT value FROM json_each(?))"
+            rows = sorted([*self._rows(where, (listed(begun),), limit), *rows], key=_BY_NUMBER)[:limit]
+        return rows
 
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
         """Return the rows of all chats behind `after`, oldest first."""
         return self._rows("WHERE seq > ?", (after,), limit)
 
-    def _rows(self, where: str, values: tuple[int, ...], limit: int) -> list[InboxRow]:
+    def _rows(self, where: str, values: tuple[int | str, ...], limit: int) -> list[InboxRow]:
         rows: list[tuple[int, int, int, str, bytes, int | None, int, str | None]] = self._sql.execute(
             "SELECT seq, inbox.chat_id, at, content_type, body, several,"
             f" {LIVE.format(chat='inbox.chat_id')}, begun FROM inbox"
@@ -530,6 +539,7 @@ class Tables:
 
     def count_everything(self) -> None:
         """Fill the tally from the rows; once, when the store is opened."""
+        self.tally.clear()  # rows that were noted as consumed in the run before have been taken off
         events: list[tuple[int, int, int]] = self._sql.execute(
             "SELECT chat_id, length(body), CASE WHEN begun IS NULL THEN 0 ELSE seq END FROM inbox"
         ).fetchall()

@@ -219,7 +219,7 @@ class ShardTables(Tables):
         if is_redelivery(arrival, before):
             return False
         if noting:
-            self.noted += 1
+            self.noted += before is None
             self._delivered[key] = Delivery(at=arrival.at, acknowledged=False)
             statement = NOTE_NEW if before is None else NOTE_AGAIN
             self._session.execute(statement, (key, arrival.at, int(arrival.once)))
