@@ -4,7 +4,8 @@ The time of day is set: by people, by a time service that was late, on a machine
 start. Whatever was to last an hour must last an hour all the same. So the one clock of a running bot is a
 `Timepiece`, which compares the time of day with a clock that only goes forward *when it is read*: no jump
 goes unnoticed. Only this machine's, which an event reads several times, isn't compared again before it says
-that a tenth of a second has passed.
+that a tenth of a second has passed, or that it has gone back. One that is set back into that tenth, having
+been read by nobody for hours, is found out when it has passed.
 
 Somebody has to read it, then: who waits for a time of day looks again within a minute (`Timepiece.wait`).
 Only a clock that says when it is set, as virtual time's does, needs no looking at as long as it isn't.
@@ -113,7 +114,7 @@ class Timepiece:
     def __init__(self, clock: TimeOfDay) -> None:
         self._read = _reader_of(clock)
         self._is_systems = type(clock) is SystemClock
-        self._compared_at = 0
+        self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
         if isinstance(clock, Telling):
@@ -180,6 +181,7 @@ class Timepiece:
                 await news.wait()
             finally:
                 self._waits.remove(scope)
+                self._compared_at = -_COMPARED_FOR
 
     def _look_soon(self) -> None:
         for scope in self._waits:

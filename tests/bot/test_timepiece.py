@@ -59,7 +59,7 @@ def test_only_what_is_set_is_a_jump() -> None:
 def test_this_machines_clock_is_compared_when_a_tenth_of_a_second_has_passed_on_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also when it shows an earlier time: so what it says is never later than what was compared by more."""
+    """Compare it again also when it shows an earlier time."""
     machine, compared = Machine(), list[int]()
 
     def read_steady(_: int = 0) -> int:
@@ -72,20 +72,33 @@ def test_this_machines_clock_is_compared_when_a_tenth_of_a_second_has_passed_on_
     piece = Timepiece(SystemClock())
     began = piece.now()
     compared.clear()
-    for _ in range(12):
-        machine.sleeps(33)
+    for by in (33, 33, 33, 1, 99, 1):
+        machine.sleeps(by)
         assert piece.now() == machine.wall
-        assert machine.wall - compared[-1] < 100 if compared else machine.wall - began < 100
-    assert compared == [began + 4 * 33, began + 8 * 33, began + 12 * 33]
+    assert compared == [began + 100, began + 200]
+    machine.wall -= 50
+    assert piece.now() == machine.wall
+    assert compared[2:] == [began + 150]
     assert piece.jumped() == 0
-    for by in (-3_600_000, 7_200_000, -3_600_000):
+    for by, jumped in ((-3_600_000, -3_600_000), (7_200_000, 3_600_000), (-3_600_000, 0), (-6_000, -6_000)):
         machine.wall += by
         assert piece.now() == machine.wall
-    assert piece.jumped() == 0
-    machine.wall -= 6_000
-    machine.sleeps(1)
+        assert piece.jumped() == jumped
+
+
+async def test_who_has_waited_compares_this_machines_clock(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """Else one that goes back by all that has passed, again and again, would never be seen to."""
+    wall = 1_700_000_000_000
+    monkeypatch.setattr("triobot.clock.time.time_ns", lambda: wall * 1_000_000)
+    for name in ("clock_gettime_ns", "monotonic_ns"):
+        monkeypatch.setattr(f"triobot.clock.time.{name}", lambda *_: int(trio.current_time() * 1e9))
+    piece = Timepiece(SystemClock())
     piece.now()
-    assert piece.jumped() == -6_000
+    await piece.wait(trio.Event(), 60)
+    piece.now()
+    assert piece.jumped() == -60_000
 
 
 def test_a_program_that_is_stopped_while_it_looks_sees_no_jump() -> None:

@@ -34,6 +34,7 @@ from triobot.errors import (
     UnreadableRecordError,
     UnrecordableError,
 )
+from triobot.seams import PutData
 from triobot.values import encode_value
 from triobot.wire.ids import ChatId
 
@@ -425,3 +426,30 @@ async def test_values_of_a_store_that_is_away_for_a_moment_are_waited_for(
         await trio.sleep(1)
         await town.rest()
         assert (away, town.sent()) == ([], ["1"])
+
+
+async def test_what_a_place_keeps_is_forgotten_with_its_life(autojump_clock: MockClock) -> None:
+    """What is stored counts then; until then all see the same, whoever has looked at it first."""
+    router = Router()
+
+    @router.conversation
+    async def visit(chat: Chat) -> None:
+        """Nobody comes."""
+
+    async with open_town(router) as town:
+        keeping = town.dispatcher.keeping
+        updating = keeping.kept(CHAT)
+        kept = keeping.begin_life(CHAT)
+        assert kept is updating
+        assert keeping.kept(CHAT) is kept
+        await kept.load()
+        await keeping.put(CHAT, "visits", VISITS.dump(1))
+        assert kept.values == {"visits": "[1,1]"}
+        keeping.drop(CHAT)
+        await town.store.commit(PutData(CHAT, "visits", None))
+        assert await keeping.data(CHAT) == {}
+        assert keeping.kept(CHAT) is not kept
+        # One in which nobody lives is forgotten as well.
+        alone = keeping.kept(CHAT)
+        keeping.drop(CHAT)
+        assert keeping.kept(CHAT) is not alone

@@ -171,7 +171,7 @@ async def test_an_event_alone_writes_two_or_three_pages(
         await accepted(store, arrival())
         before = disk.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
         for n in range(200):
-            key = f"event:{n % 50}:{hashlib.sha256(b'%d' % n).hexdigest()}"
+            key = f"event:{n % 50}:{hashlib.md5(b'%d' % n).hexdigest()}"
             row = await accepted(store, arrival(100 + n % 50, key=key), beginning=lambda _: "words")
             assert row.begun is not None
             assert store.note_consumed([row.seq])
@@ -457,6 +457,41 @@ async def test_old_deliveries_leave_the_file(path: Path, monkeypatch: pytest.Mon
         clock.time += 7 * DAY
         await store.check()
         assert disk.connection.execute("SELECT key FROM deliveries").fetchall() == []
+
+
+@pytest.mark.parametrize("together", [1, 50])
+async def test_a_busy_bots_old_deliveries_leave_the_file_within_the_minute(
+    path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """They are looked for as often as new ones come: one at a time, or many at once."""
+    disk, clock = fallible_disk(monkeypatch), SettableClock()
+    async with opened(path, clock=clock) as store:
+        for old in (True, False):
+            for n in range(0, 2_000, together):
+                at = clock.time - 2 * 60 * SECOND if old else clock.time
+                async with trio.open_nursery() as nursery:
+                    for number in range(n, n + together):
+                        key = hashlib.md5(b"%d %d" % (old, number)).hexdigest()
+                        coming = arrival(number % 7, key=key, at=at)
+                        nursery.start_soon(partial(store.accept, coming, quota=Quota(10_000)))
+        cutoff = clock.time - 60 * SECOND
+        (left,) = disk.connection.execute("SELECT sum(at < ?) FROM deliveries", (cutoff,)).fetchone()
+        assert left == 0
+
+
+async def test_the_log_is_moved_into_the_file_at_some_thousand_pages(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """What is noted with an event is in pages that the next one writes."""
+    disk, statements = fallible_disk(monkeypatch), list[str]()
+    async with opened(path) as store:
+        disk.connection.set_trace_callback(statements.append)
+        for n in range(1_000):
+            row = await accepted(store, arrival(n % 50, key=f"{n}"), beginning=lambda _: "words")
+            assert store.note_consumed([row.seq])
+            store.note_answered(f"{n}")
+        disk.connection.set_trace_callback(None)
+    assert statements.count("PRAGMA wal_checkpoint(PASSIVE)") == 2
 
 
 # --- being cancelled

@@ -92,6 +92,17 @@ def test_only_what_is_noted_counts_for_the_next_sweep(sql: sqlite3.Connection) -
     assert tables.noted == 0
 
 
+def test_a_sweep_passes_over_no_key(sql: sqlite3.Connection) -> None:
+    tables = Tables(sql)
+    for n in range(64):
+        come(tables, f"{n:02}", NOON, once=False)
+    for n in range(4):
+        tables.noted = 4
+        tables.sweep_deliveries(NOON + 2 * MINUTE)
+        left = [key for (key,) in sql.execute("SELECT key FROM deliveries ORDER BY key")]
+        assert left == [f"{n:02}" for n in range((n + 1) * 17, 64)]
+
+
 def test_a_sweep_begins_anew_behind_the_last_delivery(sql: sqlite3.Connection) -> None:
     tables = Tables(sql)
     for n in range(SWEEP_AFTER):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from triobot.wire.decode import decode_event
@@ -32,6 +34,18 @@ def test_submission_without_callback_is_known_by_its_content() -> None:
     assert once[1]
     assert not content[1]
     assert content != key(Submission(1, (("a", "2"),), 2))
+
+
+def test_a_key_says_the_chat_and_is_short() -> None:
+    """It is most of what a store keeps of a delivery."""
+    for event in (Message(-7, "hi", Sender(3, "Sara")), Message(-7, "hi")):
+        assert re.fullmatch("event:-7:[0-9a-f]{32}", str(key(event)[0]))
+    unread = decode_event("", b"chat_id=-7&type=triggerButton&data=x")
+    keys = [
+        event_key(unread, kind, b"chat_id=-7&type=triggerButton&data=x")[0] for kind in ("", "text/plain")
+    ]
+    assert all(re.fullmatch("bytes:-7:[0-9a-f]{32}", str(one)) for one in keys)
+    assert len(set(keys)) == 2
 
 
 @pytest.mark.parametrize("event", [InvoiceCallback(1, "7"), PayCallback(1, "7", code=1000)])

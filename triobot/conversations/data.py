@@ -492,12 +492,13 @@ class Keeping:
         self._texts = texts
         self._changes = changes
         self._far = far
-        # Of lives, and of who updates something meanwhile: so no two see different values of one place.
+        # Of lives, and of who updates something meanwhile: a place is in one of the two, so that no two see
+        # different values of it.
         self._of_lives: dict[ChatId, Kept] = {}
         self._others = WeakValueDictionary[ChatId, Kept]()
 
     def begin_life(self, place: ChatId) -> Kept:
-        """Return what a place keeps, read or not, to its life, which begins; `drop` is to follow."""
+        """Return what a place keeps, read or not, to its only life, which begins; `drop` is to follow."""
         if (kept := self._others.get(place)) is not None:
             del self._others[place]
         else:

@@ -340,7 +340,7 @@ def encode_error(reason: str, trace_id: str | None = None) -> bytes:
 
 # --- the same event twice
 
-# Too many to be met by chance, and few enough that keys keep the table of deliveries small.
+# So many that no two keys are equal by chance, and so few that the table of deliveries stays small.
 _KEY_BYTES: Final = 16
 
 

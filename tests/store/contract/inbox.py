@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -251,6 +253,15 @@ class InboxContract(Contract):
             await store.accept(arrival(key="press", once=True, at=clock.time), quota=ROOMY) == Redelivered()
         )
         assert await store.accept(arrival(key="text", at=clock.time), quota=ROOMY) == Redelivered()
+
+    async def test_numbers_go_on_behind_the_last_one_after_a_stop(
+        self, clock: SettableClock, tmp_path: Path
+    ) -> None:
+        async with self.opened(clock, tmp_path) as store:
+            rows = [await accepted(store, arrival()) for _ in range(2)]
+        async with self.opened(clock, tmp_path) as store:
+            row = await accepted(store, arrival())
+        assert row.seq - rows[1].seq == rows[1].seq - rows[0].seq
 
     async def test_an_acknowledgement_of_an_unknown_key_is_nothing(self, store: Store) -> None:
         store.note_answered("never seen")

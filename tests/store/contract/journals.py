@@ -527,6 +527,11 @@ class LeaseContract(Contract):
                 nursery.start_soon(come, number % 20)
         first = {row.chat_id: row.seq for row in sorted(rows, key=lambda row: -row.seq)}
         assert {row.seq for row in rows if row.begun} == set(first.values())
+        for chat in range(20):
+            own = sorted([row for row in rows if row.chat_id == chat], key=lambda row: row.seq)
+            assert list(await store.pending(ChatId(chat), after=0, limit=9)) == own
+        assert (await store.forget(ChatId(0))).events == 3
+        assert list(await store.pending(ChatId(0), after=0, limit=9)) == []
 
     async def test_what_has_begun_is_the_oldest_that_waits_in_its_chat(
         self, clock: SettableClock, tmp_path: Path
@@ -554,6 +559,10 @@ class LeaseContract(Contract):
                 await store.commit(Consume((rows[0].seq,)))
             assert list(await store.pending(ChatId(7), after=0, limit=9)) == rows[1:]
             await store.commit(Consume((rows[1].seq, rows[2].seq)))
+            later = await accepted(store, arrival(8))
+            assert list(await store.pending(ChatId(8), after=0, limit=9)) == [*others, later]
+            await store.commit(Consume((later.seq,)))
+            assert list(await store.pending(ChatId(8), after=0, limit=9)) == others
             again = await accepted(store, arrival(7), beginning=lambda _: "more words")
             assert list(await store.pending(ChatId(7), after=0, limit=9)) == [again]
             assert (await store.forget(ChatId(7))).events == 1
