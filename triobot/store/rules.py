@@ -237,9 +237,9 @@ class Tally:
         if begun > 0:
             self._begun[chat_id] = (*self._begun.get(chat_id, ()), begun)
         elif begun:
-            rows = tuple([row for row in self._begun.pop(chat_id, ()) if row != -begun])
-            if rows:
-                self._begun[chat_id] = rows
+            rows = self._begun.pop(chat_id, ())
+            if len(rows) > 1:
+                self._begun[chat_id] = tuple([row for row in rows if row != -begun])
         self._totals["inbox"] += amount
         self._totals["inbox_bytes"] += bytes_
         left = self._chats.get(chat_id, 0) + amount
