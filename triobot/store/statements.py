@@ -365,7 +365,8 @@ class Tables:
                 self.note_alive(now)
 
     def _consume(self, seqs: Collection[int]) -> None:
-        gone, unknown = [], []
+        gone: list[tuple[int, int, int]] = []
+        unknown: list[int] = []
         once = set(seqs)
         for seq in once:
             if (known := self._taken.pop(seq, None)) is not None:

@@ -341,7 +341,7 @@ class Transactions:
                     self._begin()
                     return None
             raise _TransactionLostError from error
-        return [None] * len(batch)
+        return [None for _ in batch]
 
     def _in_savepoint(self, work: Job[Any]) -> Exception | None:
         mark = self._tables.tally.mark()
