@@ -158,7 +158,8 @@ class Tally:
         }
         self._chats: dict[ChatId, int] = {}
         self._begun: dict[ChatId, tuple[int, ...]] = {}
-        # What was counted, how many, how many bytes; and the row with which something began, or its negative.
+        # What was counted, how many, how many bytes; and the row with which something has begun, negative
+        # once that is gone.
         self.unsettled: list[tuple[Total | ChatId, int, int, int]] = []
         self.statistics = StoreStatistics(0, 0, 0, 0, 0)
 

@@ -81,7 +81,7 @@ _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
 """Deliveries that are noted from one sweep of them to the next."""
 _LOOKED_AT: Final = 4  # for each that was noted; what is kept too long is a third of the rest at most, then
-_SWEPT_TO: Final = "swept_to"
+_SWEPT_TO: Final = "swept_to"  # the fact that says the key at which the last sweep of a minute ended
 _OLD: Final = "(once = 1 AND at < ? OR once = 0 AND at < ?)"
 _BY_NUMBER: Final = attrgetter("seq")
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
