@@ -113,7 +113,6 @@ class Timepiece:
 
     def __init__(self, clock: TimeOfDay) -> None:
         self._read = _reader_of(clock)
-        self._reads_system = type(clock) is SystemClock
         self._compared_at = -_COMPARED_FOR
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
@@ -127,7 +126,7 @@ class Timepiece:
 
     def now(self) -> int:
         """Return milliseconds since 1970 in UTC."""
-        if self._reads_system:
+        if self._read is _read_system:
             now = time.time_ns() // 1_000_000
             if 0 <= now - self._compared_at < _COMPARED_FOR:
                 return now
@@ -195,8 +194,14 @@ class Timepiece:
 
 def _reader_of(clock: TimeOfDay) -> Callable[[], tuple[int, int]]:
     """Return what reads the time of day, and then a time that can't be set."""
+    if type(clock) is SystemClock:
+        return _read_system
     steady = clock.steady if isinstance(clock, Steady) else _trios_time
     return lambda: (clock.now(), steady())
+
+
+def _read_system() -> tuple[int, int]:
+    return time.time_ns() // 1_000_000, steady_time()
 
 
 def _trios_time() -> int:
