@@ -8,6 +8,9 @@ import os
 import shutil
 import sqlite3
 import stat
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +18,7 @@ import attrs
 import pytest
 import trio
 from sqlite_rig import STAMP, as_a_crash_leaves_it, fallible_disk, opened
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.store.contract.contract import (
     ALI,
@@ -259,6 +262,68 @@ async def test_on_the_same_boot_what_was_answered_is_known_at_once(path: Path, t
             await accepted(store, arrival(key=key))
         for key in "never answered", "said again":
             assert await store.accept(arrival(key=key), quota=ROOMY) == Redelivered()
+
+
+@asynccontextmanager
+async def gathering(store: Store) -> AsyncGenerator[trio.Nursery]:
+    """Let what the store is given wait for the end of the block, and be one batch then."""
+    end = threading.Event()
+
+    def wait(_: object) -> str:
+        end.wait()
+        return "words"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(store.accept, arrival(99), quota=ROOMY, beginning=wait))
+        await wait_all_tasks_blocked()
+        try:
+            yield nursery
+        finally:
+            end.set()
+
+
+async def test_what_is_noted_while_events_come_goes_before_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they share their statements, however often something is noted in between."""
+    disk, statements = fallible_disk(monkeypatch), list[str]()
+    async with opened(path) as store:
+        rows = [await accepted(store, arrival(n, key=f"{n}")) for n in range(3)]
+        async with gathering(store) as nursery:
+            for n, row in enumerate(rows):
+                store.note_answered(f"{n}")
+                assert store.note_consumed([row.seq])
+                nursery.start_soon(accepted, store, arrival(n, key=f"another {n}"))
+                await wait_all_tasks_blocked()
+            disk.connection.set_trace_callback(statements.append)
+        disk.connection.set_trace_callback(None)
+        assert len(await store.backlog(after=rows[2].seq, limit=10)) == 4
+    writes = [told for told in statements if told.startswith(("INSERT", "UPDATE", "DELETE"))]
+    batch = [" ".join(told.split()[:3]) for told in writes[-12:]]
+    assert batch[:6] == ["DELETE FROM inbox"] * 3 + ["UPDATE deliveries SET"] * 3
+    assert batch[6:] == ["INSERT INTO deliveries"] * 3 + ["INSERT INTO inbox"] * 3
+
+
+async def test_a_repetition_does_not_see_the_answer_that_came_after_it(path: Path) -> None:
+    """Though what was noted before it, and is written with that answer, goes before it."""
+    async with opened(path) as store:
+        known = await accepted(store, arrival(7, key="known"))
+        await accepted(store, arrival(8, key="word"))
+        told: list[object] = []
+
+        async def come(key: str) -> None:
+            told.append(await store.accept(arrival(8, key=key), quota=ROOMY))
+
+        async with gathering(store) as nursery:
+            assert store.note_consumed([known.seq])
+            nursery.start_soon(come, "word")
+            await wait_all_tasks_blocked()
+            store.note_answered("word")
+            store.note_answered("known")
+        assert told == [Redelivered()]
+        for key in "word", "known":
+            await come(key)
+        assert [type(one) for one in told[1:]] == [InboxRow, InboxRow]
 
 
 async def test_more_notes_than_there_is_room_for_cost_the_oldest(path: Path, tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ ends when it was closed and nothing waits, and gives up what is left when that h
 real time: the threads of a dying disk don't follow Trio's clock, nor a virtual one.
 
 What no caller waits for comes with whatever is written next: that deliveries were answered, and that rows of
-the inbox were consumed. It is noted where a killed process doesn't lose it (`notes`), and keeps its place
-among the jobs: what was handed over before it doesn't see it, what comes after it does, or fails if it can't
-be stored.
+the inbox were consumed. It is noted where a killed process doesn't lose it (`notes`), and has its place among
+the jobs: what comes after it sees it, or fails if it can't be stored. What is noted while events come in goes
+before them, with what was noted before: so events stand together, and share their statements. But an answer
+to a delivery stays behind an event with the same key, which came before that answer and is a repetition.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job where it is asked.
 
@@ -209,7 +210,11 @@ class Arriving(Job[Acceptance]):
 
 @final
 class Noted(Job[None]):
-    """Deliveries that were answered, by their keys, and rows of the inbox that were consumed; since when."""
+    """Deliveries that were answered, by their keys, and rows of the inbox that were consumed.
+
+    Attributes:
+        at: when the last answer was noted, or the first row.
+    """
 
     __slots__ = ("answered", "at", "consumed")
 
@@ -527,8 +532,9 @@ class Writer:
         self._counts = {kind: [0] * (len(_BOUNDS) + 1) for kind in ("write", "read")}
         self._seconds = dict.fromkeys(self._counts, 0.0)
         self._notes = served.notes
-        # What is noted joins this, until a job comes.
+        # What is noted joins this, until a job comes that is no event; and the keys of the events behind it.
         self._open: Noted | None = None
+        self._behind: set[str | None] = set()
         self._some_noted = trio.Event()
         # How many batches there were; whether something noted couldn't be written with the last one.
         self._served = 0
@@ -557,7 +563,11 @@ class Writer:
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
         job.task = trio.lowlevel.current_task()
-        self._open = None
+        if self._open is not None:
+            if type(job) is Arriving:
+                self._behind.add(job.arrival.key)
+            else:
+                self._open = None
         if len(self._waiting) < MOST_IN_A_BATCH:
             self._waiting.append(job)
             self._due = True
@@ -578,7 +588,11 @@ class Writer:
     def note_answered(self, key: str) -> None:
         """Have this written with what comes next; see `triobot.seams.Store`."""
         self._notes.note_answered(key)
-        (self._open or self._begin_noting()).answered[key] = None
+        if (noted := self._open) is None or key in self._behind:
+            noted = self._begin_noting()
+        else:
+            noted.at = self._clock.now()
+        noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
         """Have this written with what comes next; see `triobot.seams.Store`."""
@@ -589,6 +603,7 @@ class Writer:
         return True
 
     def _begin_noting(self) -> Noted:
+        self._behind.clear()
         noted = self._open = Noted(self._clock.now())
         if self._outside:
             self._outside[noted] = None
