@@ -61,7 +61,7 @@ def library(*, ended: bool = False) -> Generator[Library]:
     patch.setattr(JournalTables, "apply", applied)
     patch.setattr(MemoryRows, "close", closed)
     if ended:
-        patch.setattr(JournalWriter, "_keeps", property(lambda _: True))
+        patch.setattr(JournalWriter, "_keeps", lambda _: True)
     try:
         yield kept
     finally:

@@ -189,9 +189,9 @@ class Conversation:
         delivery: Delivery,
         interrupted: str | None = None,
         owner: SenderId | None = None,
+        in_row: Record | None = None,
         stored: Stored | None = None,
         carried: Carried | None = None,
-        in_row: Record | None = None,
         dry: Onlooker | None = None,
         leash: Leash | None = None,
     ) -> None:

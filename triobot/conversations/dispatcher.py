@@ -493,7 +493,6 @@ class Dispatcher:
         await self.write_out()
         self._context = copy_context()
 
-    @property
     def _keeps_up(self) -> bool:
         """Return whether nothing waits before what comes in now."""
         return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
@@ -504,7 +503,7 @@ class Dispatcher:
         Returns: what waits until it is stored; see `triobot.webhook.inbox.EventClaims`.
         """
         life, chat_id, key = self._lives.get(event.chat_id), event.chat_id, arrival.key
-        if life is None or type(event) is not Message or not self._keeps_up:
+        if life is None or type(event) is not Message or not self._keeps_up():
             return None
         # All that was accepted has come to its chat, and nothing of this chat is on its way.
         if self._cursor < self._sent or chat_id in self._coming or key in self._lately:
@@ -561,7 +560,8 @@ class Dispatcher:
     def claim(self, event: Event, at: int) -> Coming:
         """Return what is to become durable with this event, if it begins something."""
         chat_id = event.chat_id
-        coming = Coming(self, event, *(self._opening(event, at) or (None, None)))
+        start, first = self._opening(event, at) or (None, None)
+        coming = Coming(self, event, start, first)
         self._coming[chat_id] = self._coming.get(chat_id, 0) + 1
         if coming.start is not None:
             self._beginnings[chat_id] = coming
@@ -570,7 +570,7 @@ class Dispatcher:
     def _opening(self, event: Event, at: int) -> tuple[Start, Record] | None:
         """Return what an event would begin, and the first record of that."""
         chat_id, services = event.chat_id, self._services
-        if self._context is None or not self._keeps_up or type(event) not in _BEGINNERS:
+        if self._context is None or not self._keeps_up() or type(event) not in _BEGINNERS:
             return None
         if self._table.asks_kept:
             return None  # what the chat keeps isn't known before the event is stored
@@ -608,9 +608,7 @@ class Dispatcher:
         self.work.count("taken_at_once")
         delivery = Delivery(row.seq, coming.event, row.at)
         life.begin_claimed(
-            Conversation(
-                self._services, life, coming.start, delivery, owner=coming.owner, in_row=coming.first
-            )
+            Conversation(self._services, life, coming.start, delivery, None, coming.owner, coming.first)
         )
 
     def _has_begun(self, row: InboxRow) -> bool:

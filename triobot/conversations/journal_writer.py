@@ -414,7 +414,7 @@ class JournalWriter(Host):
         failed = record[0] == ENDED and record[2] is not None
         goes_on = record[0] == CONTINUED and self._conversation.goes_on
         writes: list[Write] = []
-        kept = self._keeps
+        kept = self._keeps()
         if not (failed or goes_on or kept):
             self._records = self._beside = None
         if self._begun or failed or goes_on or kept:
@@ -432,9 +432,8 @@ class JournalWriter(Host):
             self._commits.look_no_more(self.flush)
         self._written = self._conversation.life.write_end(self._conversation, writes, self)
 
-    @property
     def _keeps(self) -> bool:
-        """Whether its journal is kept for a while if it ends well."""
+        """Return whether its journal is kept for a while if it ends well."""
         return self.durable and self._conversation.services.keep_ended
 
     @property
@@ -495,7 +494,7 @@ class JournalWriter(Host):
         if self._taken is not None:
             self.flush()
         self.over = True
-        if self._keeps:
+        if self._keeps():
             ended = EndConversation(self._lease, self._id, self.now(), kept=True)
             return [*self._begin(), *self._appended(), ended]
         writes = self._conversation.shared.tidying.going(self._writes or ())

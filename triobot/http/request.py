@@ -101,7 +101,7 @@ def _with_body(head: Incoming, body: bytes) -> Incoming:
         head.keep_alive,
         head.upgrade,
         [body] if body else [],
-        complete=True,
+        True,
     )
 
 

@@ -92,8 +92,7 @@ class Breaker:
         self._denied: bool | None = None
         self.held: Held | None = None
 
-    @property
-    def untroubled(self) -> bool:
+    def is_untroubled(self) -> bool:
         """Return whether nothing is held, and nobody suspected."""
         return self.held is None and not self._suspicions
 

@@ -73,10 +73,10 @@ def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
     payment: money must not wait behind a text that can't be delivered. So have actions and answers, which
     are worth nothing when late.
     """
+    if isinstance(operation, SendMessage):  # nearly all are
+        chat = chat_of(operation.chat_id)
+        return ("chat", chat), chat
     match operation:
-        case SendMessage(chat):  # nearly all are: asked first
-            chat = chat_of(chat)
-            return ("chat", chat), chat
         case VerifyInvoice(chat, number) | InquireInvoice(chat, number):
             return ("invoice", number), chat_of(chat)
         case VerifyPayment(chat, ref_id) | InquirePayment(chat, ref_id):
@@ -109,24 +109,24 @@ class Call:
     """One caller's operation.
 
     Attributes:
-        task: of the caller, while it is parked until there is a result, or until it is its `turn`.
         own: the caller's task can carry it; False for one that no task waits for.
-        turn: it is its turn: the caller's task is to carry it now.
-        error: what it has failed with while its caller was not parked.
         doubted: called when it is sent again although it may have arrived.
         recorded: set once what came of it is durable.
+        task: of the caller, while it is parked until there is a result, or until it is its `turn`.
+        turn: it is its turn: the caller's task is to carry it now.
+        error: what it has failed with while its caller was not parked.
         delivery: what it is a part of, once it is queued.
     """
 
     operation: Operation[object]
     on_unknown: OnUnknown = OnUnknown.RESEND
-    task: trio.lowlevel.Task | None = None
     own: bool = False
+    doubted: Callable[[], None] | None = None
+    recorded: trio.Event | None = None
+    task: trio.lowlevel.Task | None = None
     turn: bool = False
     error: Exception | None = None
     wanted: bool = True
-    doubted: Callable[[], None] | None = None
-    recorded: trio.Event | None = None
     delivery: Delivery | None = None
 
 
@@ -138,11 +138,11 @@ class Delivery(Place):
     Attributes:
         chat: stands for the chat that it tells something about, whichever lane it is in.
         calls: those that want it; the last one's operation is what is sent.
+        since: when its place was taken, in the loop's seconds; later by what uploads before it took.
+        began: when the request of the present attempt began, or its upload.
         after: it is waited for: the end of an attempt at an edit of the same message in the lane beside, or
             that what came of the operation before this one is durable.
         followers: the later edits that wait for the end of this one's attempt, which `landed` tells.
-        since: when its place was taken, in the loop's seconds; later by what uploads before it took.
-        began: when the request of the present attempt began, or its upload.
         attempts: how many were begun.
         doubtful: an attempt of what must not repeat may have taken effect, unseen.
         refusal: the 401 or 403 that the breaker hasn't judged yet.
@@ -158,11 +158,11 @@ class Delivery(Place):
 
     chat: Hashable = attrs.field(repr=False)
     calls: list[Call]
+    since: float = 0.0
+    began: float = 0.0
     after: trio.Event | None = None
     followers: tuple[Delivery, ...] = ()
     landed: trio.Event | None = None
-    since: float = 0.0
-    began: float = 0.0
     attempts: int = 0
     doubtful: bool = False
     refusal: Exception | None = None

@@ -422,8 +422,7 @@ class Lanes(Generic[P]):
                 yield lane.head
             yield from lane.queue
 
-    @property
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """Return whether nothing waits for its turn, and no lane for the end of its pause."""
         return not self.queued and not self._resting
 

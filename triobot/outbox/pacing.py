@@ -127,7 +127,7 @@ class Pace:
 
     def ready_at(self, now: float) -> float:
         """Return when the next request may start; `now` or earlier for at once."""
-        return self._next_start if self.rate is not None else now
+        return self._next_start if self._next_start > now and self.rate is not None else now
 
     def started(self, now: float) -> None:
         """Count a request that starts now."""

@@ -181,7 +181,7 @@ class LaneSender:
         if not self.takes:
             await trio.lowlevel.checkpoint()
             raise NotDeliveredError(operation.path, "the outbox is closed")
-        call = Call(operation, on_unknown, own=True, doubted=doubted, recorded=recorded)
+        call = Call(operation, on_unknown, True, doubted, recorded)
         if self._typing and urgency is not Urgency.BESIDE:
             lane, chat = way_of(operation)
             if lane == ("chat", chat):
@@ -214,11 +214,11 @@ class LaneSender:
         """
         now = self._time()
         lane, chat = way_of(call.operation)
-        delivery = call.delivery = Delivery(lane, urgency, chat, [call], since=now, began=now)
+        delivery = call.delivery = Delivery(lane, urgency, chat, [call], now, now)
         if (
             self._begin is not None
             and _may_go_at_once(call.operation)
-            and self._breaker.untroubled
+            and self._breaker.is_untroubled()
             and self._unrecorded_before(lane, call.recorded) is None
             and self.lanes.start_at_once(delivery, now)
         ):
@@ -226,7 +226,7 @@ class LaneSender:
             if call.recorded is not None:
                 self._remember_unrecorded(lane, call.recorded)
             return False
-        return self._queue(delivery, now) or not self._breaker.untroubled
+        return self._queue(delivery, now) or not self._breaker.is_untroubled()
 
     def queue(self, call: Call, urgency: Urgency) -> Delivery:
         """Take a place for a call that no task waits for. `pump` starts it."""
@@ -377,9 +377,9 @@ class LaneSender:
 
     def go_on(self) -> None:
         """Start what the lanes have, since there is something new, or one is less in flight."""
-        if self.takes and not self.at_rest:
+        if self.takes and not self.is_at_rest():
             self.pump()
-            if not self.at_rest:
+            if not self.is_at_rest():
                 self.mind(self.look_again())
         if self.on_landing is not None:
             self.on_landing()
@@ -402,7 +402,7 @@ class LaneSender:
     def pump(self) -> None:
         """Start whatever may start now."""
         now = self._time()
-        if self.lanes.held or self._told is not None or not self._breaker.untroubled:
+        if self.lanes.held or self._told is not None or not self._breaker.is_untroubled():
             self._let_breaker_judge(now)
         while (delivery := self._take(now)) is not None:
             self._heed_unrecorded(delivery)
@@ -436,7 +436,7 @@ class LaneSender:
     def look_again(self) -> float:
         """Return when `pump` may start something, if nothing else happens."""
         now = self._time()
-        if self._breaker.untroubled:
+        if self._breaker.is_untroubled():
             return self.lanes.look_again(now)
         breaker_at = self._breaker.look_again(now)
         if self._breaker.held is not None and breaker_at <= now:
@@ -444,10 +444,9 @@ class LaneSender:
             breaker_at = NEVER
         return min(self.lanes.look_again(now), breaker_at)
 
-    @property
-    def at_rest(self) -> bool:
+    def is_at_rest(self) -> bool:
         """Return whether `pump` would find nothing to start, and nothing to judge."""
-        return self.lanes.quiet and self._breaker.untroubled
+        return self.lanes.is_quiet() and self._breaker.is_untroubled()
 
     def _take(self, now: float) -> Delivery | None:
         if self._breaker.held is None:

@@ -256,15 +256,8 @@ class Inbox:
                 return await self._keep(str(error), content_type, body)
         try:
             key, once = event_key(event, content_type, body)
-            arrival = Arrival(
-                chat_id=event.chat_id,
-                sender_id=event.sender.id if event.sender is not None else None,
-                at=self._clock.now(),
-                content_type=content_type,
-                body=body,
-                key=key,
-                once=once,
-            )
+            sender_id = event.sender.id if event.sender is not None else None
+            arrival = Arrival(event.chat_id, sender_id, self._clock.now(), content_type, body, key, once)
             while key in self._coming:
                 if await self._is_stored_meanwhile(key):
                     self._repeated += 1

@@ -348,7 +348,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     """
     if content_type != "application/x-www-form-urlencoded":
         return None
-    if b"\0" in body or b"\1" in body or _NOT_USUAL.search(body):
+    if 0 in body or 1 in body or _NOT_USUAL.search(body):
         return None
     # As in `_unquoted`; signs that occur nowhere else keep the fields, and names and values, apart.
     quoted = body.translate(_SEPARATED)

@@ -357,14 +357,14 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         the payment, in the same bytes. For anything else: a digest of chat, type, data and sender, the same
         in both body formats, and False: users do say the same thing twice.
     """
+    if type(event) is Message and type(event.content) is str and (sender := event.sender) is not None:
+        # As below, and the same text of it, for nearly all that comes.
+        told = (
+            f'[{event.chat_id},"text",{_TEXT(event.content)},{{"id":{sender.id},"name":{_TEXT(sender.name)},'
+            f'"user":{_TEXT(sender.username)}}}]'
+        )
+        return f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
     match event:
-        case Message(chat_id, str(text), Sender(id, name, username)):
-            # As below, and the same text of it, for nearly all that comes.
-            told = (
-                f'[{chat_id},"text",{_TEXT(text)},{{"id":{id},"name":{_TEXT(name)},'
-                f'"user":{_TEXT(username)}}}]'
-            )
-            return f"event:{chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
         case Press():
             return f"press:{event.chat_id}:{event.callback_id}", True
         case Submission() if event.callback_id is not None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, Literal, final
+from typing import Any, ClassVar, Final, Generic, Literal, final
 
 import attrs
 from typing_extensions import TypeVar
@@ -256,17 +256,19 @@ class InquirePayment(Operation[PaymentState]):
     ref_id: RefId = attrs.field(converter=as_ref_id)
 
 
+_REPEATABLE: Final = (
+    EditMessage,
+    DeleteMessage,
+    SendAction,
+    AnswerCallback,
+    Upload,
+    VerifyInvoice,
+    InquireInvoice,
+    VerifyPayment,
+    InquirePayment,
+)
+
+
 def repeatable(operation: Operation[object]) -> bool:
     """Return whether an operation may be repeated if its outcome is unknown: twice is as good as once."""
-    return isinstance(
-        operation,
-        EditMessage
-        | DeleteMessage
-        | SendAction
-        | AnswerCallback
-        | Upload
-        | VerifyInvoice
-        | InquireInvoice
-        | VerifyPayment
-        | InquirePayment,
-    )
+    return isinstance(operation, _REPEATABLE)

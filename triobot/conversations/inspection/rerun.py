@@ -451,7 +451,7 @@ async def open_rerun(
             delivery,
             interrupted,
             row.sender_id,
-            stored,
+            stored=stored,
             dry=rerun,
             leash=leash,
         )

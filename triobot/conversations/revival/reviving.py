@@ -89,7 +89,7 @@ async def revive(
         if opening is None or not route.durable:
             _end_politely(services, life, row)
             continue
-        conversation = Conversation(services, life, *opening, row.sender_id, stored)
+        conversation = Conversation(services, life, *opening, row.sender_id, stored=stored)
         await _follow(conversation, stored)
         _place(life, conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
@@ -204,9 +204,8 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
     # Stands for what it began with, which nothing looks at any more; a room is no chat that anybody joins.
     begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
     delivery = Delivery(row.id, begun, row.started_at)
-    conversation = Conversation(
-        life.services, life, Start(route, None), delivery, None, row.sender_id, _readable(journal)
-    )
+    start, stored = Start(route, None), _readable(journal)
+    conversation = Conversation(life.services, life, start, delivery, None, row.sender_id, stored=stored)
     conversation.stuck = True
     _place(life, conversation)
     return conversation

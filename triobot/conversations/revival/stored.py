@@ -109,11 +109,11 @@ def open_run(
         untold: leave out what it was started with if that is the event alone, a request's: `tell` puts it in.
     """
     value, seed = opening.value, _draw_seed()
-    begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = value is opening.event and type(value).__module__ == Join.__module__
     if untold and same and not opening.args:
-        return begins(), value, route.durable
+        return begun(route.name, time=now, seed=seed, codec=CODEC, jumped=jumped), value, route.durable
+    begins = partial(begun, route.name, time=now, seed=seed, codec=CODEC, jumped=jumped)
     told: list[object] = [opening.event, opening.at, opening.interrupted]
     try:
         if not same or opening.args:
