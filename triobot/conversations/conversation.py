@@ -315,18 +315,18 @@ class Conversation:
             self._run = Run(self.dry, self.stored.records, codec=CODEC, dry=True)
             return self._run
         if self.stored is not None:
-            self.writer = JournalWriter(self, self.stored.row, durable=True)
+            self.writer = JournalWriter(self, self.stored.row)
             self._run = Run(self.writer, self.stored.records, codec=CODEC)
             self._run.catching_up = self.life.loading
             return self._run
         if self.carried is not None:
-            self.writer = JournalWriter(self, None, durable=True, carried=self.carried)
+            self.writer = JournalWriter(self, None, carried=self.carried)
             self._run = Run(self.writer, [self.carried.first], codec=CODEC, fresh=True)
             return self._run
         if self.in_row is not None:
             first, self.in_row = self.in_row, None
-            self.writer = JournalWriter(self, None, durable=True, first=first, in_row=True)
-            self._run = Run(self.writer, [first], codec=CODEC, fresh=True)
+            self.writer = JournalWriter(self, None, first, True)
+            self._run = Run(self.writer, [first], CODEC, True)
             return self._run
         opening, clock = (
             StartedWith(self.event, self.at, self.value, self.args, self.interrupted),
@@ -334,7 +334,7 @@ class Conversation:
         )
         first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
         self.value = self.given = value
-        self.writer = JournalWriter(self, None, durable=durable, first=first)
+        self.writer = JournalWriter(self, None, first, durable=durable)
         self._run = Run(self.writer, [first], codec=CODEC, fresh=True)
         return self._run
 

@@ -118,10 +118,10 @@ class JournalWriter(Host):
         self,
         conversation: Conversation,
         row: ConversationRow | None,
-        *,
-        durable: bool,
         first: Record | None = None,
         in_row: bool = False,
+        *,
+        durable: bool = True,
         carried: Carried | None = None,
     ) -> None:
         lease = conversation.services.store.lease(conversation.life.chat_id)

@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar, final
 import attrs
 import outcome
 import trio
+from trio.lowlevel import current_task, reschedule, wait_task_rescheduled
 
 from ..errors import LocalProtocolError, StoreFullError
 from ..seams import (
@@ -253,14 +254,14 @@ class CommitQueue:
         """
         added = self._added if added is None else added
         if self._written < added and not self._over:
-            task = trio.lowlevel.current_task()
+            task = current_task()
             self._waiting[task] = added
 
             def abort(_: object) -> trio.lowlevel.Abort:
                 del self._waiting[task]
                 return trio.lowlevel.Abort.SUCCEEDED
 
-            await trio.lowlevel.wait_task_rescheduled(abort)
+            await wait_task_rescheduled(abort)
         if self._written < added:
             raise trio.ClosedResourceError("the bot has stopped")
 
@@ -351,7 +352,7 @@ class CommitQueue:
         written = math.inf if self._over else self._written
         for task in [task for task, added in self._waiting.items() if added <= written]:
             del self._waiting[task]
-            trio.lowlevel.reschedule(task)
+            reschedule(task)
 
     def _look(self) -> None:
         """Let those add their units who wait with that until something is written."""
@@ -471,13 +472,13 @@ class Workload:
         if self._resting:
             task = self._resting.pop()
             task.name, task.context = name, copy_context()
-            trio.lowlevel.reschedule(task, outcome.Value(live))
+            reschedule(task, outcome.Value(live))
         else:
             self.nursery.start_soon(self.run_alone, live, name=name)
 
     async def run_alone(self, live: Live | None) -> None:
         """Run this and, between rests, what `start` gives the task then."""
-        task = trio.lowlevel.current_task()
+        task = current_task()
         within, left_open, run = None, False, None
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -499,7 +500,7 @@ class Workload:
                         scope.shield = True
                     self._resting.append(task)
                     task.context = Context()  # what the last conversation has in its own would be kept
-                    live = await trio.lowlevel.wait_task_rescheduled(abort)
+                    live = await wait_task_rescheduled(abort)
         except RuntimeError:
             if not left_open:  # else it is Trio's, and the author has been told
                 raise
@@ -513,7 +514,7 @@ class Workload:
             self._keeps = False
             resting, self._resting = self._resting, []
             for task in resting:
-                trio.lowlevel.reschedule(task)
+                reschedule(task)
 
     @property
     def may_go_beside(self) -> bool:

@@ -344,9 +344,7 @@ class Core:
         "why",
     )
 
-    def __init__(
-        self, host: Host, records: Sequence[Record], codec: Codec, *, fresh: bool, dry: bool
-    ) -> None:
+    def __init__(self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool, dry: bool) -> None:
         check_journal(records)
         start = records[0]
         self.host = host

@@ -132,12 +132,11 @@ class Run(Core):
         self,
         host: Host,
         records: Sequence[Record],
-        *,
         codec: Codec = JSON,
         fresh: bool = False,
         dry: bool = False,
     ) -> None:
-        super().__init__(host, records, codec, fresh=fresh, dry=dry)
+        super().__init__(host, records, codec, fresh, dry)
         self.fn: str = records[0][2]
         self.args: Sequence[Node] = records[0][3]
         self.count = 0

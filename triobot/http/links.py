@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, final
 
 import trio
+from trio.lowlevel import wait_readable, wait_writable
 
 # One read brings any usual message whole; a larger buffer is allocated for each read and hardly filled.
 _READ_BYTES: Final = 64 * 1024
@@ -127,7 +128,7 @@ class PlainLink:
         while True:
             if self._fd == -1:
                 raise trio.ClosedResourceError(_CLOSED)
-            await trio.lowlevel.wait_readable(self._fd)
+            await wait_readable(self._fd)
             try:
                 return self._sock.recv(_READ_BYTES)
             except (BlockingIOError, InterruptedError):
@@ -151,7 +152,7 @@ class PlainLink:
         while rest:
             self.stalled_since = trio.current_time()
             try:
-                await trio.lowlevel.wait_writable(self._fd)
+                await wait_writable(self._fd)
             finally:
                 self.stalled_since = math.inf
             try:

@@ -20,6 +20,7 @@ from weakref import ref
 
 import outcome
 import trio
+from trio.lowlevel import checkpoint_if_cancelled, current_task, reschedule, wait_task_rescheduled
 from typing_extensions import TypeVar
 
 from ..errors import (
@@ -198,8 +199,8 @@ class LaneSender:
             if not call.turn:
                 if call.error is not None:
                     raise call.error
-                call.task = trio.lowlevel.current_task()
-                result = await trio.lowlevel.wait_task_rescheduled(abort)
+                call.task = current_task()
+                result = await wait_task_rescheduled(abort)
             if call.turn:
                 result = await self._carry(call)
         return result  # type: ignore[no-any-return]
@@ -428,7 +429,7 @@ class LaneSender:
         ):
             call.turn, delivery.began = True, now
             if call.task is not None:
-                trio.lowlevel.reschedule(call.task)
+                reschedule(call.task)
                 call.task = None
         else:
             self._send_courier(delivery)
@@ -499,7 +500,7 @@ class LaneSender:
         if self._refused:
             self._cleared(delivery)
         try:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await checkpoint_if_cancelled()
             if self._ended:
                 self._refuse(delivery)
             if call.error is not None:
@@ -677,7 +678,7 @@ class LaneSender:
         for call in delivery.calls:
             call.delivery = None
             if call.task is not None:
-                trio.lowlevel.reschedule(call.task, outcome.Value(result))
+                reschedule(call.task, outcome.Value(result))
                 call.task = None
         self._worked(delivery.chat, delivery.began, now)
 
@@ -758,7 +759,7 @@ class LaneSender:
         own = error
         for call in delivery.calls:
             if call.task is not None:
-                trio.lowlevel.reschedule(call.task, outcome.Error(own))
+                reschedule(call.task, outcome.Error(own))
                 call.task = None
             elif call.own and call.wanted and call.error is None:
                 call.error = own

@@ -48,6 +48,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 import trio
+from trio.lowlevel import checkpoint_if_cancelled, current_task, reschedule, wait_task_rescheduled
 
 from ..errors import StoreCorruptError, StoreError, StoreFullError
 from ..seams import (
@@ -235,7 +236,7 @@ def _wake_caller(job: Job[Any]) -> None:
     """Wake the caller, unless it has been cancelled meanwhile."""
     task, job.task = job.task, None
     if task is not None:
-        trio.lowlevel.reschedule(task)
+        reschedule(task)
 
 
 class _TransactionLostError(Exception):
@@ -559,10 +560,10 @@ class Writer:
         Cancellation: *atomic* until the job is handed over; from then on it is done, and announced,
         whether or not its caller waits.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await checkpoint_if_cancelled()
         if self._closed:
             raise trio.ClosedResourceError("the store is closed")
-        job.task = trio.lowlevel.current_task()
+        job.task = current_task()
         if self._open is not None:
             if type(job) is Arriving:
                 self._behind.add(job.arrival.key)
@@ -580,7 +581,7 @@ class Writer:
             self._outside.pop(job, None)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await wait_task_rescheduled(abort)
         if job.error is not None:
             raise job.error
         return job.answer

@@ -29,6 +29,7 @@ from types import coroutine
 from typing import Any, Final, TypeVar, cast, final
 
 import trio
+from trio.lowlevel import current_task
 
 from ...journals import ConversationRow, TakeInHand
 from ...rooms import is_chat, told
@@ -135,7 +136,7 @@ class Care(trio.abc.Instrument):
     @coroutine
     def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Await what a conversation does in the current task; note whose it is at each step of its tasks."""
-        at_work, commits, task = self.at_work, self._work.commits, trio.lowlevel.current_task()
+        at_work, commits, task = self.at_work, self._work.commits, current_task()
         sent: Any = None
         error: BaseException | None = None
         self._own[task] = seq
