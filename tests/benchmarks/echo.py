@@ -3,8 +3,10 @@
 Each connection posts an event, waits for its 200 and for the echo at the platform, and goes on: a closed
 loop.
 What is compared is the CPU time of the system's process for an echo, as the kernel counts it. Rounds are
-interleaved, and ratios are taken round by round, because machines are noisy and ratios much less so. `load`
-is the share of a core that the platform and the users took meanwhile: near 100 % it would be what limits the
+interleaved, and ratios are taken round by round, because machines are noisy and ratios much less so. Each
+begins with an event of each chat that isn't measured: while the others had their turn, systems have closed
+idle connections to the platform, each after its own time, and opening them is no part of an echo. `load` is
+the share of a core that the platform and the users took meanwhile: near 100 % it would be what limits the
 echoes per second, though not the CPU time of one.
 
 The first round is the cold one: each chat writes for the first time to a process that has just started.
@@ -16,9 +18,10 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from .figures import Figures, Spread, baseline, note, percentile, ratio
+from .figures import Figures, Spread, note, percentile, ratio
 from .installing import default_folder
 from .load import Load, Run
 from .processes import Running, take_sides
@@ -61,15 +64,13 @@ def compare(
             note(figures, cold_cpu=(process.cpu - before) / run.done * 1e6)
         for number in range(rounds + 1):
             for system, process in there.items():
-                before = process.cpu
-                run = load.converse(
-                    process.port,
-                    system.event,
-                    connections=connections,
-                    each=each,
-                    first=10 + number * 100_000,
-                    echo=echo,
+                converse = partial(
+                    load.converse, process.port, system.event, connections=connections, echo=echo
                 )
+                first = 10 + number * 100_000
+                converse(each=1, first=first)
+                before = process.cpu
+                run = converse(each=each, first=first + 1)
                 if number:  # the first one warms up
                     _note(table[system.name], run, process, before, echo=echo)
         for system, process in there.items():
@@ -121,19 +122,17 @@ def _note(figures: Figures, run: Run, process: Running, before: float, *, echo: 
 
 def tell(title: str, table: Table) -> None:
     """Print what was measured."""
-    base = baseline(table, ("aiogram", "aiogram, its FSM in memory", "aiohttp alone"))
+    bases = [name for name in ("aiogram", "aiogram, its FSM in memory", "aiohttp alone") if name in table]
+    heads = "".join(f"{'in ' + base:>30}" for base in bases)
     print(title)
-    print(f"{'':26} {'CPU us':>7} {'in ' + base:>14} {'':11} {'per s':>7} {'p50 ms':>7} {'p99 ms':>7}  load")
+    print(f"{'':26} {'CPU us':>7}{heads} {'per s':>7} {'p50 ms':>7} {'p99 ms':>7}  load")
     for name, figures in table.items():
-        inside = ratio(figures["cpu"], table[base]["cpu"])
+        inside = [ratio(figures["cpu"], table[base]["cpu"]) for base in bases]
+        told = "".join(f"{f'{one.median:.2f} {one.least:.2f}-{one.most:.2f}':>30}" for one in inside)
         cpu, rate, p50, p99, load = (
             Spread.of(figures[figure]).median for figure in ("cpu", "rate", "p50", "p99", "load")
         )
-        print(
-            f"{name:26} {cpu:7.0f} {inside.median:14.2f} {f'{inside.least:.2f}-{inside.most:.2f}':11}"
-            f" {rate:7.0f} {p50:7.2f} {p99:7.2f} {load:4.0f}%",
-            flush=True,
-        )
+        print(f"{name:26} {cpu:7.0f}{told} {rate:7.0f} {p50:7.2f} {p99:7.2f} {load:4.0f}%", flush=True)
 
 
 def main() -> None:
