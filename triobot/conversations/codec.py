@@ -15,7 +15,7 @@ from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
 from ..values import encode_value, node_of_value, read_form, register, value_of_node
 from ..wire import content, events, results
-from ..wire.events import Message, Sender, known_text
+from ..wire.events import Message, known_text
 from ..wire.results import Sent, known_sent
 
 
@@ -41,22 +41,9 @@ class ChatCodec(Codec):
             chat_id, id = value.chat_id, value.id
             if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
                 return {"sent": [chat_id, id]}
-        match value:
-            case (
-                Message(int(chat), str(text), Sender(int(sender), str(name), str(user))),
-                int(seq),
-                int(at),
-                (str(same),),
-            ) if (
-                same == text
-                and type(text) is type(same) is type(name) is type(user) is str
-                and -_EXACT <= chat <= _EXACT
-                and -_EXACT <= sender <= _EXACT
-                and len(text) + len(name) + len(user) < _SHORT
-            ):
-                return {"said": [chat, text, sender, name, user, seq, at]}
-            case _:
-                return super().node_of(value)
+        if type(value) is tuple and (parts := _parts_of_said(cast("tuple[object, ...]", value))) is not None:
+            return {"said": parts}
+        return super().node_of(value)
 
     def value_of(self, node: Node) -> object:
         """Return the value that a node stands for; see `Codec.value_of`."""
@@ -69,6 +56,24 @@ class ChatCodec(Codec):
             event, as_what = taken[0] if taken else None, taken[-1] if len(taken) == 4 else None
             return type(event) is Message and type(event.content) is str and as_what == (event.content,)
         return type(value) is Sent
+
+
+def _parts_of_said(taken: tuple[object, ...]) -> list[Node] | None:
+    """Return a short text that a wait took, by places; None for anything else."""
+    if len(taken) != 4:
+        return None
+    event, seq, at, as_what = taken
+    if type(event) is not Message or type(seq) is not int or type(at) is not int:
+        return None
+    chat, text, sender = event.chat_id, event.content, event.sender
+    if type(text) is not str or sender is None or as_what != (text,) or type(chat) is not int:
+        return None
+    id, name, user = sender.id, sender.name, sender.username
+    if not type(name) is type(user) is str or len(text) + len(name) + len(user) >= _SHORT:
+        return None
+    if type(id) is not int or not (-_EXACT <= chat <= _EXACT and -_EXACT <= id <= _EXACT):
+        return None
+    return [chat, text, id, name, user, seq, at]
 
 
 def _load_said(parts: Any) -> tuple[Message[str], int, int, tuple[str]]:

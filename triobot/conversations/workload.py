@@ -167,13 +167,10 @@ class CommitQueue:
             unit = _Unit(tuple(writes), writer)
             self._units.append(unit)
             for write in writes:
-                match write:
-                    case PutData():
-                        self._chats[write.chat_id] += 1
-                    case Accept():
-                        unit.accepts = True
-                    case _:
-                        pass
+                if type(write) is PutData:
+                    self._chats[write.chat_id] += 1
+                elif type(write) is Accept:
+                    unit.accepts = True
             self._added += 1
             if not self._has_some:
                 self._stir()

@@ -39,11 +39,16 @@ _Row: TypeAlias = tuple[
     str | None, str | None, int, int, int, int, int | None,
 ]  # fmt: skip
 
-# One statement finds the end of the journal, compares, and writes.
-APPEND: Final = (
-    "INSERT INTO journal (conversation, n, size, records) SELECT ?1, ?2, ?3, ?4"
-    " WHERE ?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
+FITS: Final = (
+    "?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
+)
+"""True in SQL if these records come next in their conversation."""
+# One statement finds the end of the journal, compares, and writes: `n` must not be null, so what doesn't fit
+# is left out. A SELECT that reads the table to be written would go through a table of its own each time.
+APPEND: Final = (
+    "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
+    f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"
 )
 BEGIN_ONE: Final = (
     "INSERT INTO conversations (id, chat_id, route, kind, version, sender_id, key, unfinished,"
@@ -170,7 +175,8 @@ class JournalTables:
         rows: Sequence[tuple[object, ...]],
         writes: Sequence[AppendRecords | PutStanding],
     ) -> None:
-        stale = any(write.lease != self.lease for write in writes)
+        lease = self.lease
+        stale = any(write.lease is not lease and write.lease != lease for write in writes)
         if stale or self._sql.executemany(statement, rows).rowcount != len(rows):
             raise OneByOneError
 

@@ -282,7 +282,8 @@ class Transactions:
         # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
         if noted := [job for job in batch if type(job) is Noted]:
             self._tables.read_no_more([seq for job in noted for seq in job.consumed])
-        if len(batch) > 1 and (noted or any(work.writes for work in batch)):
+        several = len(batch) > 1 or len(batch[0].brings) > 1
+        if several and (noted or any(work.writes for work in batch)):
             try:
                 return self._together(batch)
             except _TransactionLostError:

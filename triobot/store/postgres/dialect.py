@@ -13,11 +13,12 @@ from typing import Final, final
 
 import attrs
 
-from ..journal_rows import APPEND, BEGIN_ONE, STAND
+from ..journal_rows import APPEND, BEGIN_ONE, FITS, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
 _OTHERWISE: Final = (
+    (APPEND, f"INSERT INTO journal (conversation, n, size, records) SELECT ?1, ?2, ?3, ?4 WHERE {FITS}"),
     (
         NAMING,
         "substr(key, strpos(key, ':')) LIKE ':' || ?1::text || ':%'"
