@@ -53,7 +53,7 @@ from .doors.calls import Call, room_of
 from .journal_writer import JournalWriter
 from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
-from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch
+from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
 from .running.branches import Onlooker, fingerprint
 from .running.branches import OperationKind as OperationKind
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
@@ -204,7 +204,7 @@ class Conversation:
         self.args = () if start.call is None else start.call.args
         room = room_of(delivery.event)
         self.key = (room[1] or None) if room is not None else None if start.call is None else start.call.key
-        self.beside = start.beside
+        self.beside = is_beside(start)
         self.seq = delivery.seq
         self.run_number = carried.run if carried is not None else 1 if stored is None else stored.row.run
         self.id = f"{life.chat_id}/{delivery.seq}"

@@ -51,6 +51,8 @@ from .routes.routing import (
     afresh,
     decide,
     end,
+    interrupts,
+    is_beside,
     jump,
     offer,
     token_of,
@@ -396,7 +398,7 @@ class ChatLife:
             self.shared.answers.answered(question, delivery.at)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
-        if start.beside:
+        if is_beside(start):
             if len(self.places.asides) < ASIDES:
                 self.begin_aside(start, delivery)
             else:
@@ -404,7 +406,7 @@ class ChatLife:
                 self.places.asides_due = [*self.places.asides_due, (start, delivery)]
             return
         owner = self.places.owner_for(start, delivery.event)
-        if start.interrupts:
+        if interrupts(start):
             # What came before it is of no use to anybody; what it overtook, too.
             self._drop_earlier(delivery, owner)
         live = self.places.live.get(owner)
@@ -418,7 +420,7 @@ class ChatLife:
         """A conversation that comes back was being ended by this interrupt, which is to know it."""
         self.group = self.group or group
         decision = self._jump(delivery)
-        if isinstance(decision, Start) and decision.interrupts:
+        if isinstance(decision, Start) and interrupts(decision):
             conversation.ending = Ending.INTERRUPTED
             self.places.next[conversation.owner] = (decision, delivery)
             self.passed |= {delivery.seq}

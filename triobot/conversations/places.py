@@ -16,7 +16,7 @@ from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Call, Halt, Place, asked_of, is_signal
 from .routes.declarations import Per, Table
-from .routes.routing import Delivery, Start, Wait, Watch, concerns
+from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts
 from .workload import EarlyEvent
 
 W = TypeVar("W", Wait, Watch)
@@ -120,7 +120,7 @@ class Places:
         sender = None if event.sender is None else event.sender.id
         if start.call is not None and start.call.place in (Place.LIVE, Place.SENDER):
             return sender if start.call.place is Place.SENDER else None
-        if not start.interrupts:
+        if not interrupts(start):
             return sender if start.route.per is Per.SENDER else None
         chats_own = None in self.live or not self._table.per_sender
         return sender if sender in self.live or not chats_own else None

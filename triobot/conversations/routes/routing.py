@@ -298,18 +298,18 @@ class Start:
     value: object = attrs.field(repr=False)
     call: Call | None = attrs.field(default=None, repr=False)
 
-    @property
-    def beside(self) -> bool:
-        """Return whether it takes the place of an aside."""
-        if self.call is not None and self.call.place is not Place.OWN:
-            return self.call.place is Place.BESIDE
-        return self.route.kind is RouteKind.ASIDE
 
-    @property
-    def interrupts(self) -> bool:
-        """Return whether it ends the live conversation."""
-        own = self.call is None or self.call.place is Place.OWN
-        return own and self.route.kind is RouteKind.INTERRUPT
+def is_beside(start: Start) -> bool:
+    """Return whether it takes the place of an aside."""
+    if start.call is not None and start.call.place is not Place.OWN:
+        return start.call.place is Place.BESIDE
+    return start.route.kind is RouteKind.ASIDE
+
+
+def interrupts(start: Start) -> bool:
+    """Return whether it ends the live conversation."""
+    own = start.call is None or start.call.place is Place.OWN
+    return own and start.route.kind is RouteKind.INTERRUPT
 
 
 @final
@@ -439,7 +439,7 @@ def jump(
     if (asked := asked_of(event)) is not None:
         decision = _asked(asked, case)
         jumps = isinstance(decision, Stop | Obey) or (
-            isinstance(decision, Start) and (decision.beside or decision.interrupts)
+            isinstance(decision, Start) and (is_beside(decision) or interrupts(decision))
         )
         return cast("Start | Stop | Obey", decision) if jumps else None
     return cast("Drop | Start | End | None", _walk(case, [row for row in ROWS if row.jumps]))
@@ -462,7 +462,7 @@ def _asked(asked: Call | Halt | Order, case: Case) -> Decision:
     if route is None:
         return Queue()
     start = Start(route, asked.value, asked)
-    return start if start.beside or start.interrupts or case.live is None else Queue()
+    return start if is_beside(start) or interrupts(start) or case.live is None else Queue()
 
 
 # --- the rows
