@@ -202,7 +202,7 @@ class Tables:
 
     def give_numbers_back(self) -> None:
         """Let the next process go on right behind the last number that was given."""
-        if self._last_seq is not None and self._last_seq < self._set_aside:
+        if self._last_seq is not None and self._last_seq != self._set_aside:
             self._put_last_seq(self._last_seq)
 
     @property

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from triobot.seams import (
+    Accept,
     Consume,
     InboxRow,
     KeepRaw,
@@ -15,6 +16,7 @@ from triobot.seams import (
     PutSetting,
     Quota,
     Redelivered,
+    RedeliveredError,
     Store,
 )
 from triobot.wire.ids import ChatId
@@ -258,7 +260,9 @@ class InboxContract(Contract):
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
         async with self.opened(clock, tmp_path) as store:
-            rows = [await accepted(store, arrival()) for _ in range(2)]
+            rows = [await accepted(store, arrival(key=key)) for key in ("one", "two")]
+            with pytest.raises(RedeliveredError):
+                await store.commit(Accept(arrival(key="two")))  # what is refused leaves nothing unknown
         async with self.opened(clock, tmp_path) as store:
             row = await accepted(store, arrival())
         assert row.seq - rows[1].seq == rows[1].seq - rows[0].seq
