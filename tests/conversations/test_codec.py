@@ -22,11 +22,11 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 @example(5, "x" * 20_000, 7, "", "", 0)
 def test_a_text_that_was_taken(chat: int, text: str, sender: int, name: str, user: str, seq: int) -> None:
     event = Message(ChatId(chat), text, Sender(SenderId(sender), name, user))
-    told = (event, seq, 1_700_000_000_000, (text,))
-
-    assert CODEC.is_frozen(told)
-    assert CODEC.value_of(CODEC.node_of(told)) == told
-    assert CODEC.value_of(node_of_value(told)) == told
+    for as_what in (text, event):
+        told = (event, seq, 1_700_000_000_000, (as_what,))
+        assert CODEC.is_frozen(told)
+        assert CODEC.value_of(CODEC.node_of(told)) == told
+        assert CODEC.value_of(node_of_value(told)) == told
 
 
 @given(NUMBERS | st.just("@group"), st.none() | st.integers(0, 10**18 - 1))
@@ -41,11 +41,15 @@ def test_what_a_send_returned(chat: int | str, message: int | None) -> None:
 def test_a_question_and_its_answer_take_little_room() -> None:
     answer = (Message(ChatId(5), "a", Sender(SenderId(7), "Sara", "sara")), 41, 1_700_000_000_000, ("a",))
 
-    assert CODEC.node_of(answer) == {"said": [5, "a", 7, "Sara", "sara", 41, 1_700_000_000_000]}
+    parts = [5, "a", 7, "Sara", "sara", 41, 1_700_000_000_000]
+    assert CODEC.node_of(answer) == {"said": parts}
+    assert CODEC.node_of((*answer[:3], (answer[0],))) == {"heard": parts}
     assert CODEC.node_of(Sent(ChatId(5), MessageId(9))) == {"sent": [5, 9]}
 
 
-@pytest.mark.parametrize("node", [{"said": [5, "a"]}, {"sent": 5}, {"sent": [5, 9, 1]}, {"said": {}}])
+@pytest.mark.parametrize(
+    "node", [{"said": [5, "a"]}, {"sent": 5}, {"sent": [5, 9, 1]}, {"said": {}}, {"heard": [5]}]
+)
 def test_a_damaged_short_form_is_refused(node: object) -> None:
     with pytest.raises(UnreadableRecordError):
         CODEC.value_of(node)
@@ -61,6 +65,8 @@ TEXT = Message(ChatId(5), "a")
         (TEXT, 1, 2, (["a"],)),
         (TEXT, 1, 2, None),
         (TEXT, 1, 2, ("b",)),
+        (TEXT, 1, 2, (TEXT,)),
+        (TEXT, 1, 2, ("a", "a")),
         (Join(ChatId(5)), 1, 2, ("a",)),
         (),
         ("a", 1, 2, ("a",)),

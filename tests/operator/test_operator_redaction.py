@@ -40,9 +40,11 @@ def test_the_order_of_things_stays_and_what_was_said_goes() -> None:
 
 def test_the_short_forms_keep_their_shape_only() -> None:
     said = '["D",1800,3,"receive","",{"said":[5123,"Valiasr 7",7123,"Ali","ali",41,1799]},41]'
+    heard = said.replace("said", "heard")
     sent = '["D",1800,4,"send sendMessage","8f1c",{"sent":[5123,977]}]'
 
     assert '{"said":[0,"<9 characters>",0,"<3 characters>","<3 characters>",0,0]}' in redacted_text(said)
+    assert '{"heard":[0,"<9 characters>",0,"<3 characters>","<3 characters>",0,0]}' in redacted_text(heard)
     assert '{"sent":[0,0]}' in redacted_text(sent)
 
 

@@ -193,6 +193,7 @@ def written() -> dict[str, object]:
         "values": [encode_value(value) for value in VALUES],
         "journal": FORMAT,
         "said": CODEC.node_of((Message(ChatId(7), "hi", sara), 41, 1_800_000_000_000, ("hi",))),
+        "heard": CODEC.node_of((heard := Message(ChatId(7), "hi", sara), 41, 1_800_000_000_000, (heard,))),
         "sent": CODEC.node_of(Sent(ChatId(7), MessageId(41))),
         "pressed": CODEC.node_of(Press(ChatId(7), "q.sx", MessageId(41), "c1", sara)),
         "ledger": [" ".join(statement.split()) for statement in TABLES],

@@ -34,15 +34,15 @@ class ChatCodec(Codec):
     def node_of(self, value: object) -> Node:
         """Return the node to record for a value; see `Codec.node_of`.
 
-        What nearly every turn records has a short form, by places: a short text that a wait took, and what a
-        send returned.
+        What nearly every turn records has a short form, by places: a short text that a wait took, as text or
+        as the whole message, and what a send returned.
         """
         if type(value) is Sent:
             chat_id, id = value.chat_id, value.id
             if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
                 return {"sent": [chat_id, id]}
-        if type(value) is tuple and (parts := _parts_of_said(cast("tuple[object, ...]", value))) is not None:
-            return {"said": parts}
+        if type(value) is tuple and (short := _short(cast("tuple[object, ...]", value))) is not None:
+            return short
         return super().node_of(value)
 
     def value_of(self, node: Node) -> object:
@@ -53,32 +53,49 @@ class ChatCodec(Codec):
         """Return whether a value is what a send returns, or a wait for text; see `Codec.is_frozen`."""
         if type(value) is tuple:
             taken = cast("tuple[object, ...]", value)
-            event, as_what = taken[0] if taken else None, taken[-1] if len(taken) == 4 else None
-            return type(event) is Message and type(event.content) is str and as_what == (event.content,)
+            return len(taken) == 4 and type(taken[0]) is Message and _tag(taken[0], taken[3]) is not None
         return type(value) is Sent
 
 
-def _parts_of_said(taken: tuple[object, ...]) -> list[Node] | None:
-    """Return a short text that a wait took, by places; None for anything else."""
+def _tag(event: Message[Any], as_what: object) -> str | None:
+    """Return how a text is recorded, by what a wait took it as; None if it is none, or taken otherwise."""
+    if type(as_what) is not tuple or type(event.content) is not str:
+        return None
+    what = cast("tuple[object, ...]", as_what)
+    if len(what) != 1:
+        return None
+    if what[0] is event:
+        return "heard"
+    return "said" if type(what[0]) is str and what[0] == event.content else None
+
+
+def _short(taken: tuple[object, ...]) -> Node:
+    """Return the node of a short text that a wait took; None for anything else."""
     if len(taken) != 4:
         return None
     event, seq, at, as_what = taken
     if type(event) is not Message or type(seq) is not int or type(at) is not int:
         return None
-    chat, text, sender = event.chat_id, event.content, event.sender
-    if type(text) is not str or sender is None or as_what != (text,) or type(chat) is not int:
+    tag, chat, text, sender = _tag(event, as_what), event.chat_id, event.content, event.sender
+    if tag is None or sender is None or type(chat) is not int:
         return None
     id, name, user = sender.id, sender.name, sender.username
     if not type(name) is type(user) is str or len(text) + len(name) + len(user) >= _SHORT:
         return None
     if type(id) is not int or not (-_EXACT <= chat <= _EXACT and -_EXACT <= id <= _EXACT):
         return None
-    return [chat, text, id, name, user, seq, at]
+    return {tag: [chat, text, id, name, user, seq, at]}
 
 
 def _load_said(parts: Any) -> tuple[Message[str], int, int, tuple[str]]:
     chat, text, sender, name, user, seq, at = parts
     return known_text(chat, text, sender, name, user), seq, at, (text,)
+
+
+def _load_heard(parts: Any) -> tuple[Message[str], int, int, tuple[Message[str]]]:
+    chat, text, sender, name, user, seq, at = parts
+    event = known_text(chat, text, sender, name, user)
+    return event, seq, at, (event,)
 
 
 def said_text(node: Node) -> str | None:
@@ -93,6 +110,7 @@ def _load_sent(parts: Any) -> Sent:
 
 
 read_form("said", _load_said)
+read_form("heard", _load_heard)
 read_form("sent", _load_sent)
 
 _EXACT: Final = 2**53

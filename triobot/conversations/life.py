@@ -880,15 +880,8 @@ class ChatLife:
         assert conversation.writer is not None
         start, delivery = conversation.successor
         carried = Carried(conversation.next_first, *conversation.writer.carries)
-        return Conversation(
-            self.services,
-            self,
-            start,
-            delivery,
-            conversation.interrupted,
-            conversation.owner,
-            carried=carried,
-        )
+        interrupted, owner = conversation.interrupted, conversation.owner
+        return Conversation(self.services, self, start, delivery, interrupted, owner, carried=carried)
 
     def _route_again(self, queued: Sequence[Delivery]) -> None:
         self.mailbox = [other for other in self.mailbox if other not in queued]

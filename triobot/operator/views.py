@@ -278,7 +278,7 @@ def _began_with(args: Node) -> str | None:
 
 def _taken(node: Node) -> str:
     match node:
-        case {"said": [_, text, *_]}:
+        case {"said": [_, text, *_]} | {"heard": [_, text, *_]}:
             return _shown(text)
         case {"tuple": [_, _, _, {"tuple": [only]}, *_]}:
             return _shown(only)

@@ -189,7 +189,7 @@ def _came(record: Record) -> JsonObject | None:
 
 def _event(node: JsonValue) -> JsonObject:
     match node:
-        case {"said": [_, text, *_]}:
+        case {"said": [_, text, *_]} | {"heard": [_, text, *_]}:
             return {"what": "message", "text": "", **_letters(text)}
         case {"tuple": [first, *_]}:
             return _event(first)
