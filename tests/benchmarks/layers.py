@@ -120,7 +120,7 @@ def _looking() -> Iterator[None]:
         libc.timer_delete(timer)
 
 
-def _begin_load(connections: int, events: int) -> tuple[int, int, socket.socket, str]:
+def begin_load(connections: int, events: int) -> tuple[int, int, socket.socket, str]:
     """Start the child; return where to have it go on, where it tells what it has done, and its address."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     port, (told, tell), (heard, hear) = listening.getsockname()[1], os.pipe(), os.pipe()
@@ -140,7 +140,7 @@ def _begin_load(connections: int, events: int) -> tuple[int, int, socket.socket,
 
 async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float]:
     """Return the microseconds of CPU of an event, in the loop's thread and in the others."""
-    go, told, listening, url = _begin_load(connections, events)
+    go, told, listening, url = begin_load(connections, events)
 
     async def run_round() -> tuple[float, float]:
         whole, own = time.process_time(), time.thread_time()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import enum
+
+import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from triobot.conversations.codec import CODEC
 from triobot.errors import UnreadableRecordError
-from triobot.values import node_of_value
+from triobot.values import node_of_value, register
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, MessageId, SenderId
 from triobot.wire.results import Sent
@@ -56,6 +59,20 @@ def test_a_damaged_short_form_is_refused(node: object) -> None:
 
 
 TEXT = Message(ChatId(5), "a")
+SAID = Message(ChatId(5), "a", Sender(SenderId(7), "Sara", "sara"))
+
+
+class Letter(enum.StrEnum):
+    A = "a"
+
+
+def test_what_only_equals_the_text_comes_back_as_what_it_is() -> None:
+    register(Letter, name="test_codec.Letter")
+    told = (SAID, 1, 2, (Letter.A,))
+
+    assert not CODEC.is_frozen(told)
+    event, _, _, (letter,) = CODEC.value_of(CODEC.node_of(told))  # type: ignore[misc]
+    assert (event, type(letter)) == (SAID, Letter)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +83,12 @@ TEXT = Message(ChatId(5), "a")
         (TEXT, 1, 2, None),
         (TEXT, 1, 2, ("b",)),
         (TEXT, 1, 2, (TEXT,)),
+        (attrs.evolve(SAID, chat_id=ChatId(2**53 + 1)), 1, 2, ("a",)),
+        (attrs.evolve(SAID, content="a" * 10_000), 1, 2, ("a" * 10_000,)),
+        (attrs.evolve(SAID, sender=Sender(SenderId(-(2**53) - 1), "", "")), 1, 2, ("a",)),
+        (SAID, 1.5, 2, ("a",)),
+        (SAID, 1, 1.5, ("a",)),
+        (SAID, 1, 2, ["a"]),
         (TEXT, 1, 2, ("a", "a")),
         (Join(ChatId(5)), 1, 2, ("a",)),
         (),

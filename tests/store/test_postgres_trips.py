@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.postgres import Server
 from tests.store.contract import SettableClock
-from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
+from tests.store.contract.contract import NOON, ROOMY, accepted, arrival, gathering
 from tests.store.contract.money import ROW, put, raised
 from tests.wire_proxy import Proxy, proxying
 from triobot.journals import (
@@ -194,3 +195,22 @@ async def test_an_event_that_a_conversation_takes(postgres: Server) -> None:
         journal = await store.journal(number)
     assert journal is not None
     assert journal.records == ("x",)
+
+
+async def test_an_answer_is_known_to_what_comes_behind_it_in_the_same_batch(postgres: Server) -> None:
+    """And not to a repetition that came before it."""
+    url, told = postgres.url(), dict[str, Acceptance]()
+    async with open_store(url, stamp=Stamp("https://platform.test", "t"), clock=SettableClock()) as store:
+        await accepted(store, arrival(1, key="word"))
+
+        async def come(name: str, key: str) -> None:
+            told[name] = await store.accept(arrival(1, key=key), quota=ROOMY)
+
+        async with gathering(store) as nursery:
+            for name, key in (("first", "other"), ("repetition", "word"), ("said again", "word")):
+                nursery.start_soon(come, name, key)
+                await wait_all_tasks_blocked()
+                if name == "repetition":
+                    store.note_answered("word")
+    assert told["repetition"] == Redelivered()
+    assert {type(told[name]) for name in ("first", "said again")} == {InboxRow}

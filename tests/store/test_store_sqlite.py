@@ -8,9 +8,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import threading
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +27,7 @@ from tests.store.contract.contract import (
     SettableClock,
     accepted,
     arrival,
+    gathering,
 )
 from tests.store.contract.journals import begin, lease_of
 from triobot.errors import (
@@ -264,24 +262,6 @@ async def test_on_the_same_boot_what_was_answered_is_known_at_once(path: Path, t
             assert await store.accept(arrival(key=key), quota=ROOMY) == Redelivered()
 
 
-@asynccontextmanager
-async def gathering(store: Store) -> AsyncGenerator[trio.Nursery]:
-    """Let what the store is given wait for the end of the block, and be one batch then."""
-    end = threading.Event()
-
-    def wait(_: object) -> str:
-        end.wait()
-        return "words"
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(store.accept, arrival(99), quota=ROOMY, beginning=wait))
-        await wait_all_tasks_blocked()
-        try:
-            yield nursery
-        finally:
-            end.set()
-
-
 async def test_what_is_noted_while_events_come_goes_before_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +304,39 @@ async def test_a_repetition_does_not_see_the_answer_that_came_after_it(path: Pat
         for key in "word", "known":
             await come(key)
         assert [type(one) for one in told[1:]] == [InboxRow, InboxRow]
+
+
+async def test_an_answer_is_not_seen_by_a_commit_that_came_before_it(path: Path) -> None:
+    """Of what is no event it isn't known which keys are in it: so nothing joins what was noted before it."""
+    async with opened(path) as store:
+        known = await accepted(store, arrival(7, key="known"))
+        await accepted(store, arrival(8, key="word"))
+        refused: list[bool] = []
+
+        async def take() -> None:
+            with pytest.raises(RedeliveredError):
+                await store.commit(Accept(arrival(8, key="word")))
+            refused.append(True)
+
+        async with gathering(store) as nursery:
+            assert store.note_consumed([known.seq])
+            nursery.start_soon(take)
+            await wait_all_tasks_blocked()
+            store.note_answered("word")
+        assert refused
+
+
+async def test_a_commit_that_comes_alone_shares_its_statements_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Tables, write: object) -> None:
+        pytest.fail(f"{write} was done by itself")
+
+    async with opened(path) as store:
+        rows = [await accepted(store, arrival(n)) for n in range(3)]
+        monkeypatch.setattr(Tables, "apply", refuse)
+        await store.commit(*[Consume((row.seq,)) for row in rows])
+        assert not await store.backlog(after=0, limit=9)
 
 
 async def test_more_notes_than_there_is_room_for_cost_the_oldest(path: Path, tmp_path: Path) -> None:

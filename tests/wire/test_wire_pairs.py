@@ -88,6 +88,8 @@ def test_the_short_way_of_a_text_reads_as_the_long_one(changes: list[tuple[int, 
         USUAL.replace("hello", "%"),
         USUAL + "%",
         USUAL.replace("&", "%26", 1),
+        USUAL.replace("&", "\0", 1),
+        USUAL.replace("chat_id=5", "chat_id\x015"),
     ],
 )
 def test_an_odd_text_reads_as_on_the_long_way(body: str) -> None:

@@ -41,7 +41,8 @@ class ChatCodec(Codec):
             chat_id, id = value.chat_id, value.id
             if type(chat_id) is int and -_EXACT <= chat_id <= _EXACT and (id is None or id <= _EXACT):
                 return {"sent": [chat_id, id]}
-        if type(value) is tuple and (short := _short(cast("tuple[object, ...]", value))) is not None:
+        taken: object = value
+        if type(taken) is tuple and (short := _short(cast("tuple[object, ...]", taken))) is not None:
             return short
         return super().node_of(value)
 
@@ -77,7 +78,7 @@ def _short(taken: tuple[object, ...]) -> Node:
     if type(event) is not Message or type(seq) is not int or type(at) is not int:
         return None
     tag, chat, text, sender = _tag(event, as_what), event.chat_id, event.content, event.sender
-    if tag is None or sender is None or type(chat) is not int:
+    if tag is None or type(text) is not str or sender is None or type(chat) is not int:
         return None
     id, name, user = sender.id, sender.name, sender.username
     if not type(name) is type(user) is str or len(text) + len(name) + len(user) >= _SHORT:

@@ -109,7 +109,6 @@ class Conversation:
         lives: what was recorded has been replayed; see `lives_on`.
         ending: None while it runs, and when the program stops: then it hasn't ended.
         refused: the platform refused something of its own chat: the user may have left.
-        id: the same for this run after a crash, too: the chat, and the inbox row that started it.
         owner: whose it is; None when it is the chat's.
         key: with which code started it; of a room its own, None for the only one of its kind.
         giving: what it gives; None unless it is the aside for a payment, and has begun.
@@ -153,7 +152,6 @@ class Conversation:
         "event",
         "given",
         "giving",
-        "id",
         "in_row",
         "interrupted",
         "key",
@@ -207,9 +205,6 @@ class Conversation:
         self.beside = is_beside(start)
         self.seq = delivery.seq
         self.run_number = carried.run if carried is not None else 1 if stored is None else stored.row.run
-        self.id = f"{life.chat_id}/{delivery.seq}"
-        if self.run_number > 1:
-            self.id += f"/r{self.run_number}"
         self.owner = owner
         self.interrupted = interrupted
         self.successor: tuple[Start, Delivery] | None = None
@@ -241,6 +236,12 @@ class Conversation:
         self._press: Press[object] | None = None
         self._busy = True
         self._over = self.lives = False
+
+    @property
+    def id(self) -> str:
+        """Return what is the same for this run after a crash, too: the chat, and the row that started it."""
+        run = f"/r{self.run_number}" if self.run_number > 1 else ""
+        return f"{self.life.chat_id}/{self.seq}{run}"
 
     @property
     def told_place(self) -> str:
@@ -328,10 +329,8 @@ class Conversation:
             self.writer = JournalWriter(self, None, first, True)
             self._run = Run(self.writer, [first], CODEC, True)
             return self._run
-        opening, clock = (
-            StartedWith(self.event, self.at, self.value, self.args, self.interrupted),
-            self.services.clock,
-        )
+        clock = self.services.clock
+        opening = StartedWith(self.event, self.at, self.value, self.args, self.interrupted)
         first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
         self.value = self.given = value
         self.writer = JournalWriter(self, None, first, durable=durable)

@@ -126,7 +126,7 @@ class Pace:
         return self._rate if most is None or (self._rate is not None and self._rate < most) else most
 
     def ready_at(self, now: float) -> float:
-        """Return when the next request may start; `now` or earlier for at once."""
+        """Return when the next request may start; `now` for at once."""
         return self._next_start if self._next_start > now and self.rate is not None else now
 
     def started(self, now: float) -> None:

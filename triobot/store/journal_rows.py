@@ -43,9 +43,10 @@ FITS: Final = (
     "?2 = coalesce((SELECT n + size FROM journal WHERE conversation = ?1 ORDER BY n DESC LIMIT 1), 0)"
     " AND EXISTS (SELECT 1 FROM conversations WHERE id = ?1 AND ended_at IS NULL)"
 )
-"""True in SQL if these records come next in their conversation."""
-# One statement finds the end of the journal, compares, and writes: `n` must not be null, so what doesn't fit
-# is left out. A SELECT that reads the table to be written would go through a table of its own each time.
+"""Tells in SQL whether these records come next in their conversation."""
+# One statement finds the end of the journal, compares, and writes: `n` must not be null, so OR IGNORE leaves
+# out what doesn't fit; a key that fits is free. A SELECT that reads the table to be written would go through
+# a table of its own for each row.
 APPEND: Final = (
     "INSERT OR IGNORE INTO journal (conversation, n, size, records)"
     f" VALUES (?1, CASE WHEN {FITS} THEN ?2 END, ?3, ?4)"

@@ -188,7 +188,9 @@ class Tables:
             self._taken.clear()
         values: list[tuple[object, ...]] = []
         for row in rows:
-            values.append((row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun))
+            # Of each value of bytes, sqlite3 asks whether it has an adapter; of a bytearray it knows.
+            body = bytearray(row.body)
+            values.append((row.seq, row.chat_id, row.at, row.content_type, body, row.begun))
             self._taken[row.seq] = row.chat_id, len(row.body), row.seq
         self._sql.executemany(TAKE_IN, values)
         self._last_seq = rows[-1].seq

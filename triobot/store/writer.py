@@ -14,8 +14,9 @@ real time: the threads of a dying disk don't follow Trio's clock, nor a virtual 
 What no caller waits for comes with whatever is written next: that deliveries were answered, and that rows of
 the inbox were consumed. It is noted where a killed process doesn't lose it (`notes`), and has its place among
 the jobs: what comes after it sees it, or fails if it can't be stored. What is noted while events come in goes
-before them, with what was noted before: so events stand together, and share their statements. But an answer
-to a delivery stays behind an event with the same key, which came before that answer and is a repetition.
+before them, with what was noted before: so events stand together, and share their statements, and fail if the
+note does. But an answer to a delivery stays behind an event with the same key, which came before that answer
+and is a repetition.
 
 A store in memory has no task, no thread and no batches: `inline` runs each job where it is asked.
 
@@ -112,7 +113,7 @@ class Job(Generic[R]):
         return ()
 
     def run(self, tables: Tables, *, together: bool = False) -> R:
-        """Do it, in the writer's thread; it may be run twice, and only the last run counts.
+        """Do it, in the writer's thread; it may be run several times, and only the last run counts.
 
         Args:
             together: do it in fewer statements, if that goes well, and raise otherwise: then all that comes
@@ -214,7 +215,7 @@ class Noted(Job[None]):
     """Deliveries that were answered, by their keys, and rows of the inbox that were consumed.
 
     Attributes:
-        at: when the last answer was noted, or the first row.
+        at: when the last answer was noted; before there is one, when the first row was.
     """
 
     __slots__ = ("answered", "at", "consumed")
@@ -566,8 +567,9 @@ class Writer:
             raise trio.ClosedResourceError("the store is closed")
         job.task = current_task()
         if self._open is not None:
-            if type(job) is Arriving:
-                self._behind.add(job.arrival.key)
+            came: Job[Any] = job
+            if type(came) is Arriving:
+                self._behind.add(came.arrival.key)
             else:
                 self._open = None
         if len(self._waiting) < MOST_IN_A_BATCH:
@@ -605,8 +607,8 @@ class Writer:
         return True
 
     def _begin_noting(self) -> Noted:
-        self._behind.clear()
         noted = self._open = Noted(self._clock.now())
+        self._behind.clear()
         if self._outside:
             self._outside[noted] = None
         else:
@@ -737,14 +739,13 @@ class Writer:
 
     def _have_tried(self, jobs: Sequence[Noted]) -> None:
         """Drop the notes of what has been written; the rest is still to be, before all else."""
-        waiting = [job for job in self._waiting if type(job) is Noted]
-        failed: list[Noted] = []
+        failed = [job for job in jobs if job.error is not None]
+        left = failed + [job for job in self._waiting if type(job) is Noted]
         for job in jobs:
             if job.error is not None:
-                failed.append(job)
                 continue
             # What was noted again may belong to a delivery accepted since.
-            for later in waiting:
+            for later in left:
                 for key in job.answered.keys() & later.answered.keys():
                     del job.answered[key]
             self._notes.drop(job.answered, job.consumed)

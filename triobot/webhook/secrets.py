@@ -28,8 +28,8 @@ _FEWEST_DIFFERENT: Final = 8
 
 
 def _digest(text: bytes) -> bytes:
-    # Comparing digests gives nothing away by its timing, whatever the length, and can't meet the type errors
-    # that comparing text can.
+    # `compare_digest` takes the same time for all digests, whatever the length of the text, and can't meet
+    # the type errors that comparing text can.
     return hashlib.blake2b(text).digest()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from triobot.seams import (
     Arrival,
@@ -73,3 +77,21 @@ class Contract:
     async def store(self, clock: SettableClock, tmp_path: Path) -> AsyncIterator[Store]:
         async with self.opened(clock, tmp_path) as store:
             yield store
+
+
+@asynccontextmanager
+async def gathering(store: Store) -> AsyncGenerator[trio.Nursery]:
+    """Let what the store is given wait for the end of the block, and be one batch then."""
+    end = threading.Event()
+
+    def wait(_: object) -> str:
+        end.wait()
+        return "words"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(store.accept, arrival(99), quota=ROOMY, beginning=wait))
+        await wait_all_tasks_blocked()
+        try:
+            yield nursery
+        finally:
+            end.set()

@@ -231,6 +231,13 @@ class ShardTables(Tables):
             if arrival.key in self._delivered:
                 self._delivered[arrival.key] = Delivery(at=arrival.at, acknowledged=False)
 
+    def catch_up(self, answered: Collection[str], consumed: Collection[int], now: int) -> None:
+        """Write what was noted; what comes behind it in the batch knows those answers, too."""
+        super().catch_up(answered, consumed, now)
+        for key in answered:
+            if (before := self._delivered.get(key)) is not None:
+                self._delivered[key] = Delivery(at=before.at, acknowledged=True)
+
     def _is_group(self, arrival: Arrival) -> bool:
         chat_id, sender_id = arrival.chat_id, arrival.sender_id
         if chat_id not in self._seen:
