@@ -124,7 +124,7 @@ async def test_the_result_is_the_operations_own(autojump_clock: Any) -> None:
         assert await outbox.perform(EditMessage(7, sent.id, "bye")) is None
 
 
-@pytest.mark.parametrize(("rules", "most"), [(OutboxRules(parallel=8), 7), (OutboxRules(), 28)])
+@pytest.mark.parametrize(("rules", "most"), [(OutboxRules(parallel=8), 7), (OutboxRules(), 35)])
 async def test_no_more_than_the_bound_are_in_flight(
     autojump_clock: Any, rules: OutboxRules, most: int
 ) -> None:

@@ -158,7 +158,7 @@ class Lanes(Generic[P]):
         pace: of all starts.
     """
 
-    def __init__(self, parallel: int = 32, connections: int = 472, pace: Pace | None = None) -> None:
+    def __init__(self, parallel: int = 40, connections: int = 472, pace: Pace | None = None) -> None:
         self.parallel = parallel
         self.connections = max(parallel, connections)
         self.pace = pace or Pace()

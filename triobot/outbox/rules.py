@@ -30,7 +30,7 @@ class OutboxRules:
         descriptors: how many uploaded files are remembered.
     """
 
-    parallel: int = 32
+    parallel: int = 40
     # The listener leaves as many descriptors; of the usual 1,024 of a process it is less than a half.
     connections: int = 480
     uploads: int = 16
