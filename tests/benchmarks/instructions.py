@@ -22,13 +22,11 @@ from typing import Final
 import trio
 
 from tests.bars.calls import asking, echoing
-from triobot import Bot, Chat, Settings
+from triobot import Bot, Chat
 from triobot.filters import text
-from triobot.secrets import Secret
 from triobot.together import rarely_collected
 
-from .layers import begin_load
-from .load import SECRET, TOKEN
+from .layers import begin_load, settings_of
 
 receiving: Final = Bot()
 BOTS: Final = {"echo": echoing, "ask": asking, "receive": receiving}
@@ -55,14 +53,7 @@ async def _run(bot: Bot, connections: int, events: int) -> None:
     """Run the bot under valgrind: one round warms it up, the next is counted."""
     go, told, listening, url = begin_load(connections, events)
     with tempfile.TemporaryDirectory() as folder, listening, rarely_collected():
-        settings = Settings(
-            token=Secret(TOKEN),
-            base_url=url,
-            webhook_secret=Secret(SECRET),
-            store=f"sqlite:{Path(folder) / 'bot.db'}",
-            development=False,
-            fd=os.dup(listening.fileno()),
-        )
+        settings = settings_of(url, listening, folder)
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(bot.serve, settings=settings))
             for counted in (False, True):

@@ -138,6 +138,18 @@ def begin_load(connections: int, events: int) -> tuple[int, int, socket.socket, 
     return hear, told, listening, os.read(told, 100).decode()
 
 
+def settings_of(url: str, listening: socket.socket, folder: str) -> Settings:
+    """Return the settings of a bot that listens there, and stores into this folder."""
+    return Settings(
+        token=Secret(TOKEN),
+        base_url=url,
+        webhook_secret=Secret(SECRET),
+        store=f"sqlite:{Path(folder) / 'bot.db'}",
+        development=False,
+        fd=os.dup(listening.fileno()),
+    )
+
+
 async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float]:
     """Return the microseconds of CPU of an event, in the loop's thread and in the others."""
     go, told, listening, url = begin_load(connections, events)
@@ -150,14 +162,7 @@ async def measure(bot: Bot, connections: int, events: int) -> tuple[float, float
         return own / done * 1e6, (time.process_time() - whole) / done * 1e6 - own / done * 1e6
 
     with tempfile.TemporaryDirectory() as folder, listening:
-        settings = Settings(
-            token=Secret(TOKEN),
-            base_url=url,
-            webhook_secret=Secret(SECRET),
-            store=f"sqlite:{Path(folder) / 'bot.db'}",
-            development=False,
-            fd=os.dup(listening.fileno()),
-        )
+        settings = settings_of(url, listening, folder)
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(bot.serve, settings=settings))
             await run_round()  # it warms up

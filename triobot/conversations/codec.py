@@ -59,7 +59,7 @@ class ChatCodec(Codec):
 
 
 def _tag(event: Message[Any], as_what: object) -> str | None:
-    """Return how a text is recorded, by what a wait took it as; None if it is none, or taken otherwise."""
+    """Return the tag of a text that was taken as text, or as the whole message; None for anything else."""
     if type(as_what) is not tuple or type(event.content) is not str:
         return None
     what = cast("tuple[object, ...]", as_what)

@@ -567,7 +567,7 @@ class Writer:
             raise trio.ClosedResourceError("the store is closed")
         job.task = current_task()
         if self._open is not None:
-            came: Job[Any] = job
+            came: Job[Any] = job  # else what `job` answers would be narrowed, too
             if type(came) is Arriving:
                 self._behind.add(came.arrival.key)
             else:
