@@ -309,6 +309,41 @@ async def test_a_download_that_stands_still_is_given_up(tmp_path: Path, autojump
     assert names_in(tmp_path) == []
 
 
+class Drip(httpx.AsyncByteStream):
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.sent = 0
+
+    async def __aiter__(self):  # type: ignore[no-untyped-def]
+        while self.sent < 76 * 1024 * 1024:
+            await trio.sleep(20)
+            self.sent += self.size
+            yield b"x" * self.size
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_a_download_that_drips_ends_after_an_hour(
+    size: int, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    drip = Drip(size)
+    began = trio.current_time()
+    async with fake(lambda _: httpx.Response(200, stream=drip)) as platform:
+        with pytest.raises(NotDeliveredError, match=f"{179 * size} bytes in 3600 seconds, which is too slow"):
+            await platform.download(received("https://cdn.example.com/1"), tmp_path)
+
+    assert trio.current_time() - began == 3600
+    assert names_in(tmp_path) == []
+
+
+async def test_a_large_file_on_a_slow_line_may_take_longer(tmp_path: Path, autojump_clock: MockClock) -> None:
+    began = trio.current_time()
+    async with fake(lambda _: httpx.Response(200, stream=Drip(400 * 1024))) as platform:
+        where = await platform.download(received("https://cdn.example.com/1"), tmp_path)
+
+    assert trio.current_time() - began > 3600
+    assert where.stat().st_size >= 76 * 1024 * 1024
+
+
 async def test_a_cancelled_download_leaves_nothing_behind(tmp_path: Path) -> None:
     async def endless(peer: Peer) -> None:
         await peer.read_request()

@@ -33,6 +33,9 @@ _AT_ONCE: Final = 4
 _ADDRESSES: Final = 4
 # Per address, so that one that leads nowhere leaves time for the next.
 _CONNECT_SECONDS: Final = 5
+# A file may take an hour; a longer one has to come at so many bytes a second.
+_LONGEST: Final = 3600
+_SLOWEST: Final = 16 * 1024
 # Endings that a desktop opens in a viewer or a player. Anything else is kept without one, so that nothing
 # which a sender named "invoice.exe" or "report.html" runs by a click.
 _SUFFIXES: Final = frozenset(
@@ -77,6 +80,7 @@ class MediaFetcher:
             place = await place_for(to, name)
             patience = Patience(self._patience)
             patience.renew()
+            began, done = trio.current_time(), 0
             with patience.scope:
                 response = await self._open(url)
                 async with reading(response) as pieces:
@@ -84,18 +88,20 @@ class MediaFetcher:
                     patience.pause()
                     async with new_file(place) as file:
                         patience.renew()
-                        done = 0
                         async for piece in _Named(pieces):
                             done += len(piece)
                             if done > limit:
                                 raise _too_large(limit)
                             patience.pause()
                             await trio.to_thread.run_sync(file.write, piece)
-                            patience.renew()
+                            patience.renew(began + max(_LONGEST, done / _SLOWEST))
                             if on_progress is not None:
                                 on_progress(done, total)
                         patience.pause()
                 return place
+        took = trio.current_time() - began
+        if took >= _LONGEST:
+            raise NotDeliveredError(OPERATION, f"{done} bytes in {took:.0f} seconds, which is too slow")
         raise NotDeliveredError(OPERATION, f"no progress for {self._patience:g} seconds")
 
     async def _open(self, url: httpx.URL) -> httpx.Response:
