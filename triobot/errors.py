@@ -105,14 +105,23 @@ class RefusedError(TriobotError):
         status: the HTTP status.
         reason: the platform's own words, shortened; may be empty.
         trace_id: the platform's reference for its support, if it gave one.
+        retry_after: seconds for which the platform asked not to be asked again, if it did.
     """
 
-    def __init__(self, operation: str, status: int, reason: str = "", trace_id: str | None = None) -> None:
-        super().__init__(operation, status, reason, trace_id)
+    def __init__(
+        self,
+        operation: str,
+        status: int,
+        reason: str = "",
+        trace_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(operation, status, reason, trace_id, retry_after)
         self.operation = operation
         self.status = status
         self.reason = reason
         self.trace_id = trace_id
+        self.retry_after = retry_after
 
     def __str__(self) -> str:
         said = f": {self.reason}" if self.reason else ""

@@ -43,9 +43,9 @@ class HeldPlatform:
         await wait_held(self._held)
         return await self._platform.perform(operation)
 
-    def begin(self, operation: Operation[R]) -> Begun[R] | None:
+    def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> Begun[R] | None:
         """Write a request out, if it may begin now; see `triobot.seams.BeginsRequests`."""
-        return None if self._begin is None or not self._held() else self._begin(operation)
+        return None if self._begin is None or not self._held() else self._begin(operation, fresh=fresh)
 
 
 def held_steps(held: Held, instead: Instead | None) -> Instead:

@@ -355,8 +355,12 @@ class Begun(Protocol[R_co]):
 class BeginsRequests(Protocol):
     """A platform whose requests need no task and no scope of their own."""
 
-    def begin(self, operation: Operation[R], /) -> Begun[R] | None:
+    def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> Begun[R] | None:
         """Write a request out; None if only `Platform.perform` can carry it. Nothing leaves before `result`.
+
+        Args:
+            fresh: it takes a new connection. A kept one may have died, and then it would not be known whether
+                the request arrived.
 
         Raises:
             LocalProtocolError: the operation can't be sent.

@@ -25,7 +25,7 @@ class Platform:
         await trio.lowlevel.checkpoint()
         self.begun.append("performed")
 
-    def begin(self, operation: Operation[Any]) -> Any:
+    def begin(self, operation: Operation[Any], *, fresh: bool = False) -> Any:
         self.begun.append("begun")
         return object()
 

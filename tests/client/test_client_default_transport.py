@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -18,8 +19,10 @@ from triobot.client import PlatformClient
 from triobot.client.platform import PostedForm
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
+from triobot.outbox import open_outbox
+from triobot.seams import OnUnknown
 from triobot.wire.content import Blob, Image
-from triobot.wire.operations import SendMessage, Upload
+from triobot.wire.operations import CreateInvoice, Operation, SendMessage, Upload
 from triobot.wire.results import Sent
 
 TOKEN = "0123456789abcdef" * 4
@@ -118,6 +121,28 @@ async def test_an_idle_connection_that_the_platform_closed_costs_nothing() -> No
         for _ in range(5):
             assert await platform.perform(HELLO) == Sent(7, 7)
             await trio.testing.wait_all_tasks_blocked(0.005)
+
+
+@pytest.mark.parametrize("operation", [HELLO, CreateInvoice(7, 1000, "tea")], ids=["send", "invoice"])
+async def test_what_is_never_repeated_takes_a_new_connection(operation: Operation[Any]) -> None:
+    """A platform that drops what comes over a kept connection: whether it has read that, nobody knows."""
+
+    async def once(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.answer(b'{"id": "7"}')
+        await peer.read_request()
+        await peer.stream.aclose()
+
+    async with (
+        serving(once) as server,
+        PlatformClient(server.url, TOKEN) as platform,
+        open_outbox(platform, raise_alarm=lambda alarm: None) as outbox,
+    ):
+        await outbox.perform(HELLO)
+        await outbox.perform(operation, on_unknown=OnUnknown.RAISE)
+        await outbox.perform(operation, on_unknown=OnUnknown.RAISE)
+        assert [peer.number for peer in server.peers] == [0, 1, 2]
+        assert len(server.received) == 3
 
 
 @pytest.mark.parametrize("idle", [1, 3])

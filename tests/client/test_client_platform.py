@@ -155,6 +155,46 @@ async def test_the_platforms_no_has_its_status_and_words(status: int, kind: type
     assert (caught.value.reason, caught.value.trace_id) == ("no data", "t1")
 
 
+NOON = "Sun, 29 Nov 2026 12:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        (["Retry-After: 30"], 30),
+        (["retry-after:   2.5 "], 2.5),
+        (["Retry-After: Sun, 29 Nov 2026 12:01:30 GMT", f"Date: {NOON}"], 90),
+        (["Retry-After: Sunday, 29-Nov-26 12:01:30 GMT", f"Date: {NOON}"], 90),
+        (["Retry-After: Fri, 01 Jan 2999 00:00:00 GMT"], 3600),
+        (["Retry-After: 86400"], 3600),
+        ([f"Retry-After: {'9' * 400}"], 3600),
+        (["Retry-After: 0"], None),
+        (["Retry-After: -5"], None),
+        (["Retry-After: soon"], None),
+        (["Retry-After: \xb2"], None),
+        (["Retry-After: nan"], None),
+        (["Retry-After: 1e9"], None),
+        (["Retry-After:"], None),
+        (["Retry-After: Mon, 01 Jan 1999 00:00:00 GMT", f"Date: {NOON}"], None),
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("make", [TrioTransport, httpx.AsyncHTTPTransport])
+async def test_a_platform_says_for_how_long_not_to_ask_again(
+    headers: list[str], seconds: float | None, make: Callable[[], httpx.AsyncBaseTransport]
+) -> None:
+    async def limit(peer: Peer) -> None:
+        await peer.read_request()
+        head = "\r\n".join(["HTTP/1.1 429 Slow Down", "Content-Length: 0", *headers, "", ""])
+        await peer.stream.send_all(head.encode("latin-1"))
+
+    async with serving(limit) as server, PlatformClient(server.url, TOKEN, transport=make()) as platform:
+        with pytest.raises(RefusedError) as caught:
+            await platform.perform(HELLO)
+
+    assert caught.value.retry_after == seconds
+
+
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"])
 async def test_a_redirect_is_a_refusal_and_the_token_stays(status: str) -> None:
     async with serving() as elsewhere:

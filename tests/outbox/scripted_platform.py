@@ -68,7 +68,7 @@ class ScriptedPlatform:
             case _:
                 return None
 
-    def begin(self, operation: Operation[Any], /) -> ScriptedRequest | None:
+    def begin(self, operation: Operation[Any], /, *, fresh: bool = False) -> ScriptedRequest | None:
         """Write out what has no file, as the platform's client does."""
         assert not isinstance(operation, Upload)
         content = getattr(operation, "content", None)

@@ -23,7 +23,7 @@ class Remembering(ScriptedPlatform):
         super().__init__(*args, **kwargs)
         self.tasks: list[trio.lowlevel.Task] = []
 
-    def begin(self, operation: Operation[Any], /) -> Any:
+    def begin(self, operation: Operation[Any], /, *, fresh: bool = False) -> Any:
         self.tasks.append(trio.lowlevel.current_task())
         return super().begin(operation)
 
@@ -81,7 +81,7 @@ async def test_a_request_that_has_not_left_is_over_with_its_caller(autojump_cloc
     """As while a connection is made: it is not sent, and its lane goes on at once."""
 
     class Connecting(ScriptedPlatform):
-        def begin(self, operation: Operation[Any], /) -> Any:
+        def begin(self, operation: Operation[Any], /, *, fresh: bool = False) -> Any:
             request, made = super().begin(operation), self
             result = request.result  # type: ignore[union-attr]
 
@@ -139,7 +139,7 @@ async def test_what_cannot_be_written_out_is_its_callers_alone(autojump_clock: A
     """Nothing of it is in the lane then."""
 
     class Refusing(ScriptedPlatform):
-        def begin(self, operation: Operation[Any], /) -> Any:
+        def begin(self, operation: Operation[Any], /, *, fresh: bool = False) -> Any:
             raise LocalProtocolError("data", "must be text")
 
     async with open_outbox(Refusing(), raise_alarm=Alarms()) as outbox:

@@ -10,8 +10,11 @@ this machine, repeating is safe; if one may have, the platform may have acted. I
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final, final
 
 import attrs
@@ -31,6 +34,9 @@ FAILURES: Final = (httpx.TransportError, OSError, trio.BrokenResourceError, trio
 # Long enough to say goodbye to a socket; nothing is waited for from the other side.
 _CLOSING_SECONDS: Final = 2
 
+
+_SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+_LONGEST_REST: Final = 3600.0
 
 # Raised while there is no connection to the platform yet, or for a request that can't be written at all.
 _BEFORE: Final = (
@@ -111,12 +117,44 @@ class Answer:
     Attributes:
         too_large: there was more of the body than is read, and it is empty.
         broken: why the body is empty, if the connection failed or stood still behind a 200's head.
+        retry_after: see `retry_after_of`.
     """
 
     status: int
     body: bytes = attrs.field(repr=False)
+    retry_after: float | None = None
     too_large: bool = False
     broken: NotDeliveredError | DeliveryUnknownError | None = None
+
+
+def retry_after_of(headers: Iterable[tuple[bytes, bytes]]) -> float | None:
+    """Return for how many seconds the platform asks not to be asked again; None if it names no such time.
+
+    `Retry-After` is a number of seconds, or a date; a date is measured from the answer's own, since the two
+    machines' clocks may differ. An hour is the most that is believed.
+
+    Platform: RFC 9110, section 10.2.3.
+    """
+    told: dict[bytes, str] = {}
+    for name, value in headers:
+        told.setdefault(name.lower(), value.decode("latin-1").strip())
+    said = told.get(b"retry-after", "")
+    if _SECONDS.fullmatch(said):
+        seconds = float(said)
+    else:
+        until = _date(said)
+        if until is None:
+            return None
+        seconds = (until - (_date(told.get(b"date", "")) or datetime.now(UTC))).total_seconds()
+    return min(seconds, _LONGEST_REST) if seconds > 0 else None
+
+
+def _date(said: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(said)
+    except (ValueError, OverflowError):
+        return None
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 @final
@@ -156,9 +194,9 @@ class Patience:
         self.seconds = seconds
         self.scope = trio.CancelScope()
 
-    def renew(self) -> None:
-        """Move the deadline to `seconds` from now: something happened."""
-        self.scope.deadline = trio.current_time() + self.seconds
+    def renew(self, most: float = math.inf) -> None:
+        """Move the deadline to `seconds` from now, but not behind `most`: something happened."""
+        self.scope.deadline = min(trio.current_time() + self.seconds, most)
 
     def pause(self) -> None:
         """Wait without end until the next `renew`: our own disk is not what patience is about.
@@ -199,7 +237,7 @@ async def exchange(
     try:
         with patience.scope:
             head = await send(transport, request, delivery)
-            return Answer(head.status_code, await _body(head))
+            return Answer(head.status_code, await _body(head), retry_after_of(head.headers.raw))
     except FAILURES as error:
         return broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, error)
     except _TooLargeError:

@@ -35,7 +35,17 @@ from ..wire.encode import FilePart, Request, encode_operation, encode_operation_
 from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
-from .exchange import FAILURES, LARGEST_ANSWER, Answer, Delivery, Patience, WholeBody, broken_off, exchange
+from .exchange import (
+    FAILURES,
+    LARGEST_ANSWER,
+    Answer,
+    Delivery,
+    Patience,
+    WholeBody,
+    broken_off,
+    exchange,
+    retry_after_of,
+)
 from .media import DownloadProgress, MediaFetcher
 from .successor import AnyTransport, adapted
 from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
@@ -226,12 +236,15 @@ class PlatformClient:
             answer = await self._post(request.path, FORM, body, patience)
         return self._result(operation, answer)
 
-    def begin(self, operation: Operation[R], /) -> PostedForm[R] | None:
+    def begin(self, operation: Operation[R], /, *, fresh: bool = False) -> PostedForm[R] | None:
         """Write an operation out for whichever task awaits its result; None if only `perform` can carry it.
 
         That is so for what has a file, and for a transport that isn't ours. Its time is up to the caller:
         nothing ends it but `seams.Begun.expire`. At most as many as there are connections should be on their
         way at once: the line for one is in their time.
+
+        Args:
+            fresh: take no idle connection, which the platform may have closed unseen.
 
         Raises:
             LocalProtocolError: as `perform`.
@@ -250,6 +263,7 @@ class PlatformClient:
             self._patience,
             self._result,
             self._certain,
+            fresh,
         )
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
@@ -349,7 +363,7 @@ class PlatformClient:
             if (answer.too_large or answer.broken is not None) and is_taken(answer.status):
                 result = take_unread(operation)
             else:
-                result = decode_result(operation, answer.status, body)
+                result = decode_result(operation, answer.status, body, answer.retry_after)
         except RemoteProtocolError as error:
             if answer.broken is not None:
                 raise answer.broken from answer.broken.__cause__
@@ -388,6 +402,7 @@ class PostedForm(Generic[R]):
         within: seconds that it is to be given.
         read: makes the result of the answer.
         certain: see `PlatformClient`.
+        fresh: see `PlatformClient.begin`.
     """
 
     _operation: Operation[R]
@@ -397,6 +412,7 @@ class PostedForm(Generic[R]):
     within: float
     _read: Callable[[Operation[R], Answer], R]
     _certain: Callable[[], float] | None = None
+    _fresh: bool = False
     _connection: ClientConnection | None = None
     _dialing: trio.CancelScope | None = None
     _stalled: float = 0.0
@@ -414,7 +430,8 @@ class PostedForm(Generic[R]):
                 if connection is None:
                     if self._stalled:
                         raise httpx.ConnectTimeout("its time was over before it had a connection")
-                    connection = self._connections.idle(self._origin)
+                    if not self._fresh:
+                        connection = self._connections.idle(self._origin)
                     if connection is None:
                         connection, fresh = await self._connect()
                     self._connection = connection
@@ -437,9 +454,11 @@ class PostedForm(Generic[R]):
             raise
         self._connection = None
         self._connections.settle(connection)
+        status = connection.reader.status
         if len(body) > LARGEST_ANSWER:
-            return self._read(self._operation, Answer(connection.reader.status, b"", too_large=True))
-        return self._read(self._operation, Answer(connection.reader.status, body))
+            return self._read(self._operation, Answer(status, b"", too_large=True))
+        retry_after = None if status == 200 else retry_after_of(connection.reader.headers)
+        return self._read(self._operation, Answer(status, body, retry_after))
 
     def expire(self, seconds: float) -> None:
         """See `seams.Begun`."""
@@ -456,7 +475,7 @@ class PostedForm(Generic[R]):
     async def _connect(self) -> tuple[ClientConnection, bool]:
         with trio.CancelScope(deadline=trio.current_time() + self.within) as self._dialing:
             try:
-                return await self._connections.get(self._origin, {}, None)
+                return await self._connections.get(self._origin, {}, None, fresh=self._fresh)
             finally:
                 self._dialing = None
         self._stalled = self._stalled or self.within

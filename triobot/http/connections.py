@@ -317,9 +317,14 @@ class Connections:
         return None
 
     async def get(
-        self, origin: Origin, timeouts: Mapping[str, float | None], report: Report | None
+        self,
+        origin: Origin,
+        timeouts: Mapping[str, float | None],
+        report: Report | None,
+        *,
+        fresh: bool = False,
     ) -> tuple[ClientConnection, bool]:
-        """Return a connection, idle or newly opened, and whether it is new.
+        """Return a connection, idle or newly opened, and whether it is new; with `fresh` a new one.
 
         Raises:
             httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout: none could be opened, or became free.
@@ -329,12 +334,12 @@ class Connections:
         """
         if self._closed:
             raise trio.ClosedResourceError(_CLOSED)
-        if (connection := self.idle(origin)) is not None:
+        if not fresh and (connection := self.idle(origin)) is not None:
             return connection, False
         if not self.claim():
             with within(timeouts.get("pool"), httpx.PoolTimeout):
                 handed = await self._wait_in_line(origin)
-            if handed is not None and handed.is_quiet() and not self._closed:
+            if handed is not None and not fresh and handed.is_quiet() and not self._closed:
                 return handed, False
             if handed is not None:
                 handed.close()  # Its place is still ours.

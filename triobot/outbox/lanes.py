@@ -50,6 +50,21 @@ _STRIKES: Final = 3
 # How often stuck lanes may be passed over before it is their turn.
 _STUCK_PATIENCE: Final = 3
 
+# Seconds for which a payment's lane rests at most, since it has to be verified within an hour.
+_LONGEST_MONEY_REST: Final = 300.0
+
+# Nothing went well for so many seconds: an outage. When it is over, nothing waits for the end of its pause.
+_OUTAGE: Final = 5.0
+
+# After so many seconds without any answer, so many requests a second start over the second half of the
+# connections: the client's patience with them, a minute, ends before there are too many.
+_SILENCE: Final = 2.0
+_IN_SILENCE: Final = 3
+
+# So many lanes for each place are a backlog. Then the newest lane and the oldest take turns, so that a person
+# who writes now doesn't wait for all of it.
+_BACKLOG: Final = 16
+
 # A lane that the platform limits (429) pauses between two operations; each good answer shortens the pause.
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
@@ -116,6 +131,7 @@ class _Lane(Generic[P]):
     Attributes:
         head: started at least once: in flight, or put back.
         holds: the class whose place it holds.
+        limited_until: the platform asked for silence until then.
         counts: how many of each class are in it.
     """
 
@@ -131,6 +147,7 @@ class _Lane(Generic[P]):
     suspended: bool = False
     not_before: float = 0.0
     pause: float = 0.0
+    limited_until: float = 0.0
     failing_since: float | None = None
     strikes: int = 0
     listed: dict[_Lane[P], None] | None = None
@@ -168,13 +185,24 @@ class Lanes(Generic[P]):
         # Lists, by class: an enum's hash is a call of its own.
         self._caps = [share_caps(parallel)[urgency] for urgency in Urgency]
         self._connection_caps = [connection_caps(self.connections)[urgency] for urgency in Urgency]
-        self._stuck_caps = (max(1, parallel - parallel // 4), max(1, self.connections // 2))
+        self._half = max(1, self.connections // 2)
+        self._stuck_caps = (max(1, parallel - parallel // 4), self._half)
         # Who holds a place, in the order in which they began.
         self._holding: dict[_Lane[P], None] = {}
         self._held_by = [0 for _ in Urgency]
         # Of stuck lanes: places, and how many are in flight.
         self._stuck_holding = self._stuck_flying = 0
         self._stuck_passed = 0
+        self._newest_next = False
+        # When something started last while half of the connections were in use.
+        self._flew_at = 0.0
+        # Everything but money rests until then.
+        self.limited_until = 0.0
+        # Of which lanes the platform asked for silence, until when; and since when there are any.
+        self._limits: dict[Hashable, float] = {}
+        self._limited_since = 0.0
+        # Since when nothing has gone well, if anything has failed since.
+        self._failing_since: float | None = None
         # When the platform last gave an answer, or was first asked after a silence of ours.
         self._heard_at = float("-inf")
         # The youngest request that has been answered began then.
@@ -255,6 +283,8 @@ class Lanes(Generic[P]):
         if not startable and self._gives_up_at() <= now:
             self._give_places_up(now)
             startable = self._startable()
+        if startable and self._all_start_at(now) > now:
+            startable = startable[:1] if startable[0] is Urgency.MONEY else []
         if not startable or self.pace.ready_at(now) > now:
             return None
         chosen = self._choose(startable)
@@ -276,6 +306,7 @@ class Lanes(Generic[P]):
             or len(self._holding) >= self.parallel
             or self._held_by[urgency] >= self._caps[urgency]
             or self.pace.ready_at(now) > now
+            or (urgency is not Urgency.MONEY and self._all_start_at(now) > now)
         ):
             return False
         lane = self._lanes[key] = _Lane(key, {}, [0] * _CLASSES)
@@ -312,8 +343,9 @@ class Lanes(Generic[P]):
                 heapq.heappop(self._resting)
             wakes_at = self._resting[0][0] if self._resting else NEVER
         if self.queued and not self.held:
-            if self._startable():
-                wakes_at = min(wakes_at, max(now, self.pace.ready_at(now)))
+            if startable := self._startable():
+                all_at = now if startable[0] is Urgency.MONEY else self._all_start_at(now)
+                wakes_at = min(wakes_at, max(now, self.pace.ready_at(now), all_at))
             elif any(self._ready) or any(self._stuck_ready):
                 wakes_at = min(wakes_at, max(now, self._gives_up_at()))
         return wakes_at
@@ -365,13 +397,24 @@ class Lanes(Generic[P]):
         lane.failing_since = None
         lane.strikes = 0
         self._heard(lane, now)
+        if self._limits and lane.began >= self._limited_since and place.urgency is not Urgency.MONEY:
+            self._limits.clear()
+            self.limited_until = 0.0
+        if self._failing_since is not None:
+            failed_for, self._failing_since = now - self._failing_since, None
+            if failed_for >= _OUTAGE:
+                self._wake_after_outage(now)
         if lane.pause:
             lane.pause = lane.pause * 0.8 if lane.pause * 0.8 >= _SHORTEST_PAUSE else 0.0
             lane.not_before = now + lane.pause
         self.pace.went_well(place.key, lane.began, now)
 
-    def pushed_back(self, place: P, now: float, *, limited: bool) -> float:
+    def pushed_back(self, place: P, now: float, *, limited: bool, rests: float = 0.0) -> float:
         """Record that the platform failed, didn't answer, or (`limited`) answered this place with 429.
+
+        Args:
+            rests: seconds for which the platform asked for silence. The lane keeps it. So does everything but
+                money, if the platform asks two lanes for it and answers no other one meanwhile.
 
         Returns:
             When this lane's present row of such outcomes began.
@@ -386,9 +429,33 @@ class Lanes(Generic[P]):
             lane.strikes += not limited
         if limited:
             lane.pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, lane.pause * 2))
-            lane.not_before = now + lane.pause
+            lane.limited_until = now + lane.pause
+        elif self._failing_since is None:
+            self._failing_since = now
+        if rests:
+            self._rest(lane, place.urgency, now, rests)
+        lane.not_before = max(lane.not_before, lane.limited_until)
         self.pace.pushed_back(place.key, lane.began, now, limited=limited)
         return lane.failing_since
+
+    def _rest(self, lane: _Lane[P], urgency: Urgency, now: float, seconds: float) -> None:
+        if urgency is Urgency.MONEY:
+            lane.limited_until = now + min(seconds, _LONGEST_MONEY_REST)
+            return
+        lane.limited_until = now + seconds
+        self._limits = {key: until for key, until in self._limits.items() if until > now}
+        if not self._limits:
+            self._limited_since = now
+        self._limits[lane.key] = lane.limited_until
+        if len(self._limits) > 1:
+            self.limited_until = max(self._limits.values())
+
+    def _wake_after_outage(self, now: float) -> None:
+        resting, self._resting = self._resting, []
+        for wakes_at, _, lane in resting:
+            if lane.wakes_at == wakes_at:
+                lane.wakes_at, lane.not_before = NEVER, lane.limited_until
+                self._arrange(lane, now)
 
     # --- looking
 
@@ -438,6 +505,17 @@ class Lanes(Generic[P]):
 
     # --- inside
 
+    def _all_start_at(self, now: float) -> float:
+        """Return when all classes may start something; money always may.
+
+        While nothing is answered, half of the connections are for a few requests a second. Else each of them
+        would carry a lost request at the end of the silence, and newcomers would wait for its time to end.
+        """
+        at = self.limited_until
+        if self.in_flight >= self._half and now >= self._heard_at + max(_SILENCE, 2 * self.pace.usual):
+            at = max(at, self._flew_at + 1 / _IN_SILENCE)
+        return at
+
     def _startable(self) -> list[Urgency]:
         if len(self._holding) >= self.parallel:
             return []
@@ -465,6 +543,10 @@ class Lanes(Generic[P]):
         ready, stuck = self._ready[urgency], self._stuck_ready[urgency]
         if stuck and self._takes_stuck(urgency) and not (ready and self._stuck_passed < _STUCK_PATIENCE):
             return next(iter(stuck))
+        if len(ready) > _BACKLOG * self.parallel or self.pace.rate is not None:
+            self._newest_next = not self._newest_next
+            if self._newest_next:
+                return next(reversed(ready), None)
         return next(iter(ready), None)
 
     def _takes_stuck(self, urgency: Urgency) -> bool:
@@ -494,6 +576,8 @@ class Lanes(Generic[P]):
         elif self._stuck_ready[urgency]:
             self._stuck_passed += 1
         self.in_flight += 1
+        if self.in_flight > self._half:
+            self._flew_at = now
         self.pace.started(now)
 
     def _landed(self, place: P) -> _Lane[P]:

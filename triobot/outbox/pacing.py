@@ -15,7 +15,11 @@ A cut goes to a little less than what was carried, but at most to half of the ra
 requests that were begun since are weighed. If they fare better, errors do speak of our rate, and from now on
 a tenth of them is enough. If they don't, a second and a third cut follow; and if an eighth of the rate is no
 better, the rate is not the cause. The cuts are taken back, and the next one needs a part well above what
-fails now. While nothing at all goes well, no cut is taken back.
+fails now.
+
+An outage is a cut before which nothing went well, and nothing was a 429. It says nothing of our rate. So the
+first requests that go well bring the former rate back in a slow start: each doubles the rate, each failure
+halves it.
 
 Each second the rate grows by a twentieth of what it was before the first cut, as far as requests go well. At
 twice of that the limit is forgotten.
@@ -91,14 +95,22 @@ def _weight(sample: _Sample) -> tuple[int, float]:
     return size, (sample.late + sample.limited + sample.failed + heard) / max(size, 1)
 
 
+def _is_outage(sample: _Sample) -> bool:
+    return not (sample.well or sample.limited)
+
+
 @final
 @attrs.frozen
 class _Trial:
-    """Cuts that are yet to prove right: the rate before them, and which part of the outcomes was bad."""
+    """Cuts that are yet to prove right: the rate before them, and which part of the outcomes was bad.
+
+    `outage`: nothing had gone well, and no limit was named.
+    """
 
     rate: float | None
     bad: float
     cuts: int
+    outage: bool
 
 
 @final
@@ -147,12 +159,15 @@ class Pace:
         took = now - began
         self._took(took)
         if self._counts(began):
+            if self._trial is not None and self._trial.outage and not self._sample.well:
+                # It is over, and its failures say nothing of what comes now.
+                self._sample = _Sample(now)
             self._sample.well += 1
             if took >= self._rules.late:
                 self._sample.late += 1
                 self._blame(who)
             if self._rate is not None:
-                self._grow(self._rate)
+                self._grow(self._rate, now)
             if now - self._sample.since >= self._rules.window:
                 self._look(now)
 
@@ -166,6 +181,8 @@ class Pace:
             self._sample.limited += limited
             self._sample.failed += not (silent or limited)
             self._blame(who)
+            if self._rate is not None and self._trial is not None and self._trial.outage:
+                self._rate = max(self._rules.least, self._rate / 2)
             self._look(now)
 
     def _took(self, seconds: float) -> None:
@@ -197,16 +214,18 @@ class Pace:
         if size < rules.few:
             return
         took = min(now - sample.since, 2 * rules.longest_window)
-        if trial is not None and bad > trial.bad / 3 and 1 - bad < 1.5 * (1 - trial.bad):
-            if sample.well and trial.cuts >= rules.cuts:
+        if trial is not None and (
+            trial.outage if _is_outage(sample) else bad > trial.bad / 3 and 1 - bad < 1.5 * (1 - trial.bad)
+        ):
+            if not trial.outage and trial.cuts >= rules.cuts:
                 self._rate, self._noise, self._proven = trial.rate, bad, False
             else:
                 self._cut(sample, took, now, attrs.evolve(trial, cuts=trial.cuts + 1))
             return
-        if trial is not None:
+        if trial is not None and not trial.outage:
             self._proven = self._proven or trial.bad >= rules.bad
         if self._too_much(sample, size, bad):
-            self._cut(sample, took, now, _Trial(self._rate, bad, 1))
+            self._cut(sample, took, now, _Trial(self._rate, bad, 1, _is_outage(sample)))
         elif trial is not None:
             self._noise = bad
         self._noise -= max(0.0, self._noise - bad) / 16
@@ -233,10 +252,20 @@ class Pace:
         # Until then what starts still meets what was started before.
         self._sample.since = now + min(self.usual, self._rules.longest_window)
 
-    def _grow(self, rate: float) -> None:
-        if self._trial is None:
+    def _grow(self, rate: float, now: float) -> None:
+        if self._trial is not None:
+            if self._trial.outage:
+                self._start_slowly(rate, self._trial.rate, now)
+        else:
             # So many go well each second that these add up to a second's growth.
             self._rate = rate + min(max(self._rules.least, self._carried / 20), rate / 4) / rate
             if self._rate >= 2 * max(self._rules.least, self._carried):
                 self._rate = None
                 self._proven = False
+
+    def _start_slowly(self, rate: float, former: float | None, now: float) -> None:
+        self._rate = 2 * rate
+        if self._rate >= (self._carried if former is None else former):
+            self._rate, self._trial, self._sample = former, None, _Sample(now)
+        if (rate_now := self.rate) is not None:
+            self._next_start = min(self._next_start, now + 1 / rate_now)

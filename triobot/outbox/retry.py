@@ -2,7 +2,7 @@
 
 | the attempt ended with | it | then |
 |---|---|---|
-| NotDeliveredError, 429 | took no effect | again, after a pause |
+| NotDeliveredError, 429 | took no effect | again, after a pause; `Retry-After` makes it longer |
 | DeliveryUnknownError, 5xx, 408 | may have taken effect | again if repeatable, else as chosen |
 | 401, 403 | took no effect | the breaker says whose fault it is |
 | any other refusal or error | is final | to the caller |
@@ -108,6 +108,17 @@ def is_limit(error: Exception) -> bool:
     return isinstance(error, RefusedError) and error.status == _TOO_MANY
 
 
+def retry_after(error: Exception) -> float:
+    """Return for how many seconds the platform asked not to be asked again; 0 if it named none."""
+    return (error.retry_after or 0.0) if isinstance(error, RefusedError) else 0.0
+
+
+def is_never_repeated(operation: Operation[object], on_unknown: OnUnknown) -> bool:
+    """Return whether an attempt that may have taken effect is the last one."""
+    must_tell = isinstance(operation, CreateInvoice) or on_unknown is OnUnknown.RAISE
+    return must_tell and not repeatable(operation)
+
+
 def is_unreadable(error: Exception) -> bool:
     """Return whether the platform did answer, in a way that can't be read."""
     return isinstance(error, DeliveryUnknownError) and isinstance(error.__cause__, RemoteProtocolError)
@@ -152,10 +163,10 @@ def judge(
         return GiveUp(error)
     unknown = not took_no_effect(error)
     may_repeat = repeatable(operation)
-    must_tell = isinstance(operation, CreateInvoice) or on_unknown is OnUnknown.RAISE
-    if unknown and must_tell and not may_repeat:
+    if unknown and is_never_repeated(operation, on_unknown):
         return GiveUp(as_unknown(operation, error))
     pause = min(rules.longest_pause, rules.first_pause * 2.0 ** min(attempts - 1, 32)) * (0.5 + random())
+    pause = max(pause, retry_after(error))
     if failing_for + pause > _patience(operation, rules):
         # "Never left" would be a lie when an earlier attempt may have arrived.
         return GiveUp(as_unknown(operation, error) if doubtful and not may_repeat else error)

@@ -31,7 +31,7 @@ from ..errors import (
     RefusedError,
     TriobotError,
 )
-from ..seams import Alarm, BeginsRequests, OnUnknown, Platform, RaiseAlarm, Urgency
+from ..seams import Alarm, BeginsRequests, Begun, OnUnknown, Platform, RaiseAlarm, Urgency
 from ..wire.content import Descriptor, File, Media
 from ..wire.ids import Recipient
 from ..wire.operations import (
@@ -54,10 +54,12 @@ from .retry import (
     Suspect,
     copy_for,
     is_limit,
+    is_never_repeated,
     is_push_back,
     is_token_or_chat,
     is_unreadable,
     judge,
+    retry_after,
     took_no_effect,
 )
 from .rules import OutboxRules, OutboxStatistics
@@ -506,17 +508,13 @@ class LaneSender:
             if call.error is not None:
                 raise call.error
             delivery.sending = delivery.written = True
-            request = delivery.begun = self._begin(call.operation)
+            request = self._write_out(delivery, call.operation)
             if request is None:
                 delivery.sending = delivery.written = False
                 self._send_courier(delivery)
                 return AGAIN
             delivery.attempts += 1
             self._retries += delivery.attempts > 1
-            deadline = delivery.began + min(request.within, self._rules.answer_within)
-            if not self._carried:  # all have the same time: the first one's is over first
-                self.mind(deadline)
-            self._carried[delivery] = deadline
             result = await request.result()
         except Exception as error:
             self._carried.pop(delivery, None)
@@ -543,6 +541,20 @@ class LaneSender:
         if call.error is not None:
             raise call.error
         return AGAIN
+
+    def _write_out(self, delivery: Delivery, operation: Operation[object]) -> Begun[object] | None:
+        assert self._begin is not None
+        if is_never_repeated(operation, delivery.call.on_unknown):
+            request = self._begin(operation, fresh=True)
+        else:
+            request = self._begin(operation)
+        delivery.begun = request
+        if request is not None:
+            deadline = delivery.began + min(request.within, self._rules.answer_within)
+            if not self._carried:  # all have the same time: the first one's is over first
+                self.mind(deadline)
+            self._carried[delivery] = deadline
+        return request
 
     def _send_courier(self, delivery: Delivery) -> None:
         async def serve() -> None:
@@ -585,6 +597,12 @@ class LaneSender:
                 delivery.began = self._time()
                 self.lanes.began(delivery, delivery.began)
             delivery.written = True
+            if (
+                delivery.begun is None
+                and self._begin is not None
+                and is_never_repeated(operation, delivery.call.on_unknown)
+            ):
+                self._write_out(delivery, operation)
             if delivery.begun is not None:
                 result = await delivery.begun.result()
             else:
@@ -601,6 +619,8 @@ class LaneSender:
     async def perform_aside(self, operation: AnswerCallback) -> None:
         """Make one attempt outside the lanes; its success is good news for the breaker."""
         began = self._time()
+        if self.lanes.limited_until > began:
+            raise NotDeliveredError(operation.path, "the platform asked for silence")
         await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
         self._worked(chat_of(operation.chat_id), began, self._time())
 
@@ -687,7 +707,7 @@ class LaneSender:
         self._landing(delivery)
         failing_since = now
         if is_push_back(error):
-            failing_since = self.lanes.pushed_back(delivery, now, limited=is_limit(error))
+            failing_since = self._pushed_back(delivery, error, now)
         elif isinstance(error, RefusedError) and not is_token_or_chat(error):
             self.lanes.answered(delivery, now)
         if isinstance(operation, SendAction):
@@ -732,6 +752,17 @@ class LaneSender:
             case GiveUp(final_error):
                 self._give_up(delivery, final_error)
         self._heed_breaker()
+
+    def _pushed_back(self, delivery: Delivery, error: Exception, now: float) -> float:
+        was = self.lanes.limited_until
+        since = self.lanes.pushed_back(delivery, now, limited=is_limit(error), rests=retry_after(error))
+        if self.lanes.limited_until > max(was, now):
+            _log.warning(
+                "the platform asks for silence (Retry-After), from more than one chat: everything but money "
+                "waits for %.0f s",
+                self.lanes.limited_until - now,
+            )
+        return since
 
     def _put_back(self, delivery: Delivery, until: float, now: float) -> None:
         if delivery.dropped:
@@ -838,6 +869,8 @@ class LaneSender:
         if self.lanes.in_flight or not self.lanes.queued:
             return False
         if self._breaker.held is not None:
+            return True
+        if self.lanes.limited_until > self._time() and all(map(_comes_again, self.lanes.places())):
             return True
         rate = self.lanes.pace.rate
         if rate is not None and self.lanes.queued > rate and all(map(_comes_again, self.lanes.places())):

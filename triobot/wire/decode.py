@@ -566,8 +566,11 @@ def is_taken(status: int) -> bool:
     return 200 <= status < 300
 
 
-def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
+def decode_result(operation: Operation[R], status: int, body: bytes, retry_after: float | None = None) -> R:
     """Read the answer to an operation.
+
+    Args:
+        retry_after: seconds that its `Retry-After` names, for the error.
 
     Raises:
         BadRequestError: status 400.
@@ -580,7 +583,7 @@ def decode_result(operation: Operation[R], status: int, body: bytes) -> R:
     Platform: interface sections 4 and 7; gap 36.
     """
     if status != 200 and not is_taken(status):
-        raise _refusal(operation, status, body)
+        raise _refusal(operation, status, body, retry_after)
     if isinstance(operation, SendMessage) and (plain := _PLAIN_ID.fullmatch(body)) is not None:
         # Nearly every answer of all is this one, and there is nothing else to be read in it.
         sent: Any = Sent(operation.chat_id, MessageId(int(plain[1])))
@@ -701,17 +704,19 @@ def _answer(body: bytes) -> Answer:
 # --- refusals
 
 
-def _refusal(operation: Operation[object], status: int, body: bytes) -> RefusedError:
+def _refusal(
+    operation: Operation[object], status: int, body: bytes, retry_after: float | None = None
+) -> RefusedError:
     words, trace = _said(body)
     for told in _private(operation):
         words = words.replace(told, "...")
     reason = _short(words, LONGEST_REASON)
     trace_id = _short(trace, LONGEST_TRACE_ID) or None
     if status == 400:
-        return BadRequestError(operation.path, status, reason, trace_id)
+        return BadRequestError(operation.path, status, reason, trace_id, retry_after)
     if status == 403:
-        return ForbiddenError(operation.path, status, reason, trace_id)
-    return RefusedError(operation.path, status, reason, trace_id)
+        return ForbiddenError(operation.path, status, reason, trace_id, retry_after)
+    return RefusedError(operation.path, status, reason, trace_id, retry_after)
 
 
 def _private(operation: Operation[object]) -> list[str]:
