@@ -74,6 +74,8 @@ _QUIESCENT: Final = attrgetter("quiescent")
 # One for all, since few chats ever have some, and an empty set takes 216 bytes.
 _NONE: Final = frozenset[int]()
 _AT_REST: Final = attrgetter("at_rest")
+# So many live conversations may take an event early.
+MOST_EARLY: Final = 8
 _DURABLE: Final = attrgetter("route.durable")
 
 
@@ -191,17 +193,22 @@ class ChatLife:
     def may_take(self, sender: SenderId | None) -> bool:
         """Return whether an event of this sender may be taken before it is stored.
 
-        Nothing waits here, it doesn't make this a group, and all can be brought back as it is stored.
+        Nothing waits here, it doesn't make this a group, and all can be brought back as it is stored. Of many
+        members' conversations hardly all are at rest, and all would be asked for each event.
         """
         if not (self.group or sender is None or sender == self._sender):
             return False
         waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
+        if waiting or len(self.places.live) > MOST_EARLY:
+            return False
         conversations = self.places.all()
-        return not waiting and bool(conversations) and all(map(_AT_REST, conversations))
+        return bool(conversations) and all(map(_AT_REST, conversations))
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
-        return next((it for it in self.places.all() if taker in it.waits or taker in it.watches), None)
+        own = self.places.live.get(taker.owner)
+        likely = [*self.places.asides, *([] if own is None else [own])]
+        return next((it for it in likely if taker in it.waits or taker in it.watches), None)
 
     @property
     def may_come_back(self) -> bool:

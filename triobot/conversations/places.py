@@ -16,11 +16,14 @@ from ..wire.ids import SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Call, Halt, Place, asked_of, is_signal
 from .routes.declarations import Per, Table
-from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts
+from .routes.filters import is_payment
+from .routes.routing import Delivery, Start, Wait, Watch, concerns, interrupts, token_of
 from .workload import EarlyEvent
 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]
+# With fewer live conversations than this, all of them are looked at for each event.
+_MANY: Final = 4
 
 
 def ends(halt: Halt, delivery: Delivery) -> bool:
@@ -97,6 +100,25 @@ class Places:
         """Return every conversation, the newest aside first."""
         return [*self.asides[::-1], *self.live.values()]
 
+    def concerned(self, event: Event) -> list[Conversation]:
+        """Return those that may see an event (`concerns`), the newest aside first.
+
+        A member's event concerns no other member's conversation, and a group may have thousands of these.
+        """
+        sender = event.sender
+        if sender is None or len(self.live) < _MANY or is_signal(event) or is_payment(event):
+            return self.all()
+        own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
+        if (token := token_of(event)) is not None:
+            # Whoever's question it is, the one who pressed the button hears that it is not for them.
+            own += [
+                one
+                for one in self.live.values()
+                for wait in one.waits
+                if wait.token == token and one not in own
+            ]
+        return [*self.asides[::-1], *own]
+
     def flush_others(self, writer: object) -> None:
         """Have the writers of all conversations but this one hand over what they have put."""
         for conversation in self.all():
@@ -144,7 +166,7 @@ class Places:
         """
         if not self.asides and len(self.live) == 1 and (own := self.live.get(None)) and len(own.waits) == 1:
             return own.waits, own.waits  # there is nothing to choose
-        conversations, owner = self.all(), self.owner_of(event)
+        conversations, owner = self.concerned(event), self.owner_of(event)
         if isinstance(event, Leave) and owner is not None:
             # The member's own conversation is on its way out.
             conversations, owner = [other for other in conversations if other.owner != owner], None
@@ -187,7 +209,7 @@ class Places:
             return []
         return [
             conversation
-            for conversation in self.all()
+            for conversation in self.concerned(event)
             if concerns(event, conversation.owner) and conversation.may_want(event)
         ]
 
@@ -196,7 +218,12 @@ class Places:
         if not self.asides and len(self.live) == 1 and (only := self.live.get(None)) and not only.watches:
             return only.watches  # there is nothing to choose
         own = self.live.get(self.owner_of(event))
-        seen = [watch for one in self.all() for watch in one.watches if one is own or _saw(watch, event, at)]
+        seen = [
+            watch
+            for one in self.concerned(event)
+            for watch in one.watches
+            if one is own or _saw(watch, event, at)
+        ]
         return self._in_order(seen, event) if len(seen) > 1 else seen
 
     def _in_order(self, takers: list[W], event: Event) -> list[W]:
