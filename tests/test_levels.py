@@ -16,6 +16,7 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 WIRE = {"errors", "wire"}
 SEAMS = (
     WIRE
+    | {"authors"}
     | {"alarm_kinds", "fields", "money", "values", "resources", "journals", "seams", "secrets"}
     | {"clock", "rooms", "shards"}
 )
@@ -26,6 +27,7 @@ BOT = HTTP | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "run
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "authors": {"errors"},
     "frozen": set(),
     "extras": {"errors"},
     "endings": set(),
@@ -36,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "open_files": set(),
     "wire": {"errors"},
     "fields": set(),
-    "values": {"errors", "fields"},
+    "values": {"authors", "errors", "fields"},
     "resources": {"errors"},
     "journals": WIRE,
     "rooms": WIRE,
@@ -55,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "webhook": HTTP,
     "operator": HTTP | {"open_files"},
     # A durable coroutine knows no chats, stores or platforms.
-    "engine": {"errors"},
+    "engine": {"authors", "errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "conversations": SEAMS | {"engine"},
     "emulator": SEAMS | {"extras"},

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, final
 import trio
 
 from .alarm_kinds import EVENTS, STATES, AlarmKind
+from .authors import contained_in_task, kind_of
 from .errors import StoreError
 from .money import AcknowledgeAlarms, AlarmRow, AlarmTold
 from .money import RaiseAlarm as KeepAlarm
@@ -219,9 +220,10 @@ class AlarmBell:
         try:
             with limit:
                 await self._hook(alarm)
-        except Exception as error:
+        except BaseException as raised:
             # Not its text: that is the author's, and may hold the password of a mail server.
-            log.error("the alarm hook failed: %s", type(error).__name__)  # noqa: TRY400
+            error = contained_in_task(raised)
+            log.error("the alarm hook failed: %s", kind_of(error))  # noqa: TRY400
             log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
             return False
         if limit.cancelled_caught:

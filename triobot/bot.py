@@ -201,7 +201,7 @@ class Bot(Router):
         # Where its shards come and go, and with them what does the work.
         self._node: Node | None = None
         self._around: Surroundings | None = None
-        self._stop = trio.Event()
+        self._stop, self._serves = trio.Event(), False
         self._mounted: WeakSet[QuartTrio] = WeakSet()
 
     # --- declaring
@@ -355,6 +355,20 @@ class Bot(Router):
         """Make `serve` come to rest and return; safe to call more than once."""
         self._stop.set()
 
+    @contextmanager
+    def _served(self, stop: trio.Event) -> Generator[None]:
+        """Let `stop` set this event while the block runs; a bot that runs already is refused."""
+        self._check_rests()
+        self._stop, self._serves = stop, True
+        try:
+            yield
+        finally:
+            self._serves = False
+
+    def _check_rests(self) -> None:
+        if self._serves or self._work is not None or self._node is not None:
+            raise ConfigError("this bot is running already")
+
     @asynccontextmanager
     async def running(
         self, *provided: Provided, settings: Settings | None = None, claims: bool = True
@@ -370,6 +384,7 @@ class Bot(Router):
         """
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
+        self._check_rests()
         async with (
             self._opened(settings, clock) as front,
             self._working(front, provided, claims=claims),
@@ -388,8 +403,10 @@ class Bot(Router):
         Args:
             place, line: of a process that another one has started for some of the shards.
         """
+        from .logs import open_logs
         from .runtime import open_intake
 
+        open_logs()
         around = self._around
         if around.shards if around is not None else read_shards(settings.store).shards is not None:
             from .nodes.cluster import open_cluster
@@ -652,6 +669,7 @@ def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
     own, closed = copy.copy(bot), closed_resources()
     own._hook = own._on_error = None  # pyright: ignore[reportPrivateUsage]
     own._work, own._around, own._stop = None, None, trio.Event()  # pyright: ignore[reportPrivateUsage]
+    own._serves = False  # pyright: ignore[reportPrivateUsage]
     return own, [Provided(one, closed[one]) for one in own._resources]  # pyright: ignore[reportPrivateUsage]
 
 

@@ -15,7 +15,9 @@
         ForeignTaskError         a chat operation from a task the conversation doesn't know
         NonDurableCancelError    a cancel scope that isn't the chat's cancelled a chat operation
         StepError                a step failed with an error that can't be recorded as itself
+        ExitError                the code raised what is no Exception, such as SystemExit
         NondeterminismError      the code does something else than its journal says
+      BreakdownError             the process ends, since something in it has failed
       RecordError
         UnrecordableError        no record can hold this value
         UnreadableRecordError    this program can't read a record
@@ -242,6 +244,29 @@ class StepError(ConversationError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}" if self.text else self.kind
+
+
+@final
+class ExitError(ConversationError):
+    """An author's code raised what is no Exception, such as SystemExit: that ends the code, not the process.
+
+    Attributes:
+        kind: the type's name of what it raised, which is the cause.
+        text: its text.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind, text)
+        self.kind = kind
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}" if self.text else self.kind
+
+
+@final
+class BreakdownError(TriobotError):
+    """The process ends, since something in it has failed that it can't go on without; its cause says what."""
 
 
 class RecordError(TriobotError):

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
+from .authors import contained_in_task, kind_of
 from .conversations.doors.refs import RoomRef
 from .conversations.running.failures import OnFailure
 from .conversations.running.lines import failing_line, leave_ours_out
@@ -106,11 +107,12 @@ class Failures:
         try:
             with trio.move_on_after(HOOK_SECONDS) as limit:
                 await self._hook(failure)
-        except Exception as error:
+        except BaseException as raised:
             # Not its text, unless asked for: that may hold what is in the failure.
+            error = contained_in_task(raised)
             line = failing_line(error.__traceback__)
             shown = error if self._tracebacks else None
-            log.error("on_error failed: %s at %s", type(error).__name__, line, exc_info=shown)  # noqa: TRY400
+            log.error("on_error failed: %s at %s", kind_of(error), line, exc_info=shown)  # noqa: TRY400
         else:
             if limit.cancelled_caught:
                 log.error("on_error was cut after %.0f s, on a failure of %s", HOOK_SECONDS, failure.route)

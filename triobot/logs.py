@@ -16,16 +16,19 @@ import json
 import logging
 import re
 import secrets
+import sys
 import traceback
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Final, TypeAlias, cast, final
 
 import attrs
 import trio
 
+from .authors import contained, kind_of
 from .wire.ids import ChatId
 
 KEY: Final = "log_key"
@@ -35,6 +38,89 @@ _SHORT: Final = 5
 """A number of fewer digits may be anything: only with its word before it is it taken for a chat's."""
 _NAMED: Final = re.compile(r"\b(chat|person|room) (-?[0-9]+)")
 _MOST_CAUSES: Final = 10
+
+
+NAMES: Final = (
+    "triobot",
+    "triobot.alarms",
+    "triobot.conversations",
+    "triobot.development",
+    "triobot.http",
+    "triobot.hypercorn",
+    "triobot.inspect",
+    "triobot.nodes",
+    "triobot.operator",
+    "triobot.outbox",
+    "triobot.store",
+    "triobot.watchdog",
+    "triobot.webhook",
+    "triobot.webhook.access",
+)
+"""Our loggers."""
+_told: Final[set[tuple[str, int]]] = set()
+
+
+def open_logs() -> None:
+    """Have all that we log reach the author's handlers, and nothing that those raise reach us.
+
+    Call this behind the author's module: `logging.config` disables each logger that was there before.
+    """
+    for name in NAMES:
+        logger = logging.getLogger(name)
+        logger.disabled = False
+        if not isinstance(logger, GuardedLogger):
+            # The logger itself: modules have it already. The author may have set a class of loggers.
+            logger.__class__ = type("GuardedLogger", (GuardedLogger, type(logger)), {})
+
+
+class GuardedLogger(logging.Logger):
+    """A logger whose filters, handlers, formatters and records are an author's code: each fails alone."""
+
+    def _log(
+        self,
+        level: int,
+        msg: object,
+        args: tuple[object, ...] | Mapping[str, object],
+        exc_info: bool | BaseException | ExcInfo | None = None,
+        extra: Mapping[str, object] | None = None,
+        stack_info: bool = False,  # as the base class has it
+        stacklevel: int = 1,
+    ) -> None:
+        try:
+            # One level more, for this frame.
+            super()._log(level, msg, args, exc_info, extra, stack_info, stacklevel + 1)
+        except BaseException as error:
+            _tell(error)
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        """Let each handler have a record, whatever the others raise."""
+        logger: logging.Logger | None = self
+        handlers: list[logging.Handler] = []
+        while logger is not None:
+            handlers += logger.handlers
+            logger = logger.parent if logger.propagate else None
+        if not handlers and logging.lastResort is not None:
+            handlers = [logging.lastResort]
+        for handler in handlers:
+            if record.levelno >= handler.level:
+                try:
+                    handler.handle(record)
+                except BaseException as error:
+                    _tell(error)
+
+
+def _tell(error: BaseException) -> None:
+    """Tell once of each line of an author's that keeps something out of the log."""
+    kind = kind_of(contained(error))
+    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = (__file__, logging.__file__)
+    place = next((frame for frame in frames if frame[0] not in ours), frames[-1])
+    if place in _told:
+        return
+    _told.add(place)
+    with suppress(Exception):  # whoever reads it may be gone
+        text = f"triobot: a log handler failed with {kind} at {place[0]}:{place[1]}: its lines are lost"
+        sys.stderr.write(f"{text}\n")
 
 
 @final
@@ -56,6 +142,7 @@ class Whose:
     told: str
 
 
+ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 Find: TypeAlias = Callable[[trio.lowlevel.Task], Whose | None]
 
 

@@ -9,7 +9,13 @@ import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    contextmanager,
+)
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
@@ -17,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 import attrs
 import trio
 
+from .authors import contained, leaves
 from .endings import ending_signals
 from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
 from .extras import needing
@@ -65,13 +72,14 @@ _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 class Servable(Protocol):
     """A bot, as far as a listener serves it."""
 
-    _stop: trio.Event
     _clock: WallClock
     _hook: OnAlarm | None
 
     def stop(self) -> None:
         """Make what serves it come to rest and return."""
         ...
+
+    def _served(self, stop: trio.Event) -> AbstractContextManager[None]: ...
 
     def _working(
         self, front: Front, provided: Sequence[Provided], *, claims: bool
@@ -122,12 +130,13 @@ def run_together(
     try:
         with rarely_collected(ends=ends):
             trio.run(_run_until_signal, bots, server, one_of)
-    except BaseExceptionGroup as group:
-        # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
-        if group.split(TriobotError)[1] is not None:
-            raise
-        reason = _first(group)
-        raise reason from reason.__cause__
+    except BaseException as error:
+        # Nothing but a signal ends a process without an error.
+        failure: BaseException = contained(error)
+        if isinstance(failure, ExceptionGroup) and failure.split(TriobotError)[1] is None:
+            # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
+            failure = next(leaves(failure))
+        raise failure from failure.__cause__
 
 
 async def _run_until_signal(
@@ -206,8 +215,6 @@ async def serve_together(
         _check_apart(bots)
     first, stop = bots[0][1], trio.Event()
     place, line = (ALONE, None) if one_of is None else (one_of.place, one_of.line)
-    for bot, _ in bots:
-        bot._stop = stop  # pyright: ignore[reportPrivateUsage]
     # A certificate that can't be used starts nothing, under hypercorn as well.
     tls = None
     if first.tls_certificate is not None:
@@ -229,10 +236,25 @@ async def serve_together(
         stopping=stopping,
         tls=tls,
     )
-    if not shared:
-        await serve_now(task_status.started)
-        return
-    limits, told = _serving_limits(first, len(bots)), False
+    with ExitStack() as served:
+        for bot, _ in bots:
+            served.enter_context(bot._served(stop))  # pyright: ignore[reportPrivateUsage]
+        if shared:
+            limits = _serving_limits(first, len(bots))
+            stands_by = partial(stand_by, shared, binds, limits=limits, tls=tls, stop=stop)
+            await _serve_by_turns(stands_by, serve_now, stop, task_status)
+        else:
+            await serve_now(task_status.started)
+
+
+async def _serve_by_turns(
+    stands_by: Callable[..., Awaitable[None]],
+    serve_now: Callable[[Callable[[list[str]], None]], Awaitable[None]],
+    stop: trio.Event,
+    task_status: trio.TaskStatus[list[str]],
+) -> None:
+    """Serve whenever no other process has the store."""
+    told = False
 
     def tell(bound: list[str]) -> None:
         nonlocal told
@@ -243,7 +265,7 @@ async def serve_together(
     begun = away = False
     while not stop.is_set():
         try:
-            await stand_by(shared, binds, limits=limits, tls=tls, stop=stop, listening=tell)
+            await stands_by(listening=tell)
             if stop.is_set():
                 tell([])
                 return
@@ -425,11 +447,6 @@ def bind_of(settings: Settings, *, stays: bool = False) -> Bind:
             mode = 0o660
         return UnixBind(settings.unix, mode, settings.unix_group)
     return TcpBind(settings.host, settings.port)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
 
 
 @contextmanager

@@ -17,7 +17,6 @@ everything else is an object with one entry: the tag of its type, and its parts.
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import json
 import math
@@ -27,11 +26,12 @@ import zoneinfo
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import Enum, Flag
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from .authors import contained, kind_of
 from .errors import ConfigError, UnreadableRecordError, UnrecordableError
 from .fields import fields_of, has_fields, is_frozen
 
@@ -541,16 +541,10 @@ def value_of_node(node: Node) -> object:
     """
     try:
         return _load(node)
-    except (
-        TypeError,
-        ValueError,
-        KeyError,
-        OverflowError,
-        RecursionError,
-        InvalidOperation,
-        binascii.Error,
-    ) as error:
-        raise UnreadableRecordError(f"the recorded value is damaged ({type(error).__name__})") from None
+    except UnreadableRecordError:
+        raise
+    except BaseException as error:
+        raise UnreadableRecordError(f"the recorded value is damaged ({kind_of(contained(error))})") from None
 
 
 # All else stands for itself, and is most of what a record holds.
@@ -657,9 +651,10 @@ def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
         made = cast("type[Any]", cls)(**{field.argument: _load(stored[field.name]) for field in known})
     except UnreadableRecordError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        kind = kind_of(contained(error))
         raise UnreadableRecordError(
-            f"{name} doesn't take the recorded fields ({type(error).__name__}); give new fields a default"
+            f"{name} doesn't take the recorded fields ({kind}); give new fields a default"
         ) from None
     return _as_it_was(made, stored)
 

@@ -5,8 +5,9 @@ A process that dies is a cancelled run whose later writes are forgotten, as with
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import pytest
@@ -328,6 +329,19 @@ async def test_who_kills_when_it_is_replayed(autojump_clock: MockClock) -> None:
     assert there.store.rows_of(GUILTY)[0].parked_because
 
 
+@pytest.fixture
+def killing() -> Iterator[None]:
+    """What a signal's handler raises is no failure of the code in which it is raised."""
+
+    def kill(number: int, frame: object) -> None:
+        raise Killed
+
+    before = signal.signal(signal.SIGUSR1, kill)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("killing")
 async def test_an_event_whose_filter_never_returns_is_put_away(autojump_clock: MockClock) -> None:
     """There is nobody to park; it is kept where an operator can look at it."""
     made: list[Processes] = []
@@ -336,7 +350,7 @@ async def test_an_event_whose_filter_never_returns_is_put_away(autojump_clock: M
     def matches(event: Event) -> bool:
         if isinstance(event, Message) and event.content == "aaaaaaaaaaa!":
             made[0].dies()
-            raise Killed
+            signal.raise_signal(signal.SIGUSR1)
         return True
 
     @bot.conversation(when(matches))

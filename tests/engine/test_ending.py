@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from triobot.authors import leaves
 from triobot.engine import Crashed, Evicted, Returned, Run, WasInterrupted
+from triobot.errors import ExitError
 
 from .lives import EPOCH, Lives
 
@@ -269,21 +272,62 @@ async def test_cleanup_may_begin_many_operations(autojump_clock: object) -> None
     assert host.end == Returned("done")
 
 
-async def test_an_exit_of_the_program_is_no_end_of_the_run(autojump_clock: object) -> None:
+@pytest.mark.parametrize("inside", ["code", "effect", "child"])
+async def test_what_a_signal_raises_is_no_end_of_the_run(inside: str, autojump_clock: object) -> None:
     """It passes through, and nothing is recorded."""
     host = Lives()
 
+    async def interrupted() -> None:
+        await trio.lowlevel.checkpoint()
+        signal.raise_signal(signal.SIGINT)
+
     async def exits(run: Run) -> None:
         await run.wait()
-        raise SystemExit(3)
+        if inside == "effect":
+            await run.effect("work", interrupted)
+        elif inside == "child":
+            async with run.open_nursery() as nursery:
+                nursery.start_soon(interrupted)
+        await interrupted()
 
     run = host.run = Run(host, host.records)
     run.deliver(1, EPOCH, "go")
-    with pytest.raises(SystemExit):
+    with pytest.raises(BaseException) as raised:
         await run.run(exits)
     host.flush()
 
+    assert isinstance(next(leaves(raised.value)), KeyboardInterrupt)
     assert host.tags == "D"
+
+
+async def test_what_is_no_exception_is_a_failure(autojump_clock: object) -> None:
+    host = Lives()
+
+    async def exits(run: Run) -> None:
+        raise SystemExit(3)
+
+    end = await host.live(exits)
+    assert isinstance(end, Crashed)
+    assert isinstance(end.error, ExitError)
+    assert (end.error.kind, end.error.text) == ("SystemExit", "3")
+
+
+async def test_a_cancellation_of_another_scope_is_a_failure(autojump_clock: object) -> None:
+    host, carried = Lives(), list[BaseException]()
+
+    async def carries(run: Run) -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.lowlevel.checkpoint()
+            except trio.Cancelled as cancelled:  # noqa: TRY203
+                carried.append(cancelled)
+                raise
+        raise carried.pop()
+
+    end = await host.live(carries)
+    assert isinstance(end, Crashed)
+    assert isinstance(end.error, ExitError)
 
 
 async def test_a_cancellation_from_outside_is_not_its_own(autojump_clock: object) -> None:

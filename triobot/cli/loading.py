@@ -10,9 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from ..authors import contained
 from ..bot import Bot, importing
 from ..conversations.running.lines import failing_line
-from ..errors import ConfigError
+from ..errors import ConfigError, ExitError
+from ..logs import open_logs
 
 _USUAL: Final = "bot"
 
@@ -28,6 +30,7 @@ def load_bot(target: str) -> Bot:
     place, name, is_file = parse_target(target)
     with importing(place):
         found: object = _import_file(Path(place)) if is_file else _import_module(place)
+    open_logs()
     for part in name.split("."):
         try:
             found = getattr(found, part)
@@ -90,8 +93,8 @@ def _import_module(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name) from error
         raise _failed(name, error) from error
-    except Exception as error:
-        raise _failed(name, error) from error
+    except BaseException as error:
+        raise _failed(name, contained(error)) from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -112,9 +115,9 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # type hints of its classes are looked up there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
         del sys.modules[name]
-        raise _failed(str(path), error) from error
+        raise _failed(str(path), contained(error)) from error
     return module
 
 
@@ -125,4 +128,5 @@ def _is_of(module: ModuleType, path: Path) -> bool:
 
 def _failed(name: str, error: Exception) -> ConfigError:
     where = "" if isinstance(error, SyntaxError) else f" at {Path(failing_line(error.__traceback__)).name}"
-    return ConfigError(f"importing {name} failed{where}: {type(error).__name__}: {error}")
+    words = str(error) if isinstance(error, ExitError) else f"{type(error).__name__}: {error}"
+    return ConfigError(f"importing {name} failed{where}: {words}")

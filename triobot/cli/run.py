@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 import trio
 
+from ..authors import leaves
 from ..bot import Bot
 from ..errors import ConfigError
 from ..http.binding import inherited_binds
@@ -24,7 +25,7 @@ from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .arguments import mode, number, port, whole
 from .loading import load_bot
-from .terminal import FAILED, is_terminal, leaves, one_line, set_up_logging
+from .terminal import FAILED, is_terminal, one_line, set_up_logging
 from .webhook_url import current_secret
 
 DETAILS: Final = """\

@@ -15,16 +15,16 @@ import logging
 import sys
 import traceback
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Final, TextIO, TypeAlias, cast, final
+from typing import Final, TextIO, final
 
 import trio
 
+from ..authors import kind_of, leaves
 from ..endings import ending_signals
-from ..errors import TriobotError
-from ..logs import JsonFormatter
+from ..errors import ExitError, TriobotError
+from ..logs import ExcInfo, JsonFormatter
 from ..seams import BroadcastStatus
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
@@ -32,8 +32,6 @@ _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 # They reorder what follows them. The joiners and the plain marks of Persian text (Cf too) only shape it.
 _REORDERING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 _WIDTH: Final = 30
 FAILED: Final = 1
@@ -211,11 +209,11 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 def one_line(error: BaseException) -> str:
     """Say in one line what went wrong, for the person at the terminal."""
-    if isinstance(error, TriobotError):
+    if isinstance(error, TriobotError) and not isinstance(error, ExitError):
         return harmless(str(error) or type(error).__name__)
     if isinstance(error, OSError) and error.strerror:
         return harmless(_of_system(error))
-    return harmless(f"stopped by {type(error).__name__}{_place(error)}; --debug shows where it came from")
+    return harmless(f"stopped by {kind_of(error)}{_place(error)}; --debug shows where it came from")
 
 
 def _of_system(error: OSError) -> str:
@@ -233,15 +231,6 @@ def _of_system(error: OSError) -> str:
 def _place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, or those of a group and of the groups in it."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
 
 
 def _asked_for(error: SystemExit) -> int:

@@ -21,6 +21,7 @@ import attrs
 import httpx
 import trio
 
+from ..authors import contained_in_task
 from ..errors import DeliveryUnknownError, NotDeliveredError
 from ..http.transport import TrioTransport
 from ..wire.decode import is_taken
@@ -243,6 +244,10 @@ async def exchange(
     except _TooLargeError:
         assert head is not None
         return Answer(head.status_code, b"", too_large=True)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise contained_in_task(error) from error  # a transport is somebody else's code
     return broken_off(operation, head.status_code if head else 0, delivery, patience.seconds, None)
 
 

@@ -13,6 +13,7 @@ from typing import Generic, Self, cast, final
 import trio
 from typing_extensions import TypeVar, TypeVarTuple
 
+from ..authors import contained, split
 from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
@@ -201,9 +202,11 @@ async def run_step(
         except ConversationError:
             # The author's mistake, not the step's failure.
             raise
-        except Exception as error:
-            live.append(error)
-            raise StepError(type(error).__name__, str(error)) from error
+        except BaseException as raised:
+            if (rest := split(raised)[1]) is None:
+                raise
+            live.append(contained(rest))
+            raise StepError(type(rest).__name__, str(rest)) from rest
         finally:
             step_tasks.discard(task)
         raise ConfigError(

@@ -292,12 +292,10 @@ class Conversation:
                 self._over = True
                 # What an author has to say of a failure, and filters: that is at work here, too.
                 care.at_work[RUNS] = self.seq
-                try:
-                    words = "" if failure is None else self._report(failure)
-                    # Before the apology: the chat must not wait until that has been sent.
-                    self.life.ended(self)
-                finally:
-                    care.at_work[RUNS] = 0
+                words = "" if failure is None else self._report(failure)
+                # Before the apology: the chat must not wait until that has been sent.
+                self.life.ended(self)
+                care.at_work[RUNS] = 0
             if words and self.ending is Ending.FAILED:
                 scope.shield = False
                 taken = None if self.writer is None else self.writer.ahead
@@ -305,6 +303,9 @@ class Conversation:
                     await self._apologize(words)
             if not self.stuck:  # they lead back here, and it would all wait for the garbage collector
                 self.writer = self._run = self.giving = None
+        except BaseException as error:
+            care.ends_process(error, self.seq, self.route.name, self.told_place)
+            raise
         finally:
             self.life.calls.gone(self)
 
@@ -405,9 +406,7 @@ class Conversation:
         """What the user hears of a failure goes with the end: a kill in between takes nothing from it."""
         if self.run.over or self.run.dying or self.run.interrupted or self.ending is not None:
             return
-        failure: BaseExceptionGroup[BaseException] = BaseExceptionGroup("", [error])
-        failed = failure.split(Exception)[0]
-        words = "" if failed is None else self._verdict(failed)[1]
+        words = self._verdict(error)[1] if isinstance(error, Exception) else ""
         if words:
             self.also("words", self.shared.tidying.owe_words(self.life.chat_id, self.seq, words))
 

@@ -41,6 +41,7 @@ from weakref import WeakValueDictionary
 import trio
 from typing_extensions import TypeForm
 
+from ..authors import contained, kind_of
 from ..engine import Run
 from ..errors import (
     ConfigError,
@@ -213,9 +214,10 @@ class Key(Generic[T]):
             raise UnreadableRecordError(f"{holds}, and not a {self._kind}; give the key an upgrade=")
         try:
             upgraded = self._upgrade(value)
-        except Exception as error:
-            what = f"{holds}, of which upgrade= makes no {self._kind}: {type(error).__name__}"
-            raise UnreadableRecordError(what) from error
+        except BaseException as raised:
+            failure = contained(raised)
+            what = f"{holds}, of which upgrade= makes no {self._kind}: {kind_of(failure)}"
+            raise UnreadableRecordError(what) from failure
         if not self._fits(upgraded):
             made = type(upgraded).__name__
             raise UnreadableRecordError(f"{holds}, of which upgrade= makes a {made}, and no {self._kind}")
@@ -380,9 +382,10 @@ def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
         return speech
     try:
         return speech(Data(data or {}))
-    except Exception as error:
+    except BaseException as raised:
         # Whoever asks is about to say something else, which must not fail with it.
-        kind, line = type(error).__name__, failing_line(error.__traceback__)
+        error = contained(raised)
+        kind, line = kind_of(error), failing_line(error.__traceback__)
         log.error("the bot's texts= failed with %s at %s: its words are English", kind, line)  # noqa: TRY400
         return Texts.english()
 

@@ -39,6 +39,7 @@ from typing import Final, final
 import attrs
 import trio
 
+from ..authors import came_by_signal, split
 from ..engine import Record, encode_record
 from ..errors import StoreError, StoreFullError
 from ..rooms import SHARED
@@ -95,6 +96,7 @@ class Dispatcher:
         self._fewer_running = trio.lowlevel.ParkingLot()
         self.commits: Final = CommitQueue(services.store, services.raise_alarm)
         self.work: Final = Workload(self.commits)
+        self.work.cut_all = self._cut_everything
         self._timers = Timers(services.clock)
         self._held_up_at: int | None = None
         # The newest row that was read, and the newest of those that know too little: a chat has left memory.
@@ -181,6 +183,10 @@ class Dispatcher:
         with watching, self._services.clock.telling(self._jumped):
             try:
                 await self._run_watched(task_status)
+            except BaseException as error:
+                if (rest := split(error)[1]) is None or came_by_signal(rest):
+                    self.care.acquit()
+                raise
             finally:
                 self.care.look_no_more()
 
@@ -193,14 +199,14 @@ class Dispatcher:
                     async with trio.open_nursery() as nursery:
                         self.work.nursery = nursery
                         self._jumps.begin()
-                        nursery.start_soon(self.work.keep_tasks)
+                        nursery.start_soon(self._or_cut, self.work.keep_tasks)
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self._open)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
-                        nursery.start_soon(self._timers.keep_time)
+                        nursery.start_soon(self._or_cut, self._timers.keep_time)
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
@@ -234,7 +240,7 @@ class Dispatcher:
         """Do what no conversation can live without: if it fails, the program stops, and they know it."""
         try:
             await work()
-        except Exception:
+        except BaseException:
             self._cut_everything()
             raise
 

@@ -245,11 +245,11 @@ class ChatLife:
             group: the chat is a group.
             jumped: `jump` refused it before.
         """
+        # Without `finally`: what leaves here ends the process, and the next one is to know at what.
         self.shared.care.at_work[LOOKED_AT] = delivery.seq
-        try:
-            return self._deliver(delivery, group=group, jumped=jumped)
-        finally:
-            self.shared.care.at_work[LOOKED_AT] = 0
+        delivered = self._deliver(delivery, group=group, jumped=jumped)
+        self.shared.care.at_work[LOOKED_AT] = 0
+        return delivered
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self.group = self.group or group
@@ -291,10 +291,8 @@ class ChatLife:
         After an interrupt, what came before it is of no use to anybody, in the inbox as in the mailbox.
         """
         self.shared.care.at_work[LOOKED_AT] = delivery.seq
-        try:
-            self._jump_ahead(delivery, group=group)
-        finally:
-            self.shared.care.at_work[LOOKED_AT] = 0
+        self._jump_ahead(delivery, group=group)
+        self.shared.care.at_work[LOOKED_AT] = 0
 
     def _jump_ahead(self, delivery: Delivery, *, group: bool) -> None:
         self.group = self.group or group

@@ -437,6 +437,7 @@ class Workload:
         less_busy: unparked whenever there are fewer.
         counts: how often each thing has happened so far, by its word.
         nursery: of all that runs; None before it does.
+        cut_all: cuts every conversation: something that none can live without has failed.
     """
 
     def __init__(self, commits: CommitQueue) -> None:
@@ -446,6 +447,7 @@ class Workload:
         self.less_busy = trio.lowlevel.ParkingLot()
         self.counts: Counter[str] = Counter()
         self.nursery: trio.Nursery | None = None
+        self.cut_all: Callable[[], None] = lambda: None
         # Tasks that wait for something to run, while somebody lets them go at the end.
         self._resting: list[trio.lowlevel.Task] = []
         self._keeps = False
@@ -498,8 +500,9 @@ class Workload:
                     self._resting.append(task)
                     task.context = Context()  # what the last conversation has in its own would be kept
                     live = await wait_task_rescheduled(abort)
-        except RuntimeError:
-            if not left_open:  # else it is Trio's, and the author has been told
+        except BaseException as error:
+            if not (left_open and isinstance(error, RuntimeError)):  # else it is Trio's: the author was told
+                self.cut_all()
                 raise
 
     async def keep_tasks(self) -> None:
@@ -526,6 +529,9 @@ class Workload:
         async def run() -> None:
             try:
                 await work()
+            except BaseException:
+                self.cut_all()
+                raise
             finally:
                 self.working(-1)
 

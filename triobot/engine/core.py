@@ -27,6 +27,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
+from ..authors import contained, split
 from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError, UnrecordableError
 from ..frozen import frozen
 from .host import Host
@@ -549,13 +550,28 @@ class Core:
                 await refuse(self)
             return *self._cut_short(error, id, raises), None
 
+    def left_by(
+        self, error: BaseException, scope: trio.CancelScope
+    ) -> tuple[Exception | None, Continue | None]:
+        """Return the failure, or what the code goes on as, of an error that has left it."""
+        # While the scope is open, a cancellation was carried here from another one.
+        rest = split(error)[1] if scope.cancel_called else error
+        if rest is None:
+            return None, None
+        continued = continue_in(rest)
+        return (self._contained(rest), None) if continued is None else (None, continued)
+
+    def _contained(self, error: BaseException) -> Exception:
+        try:
+            return contained(error)
+        except BaseException:
+            self.evict()  # a signal ends the process, and the run isn't over
+            raise
+
     def _cut_short(self, error: BaseException, id: Id, raises: Raises) -> tuple[str, Node]:
         cancelled, rest = split(error)
         if rest is not None:
-            if isinstance(rest, Exception):
-                return FAILED, self.codec.node_of_error(rest, raises)
-            self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
-            raise error
+            return FAILED, self.codec.node_of_error(self._contained(rest), raises)
         if not self.is_cut():
             return FAILED, self.codec.node_of_error(NonDurableCancelError(str(id)))
         return CUT, cancelled
@@ -655,13 +671,6 @@ def unfelt() -> NoReturn:
 
 def throw(error: BaseException) -> NoReturn:
     raise error
-
-
-def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """Return the cancellations in an error, and what else is in it."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-    return (error, None) if isinstance(error, trio.Cancelled) else (None, error)
 
 
 def lower(status: Any) -> None:

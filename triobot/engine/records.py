@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 import trio
 
 from ..errors import (
+    ExitError,
     ForeignTaskError,
     NonDurableCancelError,
     StepError,
@@ -221,7 +222,10 @@ _DEPTH: Final = 64
 
 _OWN: Final[Mapping[str, type[Exception]]] = {
     cls.__name__: cls
-    for cls in (ForeignTaskError, NonDurableCancelError, StepError, UnrecordableError, UnreadableRecordError)
+    for cls in (
+        *(ExitError, ForeignTaskError, NonDurableCancelError, StepError),
+        *(UnrecordableError, UnreadableRecordError),
+    )
 } | {
     f"trio.{cls.__name__}": cls
     for cls in (
@@ -356,7 +360,10 @@ class Codec:
 
 
 def _text_of(error: Exception) -> Node:
-    kind, text = (error.kind, error.text) if type(error) is StepError else (type(error).__name__, str(error))
+    if isinstance(error, StepError | ExitError):
+        kind, text = error.kind, error.text
+    else:
+        kind, text = type(error).__name__, str(error)
     return ["StepError", [kind, text[:_LONG].encode(errors="replace").decode()]]
 
 

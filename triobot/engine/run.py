@@ -53,11 +53,9 @@ from .core import (
     Stuck,
     WasInterrupted,
     Where,
-    continue_in,
     is_cut,
     lower,
     refuse,
-    split,
 )
 from .host import Host
 from .machine import Machine, Nursery, Scope
@@ -201,20 +199,12 @@ class Run(Core):
                 if getattr(task, "_cancel_status", None) is not within:
                     raise RuntimeError(_LEFT_OPEN)
             except BaseException as error:
-                self.host.concluded(error)
-                raise
-            self.host.concluded(None)
+                failure, continued = self.left_by(error, scope)
+                self.host.concluded(failure or continued or error)
+            else:
+                self.host.concluded(None)
         except Exception as error:
-            failure = error
-        except BaseException as error:
-            rest = split(error)[1] if scope.cancel_called else error
-            if isinstance(rest, Exception):
-                failure = rest
-            elif rest is not None:
-                continued = continue_in(rest)
-                if continued is None:
-                    self.evict()  # Ctrl-C and the like: the process ends, and the run isn't over
-                    raise
+            failure, continued = error, None
         if not self.dying:
             self._end(failure, continued)
         self.task = None

@@ -205,7 +205,9 @@ async def serve(
             opened.notes.close()
     try:
         with trio.CancelScope(shield=True):  # as the writer: what was handed over is finished first
-            await trio.to_thread.run_sync(partial(opened.close, clean=writer.unharmed, now=clock.now()))
+            # Whose code was at work at the end has ended the process, which is no clean end.
+            clean = writer.unharmed and not opened.notes.at_work_left()
+            await trio.to_thread.run_sync(partial(opened.close, clean=clean, now=clock.now()))
     finally:
         if writer.crash is not None and (raised is None or isinstance(raised, StoreError)):
             raise writer.crash

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast,
 import attrs
 import trio
 
+from ...authors import contained, kind_of
 from ...engine.core import continue_in
-from ...errors import ConfigError, PaymentHandedOverError, RecordError, StoreError, UnrecordableError
+from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
 from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
 from ...seams import StaleRowError, Store, Write
 from ...values import decode_value, encode_value, expect, register
@@ -162,13 +163,14 @@ async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, clai
     """
     try:
         money = paid_of(captured)
-    except RecordError as error:
-        # Another version of the bot knows what it is: an operator is told that nobody took it.
+        found = aside_for(elsewhere.table, captured.chat_id, money)
+    except BaseException as error:
+        # Another version of the bot knows what it is, or a filter failed: an operator is told that nobody
+        # took it.
         log.error(  # noqa: TRY400  # the record's own words may hold what a user wrote
-            "payment %s is for an item that can't be read: %s", captured.id, type(error).__name__
+            "payment %s is for an item that can't be read: %s", captured.id, kind_of(contained(error))
         )
         return False
-    found = aside_for(elsewhere.table, captured.chat_id, money)
     if found is None:
         return False
     if work.stopping:

@@ -10,7 +10,6 @@ import datetime as dt
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -27,6 +26,7 @@ from typing import (
     get_type_hints,
 )
 
+from ...authors import contained
 from ...errors import ConfigError, LocalProtocolError
 from ...fields import fields_of, has_fields
 from ...wire.json_text import read_object
@@ -108,8 +108,8 @@ def decode_key(kind: type[V], text: str) -> V | None:
     try:
         key = _read(kind, text)
         return cast("V", key) if key is not None and encode_key(key) == text else None
-    except Exception:
-        # Whatever the class's own converters and validators raise: no key of theirs.
+    except BaseException as error:
+        contained(error)  # whatever the class's own converters and validators raise: no key of theirs
         return None
 
 
@@ -210,9 +210,12 @@ def _told_by(values: Iterable[object], node: JsonValue) -> object:
 
 def _each(kinds: Iterable[Any], node: JsonValue) -> Iterable[object]:
     for kind in kinds:
-        # A class may raise anything at a value that isn't its own.
-        with suppress(Exception):
-            yield _part(kind, node)
+        try:
+            part = _part(kind, node)
+        except BaseException as error:
+            contained(error)  # a class may raise anything at a value that isn't its own
+        else:
+            yield part
 
 
 def _row(shape: type[Any], parts: Sequence[Any], nodes: Sequence[JsonValue]) -> object:

@@ -31,6 +31,8 @@ from typing import Any, Final, TypeVar, cast, final
 import trio
 from trio.lowlevel import current_task
 
+from ...authors import came_by_signal, kind_of, split
+from ...errors import BreakdownError, StoreError
 from ...journals import ConversationRow, TakeInHand
 from ...rooms import is_chat, told
 from ...seams import WORK_SLOTS, Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
@@ -39,7 +41,7 @@ from ...wire.operations import SendMessage
 from ..data import of_authors, words_for
 from ..questions.tidying import Tidying
 from ..running.branches import code_tasks, step_tasks
-from ..running.lines import frames_of, steps_inner
+from ..running.lines import failing_line, frames_of, steps_inner
 from ..services import Services
 from ..workload import Workload
 
@@ -166,6 +168,27 @@ class Care(trio.abc.Instrument):
         finally:
             self._wide.discard(task)
             del code_tasks[task], self._own[task]
+
+    def ends_process(self, error: BaseException, seq: int, route: str, place: str) -> None:
+        """Note whose code ends the process with this error, unless a stop, a signal or the store does.
+
+        Raises:
+            BreakdownError: says so.
+        """
+        rest = split(error)[1]
+        if rest is None or isinstance(rest, StoreError) or came_by_signal(rest):
+            return
+        if self._free:  # of its own: others come to their ends before the process does
+            self.at_work[self._free.pop()] = seq
+        line = failing_line(rest.__traceback__)
+        raise BreakdownError(
+            f"conversation {route} (reference {seq}) of {place} ended the process: {kind_of(rest)} at {line}"
+        ) from rest
+
+    def acquit(self) -> None:
+        """Note that nobody's code ends the process."""
+        for slot in range(WORK_SLOTS):
+            self.at_work[slot] = 0
 
     def _look_at(self, task: trio.lowlevel.Task) -> None:
         """Look at each step of every task from now on; and at what this one waits for."""

@@ -33,6 +33,7 @@ from typing import Final, TypeAlias, cast, final
 import attrs
 import trio
 
+from ...authors import contained
 from ...engine import LEFT
 from ...engine.core import is_cut
 from ...engine.records import Id
@@ -534,8 +535,8 @@ def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
             continue
         try:
             value = taken.see(event, setting)
-        except Exception as error:
-            case.failed(taken.name, error)
+        except BaseException as error:
+            case.failed(taken.name, contained(error))
         else:
             if value is not None:
                 return Start(route, value)
@@ -700,9 +701,9 @@ def _first(
             value = wait.look(event, setting)
             if value is None and also and wait.also is not None:
                 value = wait.also(event, setting)
-        except Exception as error:
+        except BaseException as error:
             if wait.open:
-                return Break(wait, error)
+                return Break(wait, contained(error))
         else:
             if value is not None:
                 return Give(wait, value)
@@ -714,8 +715,8 @@ def _look(
 ) -> object | None:
     try:
         return taken.look(event, setting)
-    except Exception as error:
-        failed(taken.name, error)
+    except BaseException as error:
+        failed(taken.name, contained(error))
         return None
 
 

@@ -6,12 +6,14 @@ author's line; never the text of an error that may hold what a user wrote, unles
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
+from ...authors import kind_of
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -74,7 +76,7 @@ def parting(error: NondeterminismError, failure: Exception | None, line: str) ->
     words = str(error)
     if failure is not None and line == "?":
         first = next(iter(leaves(failure)))
-        words += f"; now it failed with {type(first).__name__}"
+        words += f"; now it failed with {kind_of(first)}"
         line = failing_line(first.__traceback__)
     return words if line == "?" else f"{words} ({line})"
 
@@ -99,7 +101,7 @@ def _with_causes(error: BaseException | None) -> None:
         seen.add(id(error))
         live = vars(error).pop(_LIVE, None)
         if live is not None and error.__cause__ is None:
-            error.__cause__ = live
+            object.__setattr__(error, "__cause__", live)  # its class may be frozen
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
@@ -136,7 +138,7 @@ def report(
         line = failing_line(error.__traceback__)
         # Some of our errors name the line themselves.
         words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
-        failed = f"{type(error).__name__} at {line}{words}"
+        failed = f"{kind_of(error)} at {line}{words}"
         shown = error if tracebacks else None
         about = f"{name} (reference {reference}) of {place}"
         log.error("conversation %s failed: %s", about, failed, exc_info=shown)
@@ -166,7 +168,7 @@ def _words(error: Exception) -> str:
     """Return what may be logged of an error's text."""
     if isinstance(error, _MISTAKES):
         return f": {error}"
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:
         return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
     return ""
 
@@ -182,7 +184,7 @@ def report_filter(
 ) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
     line = failing_line(error.__traceback__)
-    failed = f"{type(error).__name__} at {line}"
+    failed = f"{kind_of(error)} at {line}"
     shown = error if tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
     # By the line alone: a filter that a conversation makes may have another name each time.

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast, final
 import attrs
 import trio
 
+from ...authors import contained, kind_of
 from ...errors import TriobotError
 
 
@@ -162,7 +163,8 @@ def leave_ours_out(error: BaseException) -> None:
         if entries and is_ours(entries[-1].tb_frame.f_code.co_filename) and not isinstance(one, TriobotError):
             code, line = entries[-1].tb_frame.f_code, entries[-1].tb_lineno
             one.add_note(f"raised in triobot, at {code.co_filename.removeprefix(_OURS)}:{line}")
-        one.__traceback__ = _traceback_of(one.__traceback__, lambda file: not is_ours(file))
+        # By the method: a frozen class refuses to be assigned to.
+        one.with_traceback(_traceback_of(one.__traceback__, lambda file: not is_ours(file)))
         left += [other for other in (one.__cause__, one.__context__) if other is not None]
         if isinstance(one, BaseExceptionGroup):
             left += cast("BaseExceptionGroup[BaseException]", one).exceptions
@@ -219,8 +221,8 @@ def _add_variables(shown: traceback.TracebackException, error: BaseException) ->
 def _words_of(value: object) -> str:
     try:
         words = repr(value)
-    except Exception as error:
-        return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
+    except BaseException as error:
+        return f"<{type(value).__name__}: its repr raised {kind_of(contained(error))}>"
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
 
 

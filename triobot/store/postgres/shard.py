@@ -371,7 +371,8 @@ class Shard:
             finally:
                 self._end_lease()
                 if self._work_file is not None:
-                    self.notes.clear()  # nobody's code has killed it
+                    if clean:
+                        self.notes.clear()  # nobody's code has killed it
                     self._work_file.release()
                 self._closed.set()
                 self._session.close()
