@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "wire": {"errors"},
     "fields": set(),
     "values": {"authors", "errors", "fields"},
-    "resources": {"errors"},
+    "resources": {"authors", "errors"},
     "journals": WIRE,
     "rooms": WIRE,
     "shards": WIRE | {"rooms"},

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import CodeType
-from typing import cast
+from typing import TypeVar, cast
 
 import trio
 
 from .errors import ExitError
+
+T = TypeVar("T")
 
 
 def contained(error: BaseException) -> Exception:
@@ -30,7 +32,7 @@ def contained(error: BaseException) -> Exception:
     if came_by_signal(error):
         raise error
     if not isinstance(error, BaseExceptionGroup):
-        failure: Exception = ExitError(type(error).__name__, _text_of(error))
+        failure: Exception = ExitError(type(error).__name__, text_of(error))
     else:
         group = cast("BaseExceptionGroup[BaseException]", error)
         failure = ExceptionGroup(group.message, [contained(one) for one in group.exceptions])
@@ -52,6 +54,16 @@ def contained_in_task(error: BaseException) -> Exception:
     if rest is None:
         raise error
     return contained(rest)
+
+
+async def run_contained(fn: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Await an author's code; see `contained_in_task` for what leaves it."""
+    try:
+        return await fn(*args)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise contained_in_task(error) from error
 
 
 def kind_of(error: BaseException) -> str:
@@ -96,7 +108,8 @@ def came_by_signal(error: BaseException) -> bool:
     return False
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return the text of what an author's code raised, whatever that has for a `__str__`."""
     try:
         return str(error)
     except BaseException:  # the class is an author's, too

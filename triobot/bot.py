@@ -31,6 +31,7 @@ from weakref import WeakSet
 import attrs
 import trio
 
+from .authors import run_contained
 from .clock import SystemClock
 from .conversations.chat import ChatRef as ChatRef
 from .conversations.chat import Room
@@ -471,7 +472,8 @@ class Bot(Router):
                     # leaves.
                     async with trio.open_nursery() as nursery:
                         for run in self._background if runs_background else ():
-                            nursery.start_soon(run, name=getattr(run, "__qualname__", None))
+                            name = getattr(run, "__qualname__", None)
+                            nursery.start_soon(run_contained, run, name=name)
                         with speaking(None):  # the block is the caller's
                             yield
                         nursery.cancel_scope.cancel()

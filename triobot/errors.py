@@ -17,7 +17,6 @@
         StepError                a step failed with an error that can't be recorded as itself
         ExitError                the code raised what is no Exception, such as SystemExit
         NondeterminismError      the code does something else than its journal says
-      BreakdownError             the process ends, since something in it has failed
       RecordError
         UnrecordableError        no record can hold this value
         UnreadableRecordError    this program can't read a record
@@ -35,6 +34,7 @@
           StoreAwayError         the database is away for a while, and nothing of it is stored
         LeaseLostError           another process has this chat now
         JournalConflictError     a conversation isn't where its writer believes
+      BreakdownError             the process ends, since a part of it has failed
       ConfigError                a setting or a declaration is wrong
         NotFoundError              what an operator named isn't there
         ConflictError              what an operator asked for can't be done as things stand
@@ -248,7 +248,7 @@ class StepError(ConversationError):
 
 @final
 class ExitError(ConversationError):
-    """An author's code raised what is no Exception, such as SystemExit: that ends the code, not the process.
+    """An author's code raised what is no Exception, such as SystemExit; it ends that code, not the process.
 
     Attributes:
         kind: the type's name of what it raised, which is the cause.
@@ -262,11 +262,6 @@ class ExitError(ConversationError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}" if self.text else self.kind
-
-
-@final
-class BreakdownError(TriobotError):
-    """The process ends, since something in it has failed that it can't go on without; its cause says what."""
 
 
 class RecordError(TriobotError):
@@ -396,6 +391,11 @@ class StoreAwayError(StoreFullError):
     """The store's database is away for a while, and nothing of this call is stored. Repeat it."""
 
     remedy = "look at the database's server, and at the network between"
+
+
+@final
+class BreakdownError(TriobotError):
+    """The process ends, since a part of it has failed. The runtime's fault; names chat, route and line."""
 
 
 class ConfigError(TriobotError):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
 
+from .authors import run_contained
 from .errors import ConfigError
 
 T = TypeVar("T")
@@ -111,14 +113,20 @@ async def open_resources(
     async with AsyncExitStack() as stack:
         for resource in declared:
             if resource not in opened:
-                manager = resource.open()
-                if not hasattr(manager, "__aenter__"):
-                    raise ConfigError(
-                        f"the resource {resource.name} is no async context manager function; put "
-                        "@asynccontextmanager under @bot.resource"
-                    )
-                opened[resource] = await stack.enter_async_context(manager)
+                opened[resource] = await run_contained(_open, resource, stack)
         yield opened
+
+
+async def _open(resource: Resource[T], stack: AsyncExitStack) -> T:
+    manager = resource.open()
+    if not hasattr(manager, "__aenter__"):
+        raise ConfigError(
+            f"the resource {resource.name} is no async context manager function; put "
+            "@asynccontextmanager under @bot.resource"
+        )
+    opened = await manager.__aenter__()
+    stack.push_async_exit(partial(run_contained, manager.__aexit__))
+    return opened
 
 
 def find(opened: Opened, resource: Resource[T]) -> T:

@@ -265,7 +265,8 @@ def _explore() -> None:
 def _field_types(cls: type) -> Iterable[object]:
     try:
         return list(get_type_hints(cls).values())
-    except Exception:  # a name that exists for type checkers only
+    except BaseException as error:
+        contained(error)  # a name that exists for type checkers only
         annotations: dict[str, object] = getattr(cls, "__annotations__", {})
         return list(annotations.values())
 

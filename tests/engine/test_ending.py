@@ -320,7 +320,7 @@ async def test_a_cancellation_of_another_scope_is_a_failure(autojump_clock: obje
             scope.cancel()
             try:
                 await trio.lowlevel.checkpoint()
-            except trio.Cancelled as cancelled:  # noqa: TRY203
+            except trio.Cancelled as cancelled:
                 carried.append(cancelled)
                 raise
         raise carried.pop()

@@ -189,10 +189,9 @@ async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
 
 def report(error: BaseException, *, debug: bool) -> int:
     """Tell on the error output what went wrong; return the exit code."""
+    if isinstance(error, SystemExit):  # a bot's own would be in a group: that isn't ours
+        return _asked_for(error)
     causes = list(leaves(error))
-    for cause in causes:
-        if isinstance(cause, SystemExit):
-            return _asked_for(cause)
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
         return INTERRUPTED
     if debug:

@@ -13,7 +13,7 @@ from typing import Generic, Self, cast, final
 import trio
 from typing_extensions import TypeVar, TypeVarTuple
 
-from ..authors import contained, split
+from ..authors import contained, split, text_of
 from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
@@ -206,7 +206,7 @@ async def run_step(
             if (rest := split(raised)[1]) is None:
                 raise
             live.append(contained(rest))
-            raise StepError(type(rest).__name__, str(rest)) from rest
+            raise StepError(type(rest).__name__, text_of(rest)) from rest
         finally:
             step_tasks.discard(task)
         raise ConfigError(

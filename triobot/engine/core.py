@@ -28,7 +28,7 @@ from trio.lowlevel import (
 )
 
 from ..authors import contained, split
-from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError, UnrecordableError
+from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError
 from ..frozen import frozen
 from .host import Host
 from .records import (
@@ -524,8 +524,8 @@ class Core:
         """Return what to record for a value: itself, or why it can't be recorded."""
         try:
             return DONE, self.codec.node_of(value)
-        except UnrecordableError as error:
-            return FAILED, self.codec.node_of_error(error)
+        except BaseException as error:  # its class may be an author's
+            return FAILED, self.codec.node_of_error(contained(error))
 
     async def perform(self, id: Id, kind: str, print: str, work: Work) -> Performed:
         """Run an effect's body to its end, whatever that is, in the author's task and outside of any turn."""

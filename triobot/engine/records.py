@@ -20,13 +20,13 @@ import builtins
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from enum import Enum
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 import trio
 
+from ..authors import contained, text_of
 from ..errors import (
     ExitError,
     ForeignTaskError,
@@ -310,10 +310,12 @@ class Codec:
 
     def node_of_error(self, error: Exception, raises: Raises = ()) -> Node:
         """Return the node to record for an error: that of its text, if it takes too much room as a whole."""
-        with suppress(UnrecordableError):
+        try:
             node = self._error_node(error, tuple(raises))
             if len(encode(node)) <= self._largest:
                 return node
+        except BaseException as failed:
+            contained(failed)  # what its class, or what it holds, makes of being looked at
         return _text_of(error)
 
     def _error_node(self, error: Exception, raises: tuple[type[Exception], ...]) -> Node:
@@ -363,7 +365,7 @@ def _text_of(error: Exception) -> Node:
     if isinstance(error, StepError | ExitError):
         kind, text = error.kind, error.text
     else:
-        kind, text = type(error).__name__, str(error)
+        kind, text = type(error).__name__, text_of(error)
     return ["StepError", [kind, text[:_LONG].encode(errors="replace").decode()]]
 
 

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from ..alarm_kinds import Alarm, text_of
+from ..authors import run_contained
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
 from ..errors import StoreAwayError, StoreError, StoreLockedError, TriobotError
@@ -278,7 +279,7 @@ class Keeper:
         """Run the bot's own tasks while the block runs, if this is its home shard."""
         async with trio.open_nursery() as nursery:
             for run in self.background if shard == self._node.doors.home else ():
-                nursery.start_soon(run, name=getattr(run, "__qualname__", None))
+                nursery.start_soon(run_contained, run, name=getattr(run, "__qualname__", None))
             yield
             nursery.cancel_scope.cancel()
 

@@ -17,6 +17,7 @@ import attrs
 import trio
 from trio.testing import MockClock
 
+from ..authors import contained
 from ..bot import Bot
 from ..emulator.views import JsonObject, view_bill, view_keyboard, view_user
 from ..errors import LocalProtocolError, TriobotError
@@ -328,5 +329,6 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
 def _shown(value: object) -> str:
     try:
         return repr(value)[:_SHOWN]
-    except Exception:  # an author's own class may not be shown
+    except BaseException as error:
+        contained(error)  # an author's own class may not be shown
         return "?"

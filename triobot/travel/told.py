@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from ..authors import contained, kind_of
 from ..conversations.charges.charging import PaymentNews, Seen
 from ..conversations.codec import CODEC
 from ..conversations.doors.calls import Call, PaymentArrived, Signal
@@ -202,8 +203,8 @@ def error_words(error: BaseException) -> str:
     """Say what an error is, with its own words."""
     try:
         words = str(error)
-    except Exception as inner:  # the author's own class
-        words = f"<its str raised {type(inner).__name__}>"
+    except BaseException as inner:  # the author's own class
+        words = f"<its str raised {kind_of(contained(inner))}>"
     return cut(f"{type(error).__name__}: {words}" if words else type(error).__name__)
 
 

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 
+from ..authors import contained, kind_of
 from ..conversations.inspection.closed import Closed
 from ..conversations.running.lines import is_authors
 from ..fields import fields_of, has_fields
@@ -83,8 +84,8 @@ def shown(value: object, limits: Extent = Extent()) -> str:  # it is frozen
     writer = _Page(limits)
     try:
         writer.write(value, 0)
-    except (Exception, SystemExit) as error:  # whatever its own code does
-        writer.add(f"<{_name(kind)}: {type(error).__name__}>")
+    except BaseException as error:  # whatever its own code does
+        writer.add(f"<{_name(kind)}: {kind_of(contained(error))}>")
     return writer.text()
 
 
@@ -285,8 +286,8 @@ def _write_own(to: _Page, value: object, level: int) -> None:
     kind = type(value)
     try:
         text: Any = kind.__repr__(value)
-    except (Exception, SystemExit) as error:
-        to.add(f"<{_name(kind)}: its repr raised {type(error).__name__}>")
+    except BaseException as error:
+        to.add(f"<{_name(kind)}: its repr raised {kind_of(contained(error))}>")
         return
     if not isinstance(text, str):
         if isinstance(text, CoroutineType):

@@ -136,6 +136,8 @@ def report(
     for error in errors:
         _with_causes(error)
         line = failing_line(error.__traceback__)
+        if line == "?":  # of a group, and made without being raised
+            line = failing_line(failure.__traceback__)
         # Some of our errors name the line themselves.
         words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{kind_of(error)} at {line}{words}"
