@@ -132,10 +132,11 @@ def run_together(
             trio.run(_run_until_signal, bots, server, one_of)
     except BaseException as error:
         # Nothing but a signal ends a process without an error.
-        failure: BaseException = contained(error)
-        if isinstance(failure, ExceptionGroup) and failure.split(TriobotError)[1] is None:
+        failure = contained(error)
+        first, *rest = leaves(failure)
+        if all(isinstance(one, TriobotError) for one in (first, *rest)):
             # Of a tree of nurseries that failed for one reason, a person wants to read the reason.
-            failure = next(leaves(failure))
+            raise first from first.__cause__
         raise failure from failure.__cause__
 
 

@@ -20,7 +20,7 @@ import trio
 import triobot
 from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
-from triobot import Bot, Chat, Settings, logs
+from triobot import Bot, Chat, Settings, Texts, logs
 from triobot.authors import came_by_signal, contained, contained_in_task, leaves
 from triobot.cli.terminal import report
 from triobot.conversations.revival.care import CRASHES
@@ -78,11 +78,12 @@ class Broken(logging.Handler, logging.Filter, logging.Formatter):
 @pytest.fixture
 def told() -> Iterator[None]:
     logs._told.clear()
-    before, disabled = logging.getLogRecordFactory(), [logging.getLogger(name) for name in NAMES]
+    before, loggers = logging.getLogRecordFactory(), logging.Logger.manager.loggerDict.values()
+    disabled = {logger: logger.disabled for logger in loggers if isinstance(logger, logging.Logger)}
     yield
     logging.setLogRecordFactory(before)
-    for logger in disabled:
-        logger.disabled = False
+    for logger, was in disabled.items():
+        logger.disabled = was
     logs._told.clear()
 
 
@@ -330,6 +331,9 @@ async def test_what_breaks_the_process_is_named_and_parked_the_third_time(
     async with shop(chats, url).running() as intake:
         await say(intake, 8, "hi")
         await chats.wait_for(8, "Your name?")
+        await say(intake, 7, "hello?")
+        texts = Texts.english()
+        await chats.wait_for(7, "Your name?", texts.apology, texts.parked)
         assert intake.work is not None
         await intake.work.dispatcher.commits.wait_for()
         (row,) = await intake.store.parked(after=0, limit=9)

@@ -79,9 +79,15 @@ async def test_a_tool_leaves_it_to_the_bot(postgres: Server) -> None:
 
 
 async def test_a_process_that_lives_to_close_the_store_was_killed_by_nobody(postgres: Server) -> None:
+    """Unless somebody's code is at work then: that has ended the process."""
     async with open_store(postgres.url(), stamp=working_child.STAMP, clock=SettableClock()) as store:
         store.at_work[0] = 7
+        store.at_work[0] = 0
     assert not any((await opening(postgres)).at_work)
+    async with open_store(postgres.url(), stamp=working_child.STAMP, clock=SettableClock()) as store:
+        store.at_work[0] = 7
+    found = await opening(postgres)
+    assert (found.at_work[0], found.unclean) == (7, 1)
 
 
 async def test_where_no_file_can_be_the_bot_runs_and_the_log_says_so(

@@ -358,7 +358,14 @@ async def test_more_notes_than_there_is_room_for_cost_the_oldest(path: Path, tmp
 async def test_what_was_at_work_at_a_kill_is_known_to_the_next_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after a tool has looked in; not after a clean stop, nor once the machine was started again."""
+    """Also after a tool has looked in; not after a clean stop, nor once the machine was started again.
+
+    Whose code is at work when the store is closed has ended the process, though nobody killed it.
+    """
+    async with opened(path) as store:
+        store.at_work[3] = 5
+    async with opened(path) as store:
+        assert (store.opening().unclean, store.opening().at_work[3]) == (1, 5)
     async with opened(path) as store:
         store.at_work[0] = 41
         store.at_work[0] = 0
@@ -366,6 +373,7 @@ async def test_what_was_at_work_at_a_kill_is_known_to_the_next_run(
         store.at_work[WORK_SLOTS - 1] = 10**18
         crashed = as_a_crash_leaves_it(path, tmp_path / "crashed")
         rebooted = as_a_crash_leaves_it(path, tmp_path / "rebooted")
+        store.at_work[2] = store.at_work[WORK_SLOTS - 1] = 0
     async with opened(path) as store:
         assert (store.opening().unclean, store.opening().at_work) == (0, ())
 
