@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_trio import enable_trio_mode
 
 from tests import passing, samples
 from tests.clocks import run_in_virtual_time
@@ -64,6 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the modules that are loaded next, and let the processes that tests start find them compiled."""
+    config.pluginmanager.register(
+        enable_trio_mode
+    )  # not by pyproject.toml: it is read for a reader's own test, too
     passing.install()
     driving._shards = config.getoption("--shards")  # pyright: ignore[reportPrivateUsage]
     if config.getoption("--long"):

@@ -24,6 +24,7 @@ import trio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.loopback import PATIENCE
+from tests.programs import PROGRAMS
 
 # Without it, the tests of the page are skipped; they must be read for that.
 with suppress(ImportError):
@@ -32,7 +33,7 @@ with suppress(ImportError):
 ArgsT = ParamSpec("ArgsT")
 ResultT = TypeVar("ResultT")
 
-NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+NAMES: Final = PROGRAMS["chromium-headless-shell"]
 # Where Playwright has a patience of its own, it ends before this, and says more.
 GIVEN_UP = 1.2 * PATIENCE
 # Nothing is asserted of how a tab closes, and the browser does not always say that it has.
