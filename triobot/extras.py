@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from .errors import ConfigError
 
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
 _BROUGHT: Final = frozenset(
-    {"PIL", "hypercorn", "opentelemetry", "psycopg", "quart", "quart_trio", "watchfiles"}
+    {"PIL", "hypercorn", "opentelemetry", "persiantools", "psycopg", "quart", "quart_trio", "watchfiles"}
 )
+
+
+@cache
+def distribution() -> Distribution | None:
+    """Return what pip installed triobot from, under pip's own name; None where it was not installed.
+
+    It is found by the command that it brings: an editable one lists no package.
+    """
+    from importlib.metadata import entry_points  # a start has no use for it
+
+    for command in entry_points(group="console_scripts", name="triobot"):
+        if command.value == "triobot.cli:main":
+            return command.dist
+    return None
+
+
+def install_line(extra: str) -> str:
+    """Return the command that brings an extra to the triobot that runs."""
+    installed = distribution()
+    return f"pip install '{installed.name if installed else '.'}[{extra}]'"
 
 
 @contextmanager
@@ -30,4 +54,4 @@ def needing(extra: str, what: str) -> Generator[None]:
             raise
         if absent.name.partition(".")[0] not in _BROUGHT:
             raise
-        raise ConfigError(f"{what} needs the extra {extra!r}: pip install 'triobot[{extra}]'") from absent
+        raise ConfigError(f"{what} needs the extra {extra!r}: {install_line(extra)}") from absent

@@ -256,7 +256,7 @@ async def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(BaseExceptionGroup) as failed:
         async with shop(Chats(), settings(tmp_path)).running():
             pass
-    assert failed.group_contains(ConfigError, match=r"triobot\[otel\]")
+    assert failed.group_contains(ConfigError, match=r"triobot-runtime\[otel\]")
 
 
 class World:

@@ -71,7 +71,7 @@ def test_another_server_names_its_extra(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    line = "triobot: --server hypercorn needs the extra 'asgi': pip install 'triobot[asgi]'"
+    line = "triobot: --server hypercorn needs the extra 'asgi': pip install 'triobot-runtime[asgi]'"
     assert done.stderr.splitlines() == [line]
     assert not (tmp_path / "bot.db").exists()
 
@@ -83,7 +83,9 @@ def test_a_store_in_postgresql_names_its_extra(tmp_path: Path) -> None:
     done = ended("from triobot.cli import main; main(['run', 'greeter.py:bot', '--port', '0'])", tmp_path)
 
     assert done.returncode == 1
-    line = "triobot: a store in PostgreSQL needs the extra 'postgres': pip install 'triobot[postgres]'"
+    line = (
+        "triobot: a store in PostgreSQL needs the extra 'postgres': pip install 'triobot-runtime[postgres]'"
+    )
     assert done.stderr.splitlines()[-1] == line
 
 
@@ -105,7 +107,7 @@ def test_each_command_names_its_extra(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
-        f"triobot: triobot {command} needs the extra 'dev': pip install 'triobot[dev]'"
+        f"triobot: triobot {command} needs the extra 'dev': pip install 'triobot-runtime[dev]'"
         for command in ("demo", "dev", "talk", "simulate", "emulate")
     ]
 
@@ -133,4 +135,6 @@ def test_each_name_names_its_extra(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     used = [("bot.asgi", "asgi"), ("bot.mount()", "asgi"), ("triobot.testing", "test")]
     for line, (what, extra) in zip(done.stdout.splitlines(), used, strict=True):
-        assert line.endswith(f"Error: {what} needs the extra {extra!r}: pip install 'triobot[{extra}]'")
+        assert line.endswith(
+            f"Error: {what} needs the extra {extra!r}: pip install 'triobot-runtime[{extra}]'"
+        )

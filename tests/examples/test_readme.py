@@ -80,8 +80,9 @@ def test_the_readme_s_commands_parse(line: str) -> None:
 def test_the_readme_s_commands_are_found() -> None:
     """Nothing parsed would prove nothing."""
     assert len(COMMANDS) >= 3
-    assert ".venv/bin/pip install -e '.[dev]' && .venv/bin/triobot demo\n" in README
+    assert ".venv/bin/pip install -e '.[dev,test]' && .venv/bin/triobot demo\n" in README
     assert ".venv/bin/pip install -e '.[dev,suite]' && .venv/bin/python -m tests\n" in README
+    assert "`.venv/bin/pytest test_pizza.py`" in README
 
 
 def test_the_readme_s_links_lead_somewhere() -> None:

@@ -84,7 +84,7 @@ def test_the_sdist_builds_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Pat
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
 
-    again = built(tmp_path / f"triobot-{__version__}", "wheel")
+    again = built(tmp_path / f"triobot_runtime-{__version__}", "wheel")
 
     assert again.read_bytes() == wheel.read_bytes()
 
@@ -99,7 +99,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
         inside = set(archive.namelist())
         marked = [one for one in archive.infolist() if one.date_time[0] != 2023]
 
-    about = f"triobot-{__version__}.dist-info"
+    about = f"triobot_runtime-{__version__}.dist-info"
     assert kept - inside == set()
     assert {name.partition("/")[0] for name in inside} == {"triobot", "triobot_pytest.py", about}
     for name in (

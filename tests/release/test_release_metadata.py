@@ -85,7 +85,7 @@ def test_the_metadata_is_complete() -> None:
     """As the build backend reads it, hook and all."""
     core = ProjectMetadata(str(ROOT), PluginManager()).core
 
-    assert core.name == "triobot"
+    assert core.name == "triobot-runtime"
     assert core.license_expression == "MIT"
     assert {"LICENSE", "triobot/emulator/page/assets/vendor/preact-LICENSE.txt"} <= set(core.license_files)
     assert core.readme_content_type == "text/markdown"

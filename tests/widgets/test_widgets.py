@@ -207,7 +207,7 @@ async def test_the_calendar_of_iran_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "persiantools.jdatetime", None)
-    with pytest.raises(ConfigError, match=r"pip install 'triobot\[jalali\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'triobot-runtime\[jalali\]'"):
         JALALI.numbers(date(2024, 3, 20))
 
 

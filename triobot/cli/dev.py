@@ -30,6 +30,7 @@ from ..emulator.pusher import PushSettings
 from ..emulator.server import Emulator, serve_emulator
 from ..endings import ending_signals
 from ..errors import ConfigError
+from ..extras import install_line
 from ..operator.calling import file_of
 from ..settings import read_environment
 from ..shards import read_shards
@@ -229,7 +230,7 @@ def _whereabouts(given: str | None, store: str) -> str:
 
 async def _reload(target: str, reload: HeldReload) -> None:
     if not can_reload():
-        print("triobot: files are not watched: pip install 'triobot[dev]'", file=sys.stderr)
+        print(f"triobot: files are not watched: {install_line('dev')}", file=sys.stderr)
         return
 
     def changed(names: str) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import keyword
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from ..errors import ConfigError
+from ..extras import distribution
 
 DETAILS: Final = """\
-Makes the folder NAME with a bot, its test, a systemd service and socket, and a container file. The bot runs
-as it is, and its test passes. Existing files are not overwritten.
+Makes the folder NAME with a bot, its test, a systemd service and socket, a container file, and the triobot
+that runs here as a wheel, which its requirements install. The bot runs as it is, and its test passes.
+Existing files are not overwritten.
 
 examples:
-  triobot new pizza
-  cd pizza && triobot dev pizza.py:bot       try it in your browser
-  cd pizza && pytest                         needs the extra triobot[test]
+  triobot new pizza                          prints the commands that set it up, try it and test it
 """
 
 _BOT: Final = '''\
@@ -119,7 +122,7 @@ _CONTAINER: Final = """\
 # The https proxy is in front of it; the token is a secret of the container's, never a part of it.
 FROM python:3.13-slim
 WORKDIR /bot
-COPY requirements.txt .
+COPY requirements.txt *.whl ./
 RUN pip install --no-cache-dir -r requirements.txt
 COPY NAME.py .
 RUN useradd --system bot && install -d -o bot /data
@@ -131,17 +134,19 @@ STOPSIGNAL SIGTERM
 CMD ["triobot", "run", "NAME.py:bot"]
 """
 
-_REQUIREMENTS: Final = "triobot\n"
-
 _FILES: Final[Mapping[str, str]] = {
     "NAME.py": _BOT,
     "test_NAME.py": _TEST,
     "NAME.service": _SERVICE,
     "NAME.socket": _SOCKET,
     "Containerfile": _CONTAINER,
-    "requirements.txt": _REQUIREMENTS,
+    "requirements.txt": "./WHEEL\n",
+    "requirements-dev.txt": "./WHEEL[dev,test]\n",
     ".gitignore": "triobot.db*\n.venv/\n__pycache__/\n",
 }
+
+# What a wheel says of itself; the rest tells how it was installed here.
+_METADATA: Final = ("METADATA", "WHEEL", "entry_points.txt", "licenses")
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -162,12 +167,44 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"the folder {name} can't be made: {error.strerror}") from error
     if found := sorted(path.name for path in folder.iterdir()):
         raise ConfigError(f"the folder {name} is there, and not empty ({found[0]}); choose another name")
+    wheel = _pack(folder)
+    print(folder / wheel)
     for file, text in _FILES.items():
         path = folder / file.replace("NAME", name)
-        path.write_text(text.replace("NAME", name), encoding="utf-8")
+        path.write_text(text.replace("NAME", name).replace("WHEEL", wheel), encoding="utf-8")
         print(path)
-    print(f"\ntry it:   cd {name} && triobot dev {name}.py:bot")
-    print(f"test it:  cd {name} && pytest")
+    install = "python3 -m venv .venv && .venv/bin/pip install -r requirements-dev.txt"
+    print(f"\nset it up:  cd {name} && {install}")
+    print(f"try it:     cd {name} && .venv/bin/triobot dev {name}.py:bot")
+    print(f"test it:    cd {name} && .venv/bin/python -m pytest")
+
+
+def _pack(folder: Path) -> str:
+    """Write the triobot that runs into the folder as a wheel, and return the wheel's name.
+
+    No index has this triobot yet, and one that is installed has no sources to build from.
+    """
+    if (installed := distribution()) is None:
+        raise ConfigError("this triobot is not installed, so no bot can bring it along: pip install .")
+    about = f"{installed.name.replace('-', '_')}-{installed.version}"
+    package = Path(__file__).parents[1]
+    files = {
+        path.relative_to(package.parent).as_posix(): path.read_bytes()
+        for path in (*sorted(package.rglob("*")), package.parent / "triobot_pytest.py")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for file in installed.files or ():
+        if file.parts[0].endswith(".dist-info") and file.parts[1] in _METADATA:
+            files["/".join((f"{about}.dist-info", *file.parts[1:]))] = Path(str(file.locate())).read_bytes()
+    record = ""
+    for path, content in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(content)}\n"
+    files[f"{about}.dist-info/RECORD"] = f"{record}{about}.dist-info/RECORD,,\n".encode()
+    with ZipFile(folder / f"{about}-py3-none-any.whl", "w", ZIP_DEFLATED) as wheel:
+        for path, content in files.items():
+            wheel.writestr(path, content)
+    return f"{about}-py3-none-any.whl"
 
 
 def _check(name: str) -> None:

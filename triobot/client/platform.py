@@ -7,8 +7,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache, partial
-from importlib import metadata
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Generic, Self, final
@@ -18,6 +17,7 @@ import httpx
 import trio
 from typing_extensions import TypeVar
 
+from .. import __version__
 from ..errors import (
     ConfigError,
     DeliveryUnknownError,
@@ -146,7 +146,7 @@ class PlatformClient:
         self._patience = patience
         self._on_unreadable = on_unreadable
         self._certain = certain
-        user_agent = f"triobot/{_version()}"
+        user_agent = f"triobot/{__version__}"
         self._headers = {
             "User-Agent": user_agent,
             "Accept": "application/json",
@@ -512,15 +512,6 @@ def _check_token(token: str | Secret) -> Secret:
 def _fits_header(token: object) -> bool:
     # An unset environment variable comes as None, whatever the types say.
     return isinstance(token, str) and _HEADER_SAFE.fullmatch(token) is not None
-
-
-@cache
-def _version() -> str:
-    try:
-        return metadata.version("triobot")
-    except metadata.PackageNotFoundError:
-        # Run from a checkout that was not installed.
-        return "unknown"
 
 
 @final

@@ -13,7 +13,8 @@ from typing import Any, Final, final
 import attrs
 
 from triobot import Buttons, Chat, Sent, recorded
-from triobot.errors import ConfigError, LocalProtocolError
+from triobot.errors import LocalProtocolError
+from triobot.extras import needing
 
 _DAY: Final = timedelta(days=1)
 
@@ -53,13 +54,9 @@ class CalendarSystem:
 
 
 def _jalali() -> Any:
-    try:
-        # Not by its name: type checkers would miss it where the extra isn't installed.
+    # Not by its name: type checkers would miss it where the extra isn't installed.
+    with needing("jalali", "the Jalali calendar"):
         return import_module("persiantools.jdatetime").JalaliDate
-    except ModuleNotFoundError:
-        raise ConfigError(
-            "the Jalali calendar needs persiantools, which isn't installed: pip install 'triobot[jalali]'"
-        ) from None
 
 
 def _jalali_numbers(day: date) -> tuple[int, int, int]:
@@ -93,7 +90,7 @@ JALALI: Final = CalendarSystem(
     starts=_jalali_starts,
     digits="۰۱۲۳۴۵۶۷۸۹",
 )
-"""The calendar of Iran; needs the extra ``triobot[jalali]``."""
+"""The calendar of Iran; needs the extra ``jalali``."""
 
 
 @final

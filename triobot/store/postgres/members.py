@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TypeVar, final
 
 import psycopg
 import trio
 
+from ... import __version__
 from ...clock import steady_time
 from ...errors import ConfigError, StoreAwayError
 from ...seams import Store, WallClock
@@ -411,14 +411,10 @@ def members_of(connection: Connection) -> Roster:
 
 def _join(address: PostgresAddress, door: str, build: str | None, connection: Connection) -> NodeLease:
     node, asked = new_node(), steady_time()
-    try:
-        release = version("triobot")
-    except PackageNotFoundError:
-        release = "?"
     connection.execute(_SWEEP)
-    build = build or f"triobot-{release}"
+    build = build or f"triobot-{__version__}"
     connection.execute(_SEE_BUILD, (build,))
-    connection.execute(_JOIN, (node, own_name(), label(), door, release, build))
+    connection.execute(_JOIN, (node, own_name(), label(), door, __version__, build))
     connection.execute(_RING, (nodes_channel(address.schema),))
     return NodeLease(address, node, asked)
 
