@@ -2,7 +2,7 @@
 
 Every case of such a test asserts the same of another moment or another seed. Each run takes the same ones, an
 even sample of them all, so that a run stays short; a test that begins to fail only in the rest is found by
-``python -m pytest -n auto --long``.
+``python -m tests --long``.
 """
 
 from __future__ import annotations
