@@ -297,6 +297,53 @@ def test_code_that_goes_on(triobot: Command, write: Callable[[str], str]) -> Non
     assert told == {"total": 1, "checked": 1, "parked": 0, "reworded": 1}
 
 
+STEPS = """
+    await chat.step(price)
+    await chat.step(stock)
+"""
+NAME, STREET, NOTE = (f'    await chat.ask("{word}?")\n' for word in ("Name", "Street", "Note"))
+CHOICE = '    await chat.choose("Street?", {"a": "Old", "b": "New"})\n'
+OLD = f'{STEPS}{NAME}{STREET}{NOTE}    await chat.send("Bye.")\n'
+FUNCTIONS = """
+
+async def price(cake: str = "lemon") -> int:
+    return 250
+
+
+async def stock() -> int:
+    return 7
+"""
+CHANGES = {
+    "words, labels": (OLD, OLD.replace("Street?", "Where?")),
+    "a question *behind*": (OLD, OLD.replace(NOTE, NOTE + NOTE)),
+    "an `ask` inserted, another": (OLD, OLD.replace(STREET, NOTE + STREET)),
+    "an `ask` inserted, anything": (OLD, OLD.replace(STEPS, "\n" + NOTE + STEPS)),
+    "an `ask` removed, another": (OLD, OLD.replace(STREET, "")),
+    "the last `ask` removed": (OLD.replace(NOTE, ""), OLD.replace(NOTE, "").replace(STREET, "")),
+    "two `ask` swapped": (OLD, OLD.replace(STREET + NOTE, NOTE + STREET)),
+    "two `step` swapped": (OLD, OLD.replace("price", "?").replace("stock", "price").replace("?", "stock")),
+    "another argument": (OLD, OLD.replace("step(price", 'step(price, "apple"')),
+    "a `step`, or a `send`, inserted": (OLD, OLD.replace("    await chat.step(price)\n", "")),
+    "`ask` becomes `choose`": (OLD, OLD.replace(STREET, CHOICE)),
+    "an option of": (
+        OLD.replace(STREET, CHOICE),
+        OLD.replace(STREET, CHOICE.replace('"a": "Old"', '"c": "Red"')),
+    ),
+}
+"""How a row of the table in docs/upgrading.md begins, and the code before and after such a change."""
+
+
+@pytest.mark.parametrize("row", CHANGES)
+def test_the_page_on_upgrades_says_what_the_check_finds(
+    triobot: Command, write: Callable[[str], str], row: str
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "upgrading.md").read_text(encoding="utf-8")
+    (told,) = re.findall(rf"(?m)^\| {re.escape(row)}[^|]*\| \**(\d)\** \|", page)
+    before, after = CHANGES[row]
+    live(write(before + FUNCTIONS))
+    assert triobot("journal", "check", write(after + FUNCTIONS)).code == int(told)
+
+
 def test_code_that_parks(triobot: Command, write: Callable[[str], str]) -> None:
     """Which, where in the code, and both sides; while the bot runs."""
     old = write(ASKS)
