@@ -13,7 +13,7 @@ request left), or counted. Only those who are `gone` keep their row; of the othe
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, final, runtime_checkable
@@ -417,8 +417,8 @@ class Outbox(Protocol):
         """
         ...
 
-    def typing(self, chat: Recipient) -> AbstractAsyncContextManager[None]:
-        """Show typing while the block runs. Never raises on the platform's account."""
+    def typing(self, chat: Recipient) -> AbstractContextManager[None]:
+        """Show typing while the block runs. Never waits, and never raises on the platform's account."""
         ...
 
     def press_taken(self, press: Press[object]) -> None:

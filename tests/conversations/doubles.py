@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -183,8 +183,8 @@ class FakeOutbox:
             return InvoiceCreated(InvoiceId(f"inv{self._next_id}"))
         return PaymentState(False, None) if isinstance(operation, PAYMENTS) else None
 
-    @asynccontextmanager
-    async def typing(self, chat: object) -> AsyncGenerator[None]:
+    @contextmanager
+    def typing(self, chat: object) -> Generator[None]:
         self.typing_now[chat] = self.typing_now.get(chat, 0) + 1
         try:
             yield

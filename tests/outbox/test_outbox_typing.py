@@ -26,7 +26,7 @@ def typed(platform: ScriptedPlatform) -> list[float]:
 async def test_it_is_sent_at_once_and_refreshed_until_the_block_ends(autojump_clock: Any) -> None:
     platform = ScriptedPlatform()
     async with opened(platform) as outbox:
-        async with outbox.typing(1):
+        with outbox.typing(1):
             await trio.sleep(9)
         await trio.sleep(60)
         assert typed(platform) == [0.0, 4.0, 8.0]
@@ -39,7 +39,7 @@ async def test_blocks_of_one_chat_are_counted(autojump_clock: Any) -> None:
 
         async def work(recipient: Any, begin: float, seconds: float) -> None:
             await trio.sleep(begin)
-            async with outbox.typing(recipient):
+            with outbox.typing(recipient):
                 await trio.sleep(seconds)
 
         nursery.start_soon(work, GroupName("@team"), 0, 5)
@@ -52,7 +52,7 @@ async def test_blocks_of_one_chat_are_counted(autojump_clock: Any) -> None:
 async def test_a_block_that_ends_at_once_sends_nothing(autojump_clock: Any) -> None:
     platform = ScriptedPlatform()
     async with opened(platform) as outbox:
-        async with outbox.typing(1):
+        with outbox.typing(1):
             pass
         await trio.sleep(60)
         assert platform.seen == []
@@ -60,16 +60,18 @@ async def test_a_block_that_ends_at_once_sends_nothing(autojump_clock: Any) -> N
 
 async def test_it_never_delays_a_message_and_gives_way_to_it(autojump_clock: Any) -> None:
     platform = ScriptedPlatform(delay=3.0)
-    async with opened(platform) as outbox, outbox.typing(1):
-        await trio.sleep(1)
-        began = trio.current_time()
-        await outbox.perform(SendMessage(1, "hello"))
-        assert trio.current_time() == began + 3.0
+    async with opened(platform) as outbox:
+        with outbox.typing(1):
+            await trio.sleep(1)
+            began = trio.current_time()
+            await outbox.perform(SendMessage(1, "hello"))
+            assert trio.current_time() == began + 3.0
 
     platform = ScriptedPlatform(delay=3.0)
-    async with opened(platform) as outbox, outbox.typing(1):
-        await outbox.perform(SendMessage(1, "hello"))
-        assert typed(platform) == [], "the message was queued before typing left"
+    async with opened(platform) as outbox:
+        with outbox.typing(1):
+            await outbox.perform(SendMessage(1, "hello"))
+            assert typed(platform) == [], "the message was queued before typing left"
 
 
 async def test_it_is_skipped_while_a_message_is_on_its_way(autojump_clock: Any) -> None:
@@ -78,7 +80,7 @@ async def test_it_is_skipped_while_a_message_is_on_its_way(autojump_clock: Any) 
         nursery.start_soon(outbox.perform, SendMessage(1, "hello"))
         await trio.testing.wait_all_tasks_blocked()
         began = trio.current_time()
-        async with outbox.typing(1):
+        with outbox.typing(1):
             await trio.sleep(9)
         assert [at - began for at in typed(platform)] == [8.0]
 
@@ -94,7 +96,7 @@ async def test_it_never_fails_the_conversation_and_is_never_tried_again(
     platform = ScriptedPlatform(script)
     async with opened(platform) as outbox:
         await outbox.perform(SendMessage(1, "x"))
-        async with outbox.typing(1):
+        with outbox.typing(1):
             await trio.sleep(9)
         assert len(typed(platform)) == outbox.statistics().typing_failed == 3
         assert outbox.statistics().retries == 0
@@ -108,7 +110,7 @@ async def test_a_request_that_hangs_does_not_hold_the_block(autojump_clock: Any)
     platform = ScriptedPlatform(script)
     async with opened(platform) as outbox:
         began = trio.current_time()
-        async with outbox.typing(1):
+        with outbox.typing(1):
             await trio.sleep(20)
             await outbox.perform(SendMessage(1, "x"))
         assert trio.current_time() - began < 21
@@ -118,9 +120,8 @@ async def test_a_request_that_hangs_does_not_hold_the_block(autojump_clock: Any)
 async def test_typing_ends_when_the_block_is_cancelled(autojump_clock: Any) -> None:
     platform = ScriptedPlatform()
     async with opened(platform) as outbox:
-        with trio.move_on_after(5):
-            async with outbox.typing(1):
-                await trio.sleep_forever()
+        with trio.move_on_after(5), outbox.typing(1):
+            await trio.sleep_forever()
         await trio.sleep(60)
         assert typed(platform) == [0.0, 4.0]
 

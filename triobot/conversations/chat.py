@@ -470,7 +470,7 @@ class Chat(Room[E_co]):
     @asynccontextmanager
     async def typing(self) -> AsyncGenerator[None]:
         """Show that the bot is typing while the block runs."""
-        async with self._conversation.typing():
+        with self._conversation.typing():
             yield
 
     def live(self, text: str, *, buttons: Buttons[Any] | None = None) -> AbstractAsyncContextManager[Live]:

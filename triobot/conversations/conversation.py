@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
@@ -34,6 +34,7 @@ from ..errors import (
     ConversationEndedError,
     ForbiddenError,
     ForeignTaskError,
+    LocalProtocolError,
     NotDeliveredError,
     TriobotError,
     UnreadableRecordError,
@@ -803,8 +804,8 @@ class Conversation:
             in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
         )
 
-    def typing(self) -> AbstractAsyncContextManager[None]:
-        """Show typing while the block runs."""
+    def typing(self) -> AbstractContextManager[None]:
+        """Show typing while the block runs; no checkpoint, since a replay, which shows nothing, has none."""
         self.enter(OperationKind.TYPING)
         return nullcontext() if self.replaying else self.services.outbox.typing(self.life.chat_id)
 
@@ -855,7 +856,8 @@ class Conversation:
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
         if self.dry is not None and press is not None:
-            self.dry.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
+            with suppress(LocalProtocolError):  # the record of the answer says that
+                self.dry.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
             if press is None:

@@ -7,7 +7,7 @@ shard that has no owner now waits until it has one again; the caller's own scope
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeVar, cast, final
 from uuid import uuid4
 
@@ -229,7 +229,7 @@ class NodeOutbox:
             operation, urgency=urgency, on_unknown=on_unknown, doubted=doubted, recorded=recorded
         )
 
-    def typing(self, chat: Recipient) -> AbstractAsyncContextManager[None]:
+    def typing(self, chat: Recipient) -> AbstractContextManager[None]:
         """Show typing while the block runs."""
         return self._of(chat).typing(chat)
 

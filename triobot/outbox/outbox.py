@@ -9,8 +9,8 @@ taken back: when the outbox closes it gets `OutboxRules.grace` to be answered.
 from __future__ import annotations
 
 import random as system_random
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, final
 
 import trio
@@ -88,14 +88,13 @@ class LaneOutbox:
 
     # --- what others call
 
-    @asynccontextmanager
-    async def typing(self, chat: Recipient) -> AsyncGenerator[None, None]:
+    @contextmanager
+    def typing(self, chat: Recipient) -> Generator[None]:
         """Show typing in a chat while the block runs: at once, then every few seconds.
 
         It is skipped while a message of the chat is on its way, gives way to one that is queued, and never
         starts after the block's end. Blocks of one chat may overlap. Never raises on the platform's account.
         """
-        await trio.lowlevel.checkpoint()
         chat = chat_of(chat)
         if self._typists.begin(chat, trio.current_time()) and not self._closing.is_set():
             self._sender.show_typing(chat)

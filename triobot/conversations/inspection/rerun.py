@@ -10,7 +10,7 @@ stand-in: nothing is sent, no step runs, nothing is written, the ledger isn't as
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast, final
 
@@ -70,7 +70,7 @@ class _NoOutbox:
     ) -> R:
         await _untouched("outbox")
 
-    def typing(self, chat: Recipient) -> AbstractAsyncContextManager[None]:
+    def typing(self, chat: Recipient) -> AbstractContextManager[None]:
         return nullcontext()
 
     def press_taken(self, press: Press[object]) -> None:
