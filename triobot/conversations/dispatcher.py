@@ -50,7 +50,7 @@ from .charges.paid import is_the_ledgers
 from .chat import Chat, handle_of
 from .conversation import Conversation, Services
 from .data import Keeping, any_declared, of_authors
-from .doors.calls import Halt, Order, as_event, asked_of, room_of, stored_event
+from .doors.calls import Call, Halt, Order, as_event, asked_of, room_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .habits import habits
 from .inspection.portrait import Portrait, portray
@@ -113,7 +113,11 @@ class Dispatcher:
         self._newest = 0
         self._catching_up = CatchingUp(services, table, self.work, self.known, self.until_not_too_busy)
         self._scope = trio.CancelScope(shield=True)
-        self.elsewhere: Final = Elsewhere(services, table, self.offer, self._runs, self._is_behind)
+        self.elsewhere: Final = Elsewhere(
+            services, table, self.offer, self._runs, self._is_behind, self.hurry
+        )
+        # Rows beyond the cursor that have been routed: what code has said of its own chat.
+        self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
         self.keeping: Final = Keeping(
             services.store, self.commits, services.texts, self._changes, services.far
@@ -170,6 +174,23 @@ class Dispatcher:
                 self._sent = row.seq
                 return
         self._newest = max(self._newest, row.seq)
+
+    def hurry(self, row: InboxRow) -> None:
+        """Route a call of a chat's own code at once, if it ends what runs there: the caller, perhaps.
+
+        Else that would go on behind its own end, as far as it comes until the row is routed; and all the
+        way to where it waits if the program stops meanwhile, since that routes no more.
+        """
+        life, event = self._lives.get(row.chat_id), self.known(stored_event(row))
+        if row.seq <= self._cursor or life is None or life.loading or event is None:
+            return
+        asked = asked_of(event)
+        route = self._table.named(asked.name) if isinstance(asked, Call) and life.places.live else None
+        if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
+            self._hurried = {seq for seq in self._hurried if seq > self._cursor} | {row.seq}
+            self.elsewhere.coming.pop(row.seq, None)
+            life.jump(Delivery(row.seq, event, row.at), group=row.group)
+            life.jumped = life.jumped if life.behind else frozenset()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. What is not consumed then is in the inbox, and is routed again.
@@ -306,6 +327,8 @@ class Dispatcher:
         if self.work.stopping or is_the_ledgers(self._services, row.seq, event) or self._has_begun(row):
             return
         life = self._lives.get(row.chat_id)
+        if row.seq in self._hurried:
+            return
         self.elsewhere.coming.pop(row.seq, None)
         if (event := self.known(event)) is None:
             unreadable(self.work, self._services, row)

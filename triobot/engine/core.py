@@ -303,7 +303,8 @@ class Core:
         mailbox: the events that no record has taken: row, stamp, value; the oldest first.
         stale: a revived run has done nothing new yet.
         revived: when this incarnation began.
-        catching_up: its host still delivers what waited; no deadline counts yet that is later than that.
+        catching_up: its host still delivers what waited; no deadline counts yet that is later than that, and
+            no effect begins.
         dry: it ends where its journal does, and does nothing; `beyond` has what it would have recorded.
         dying: every operation is refused from now on.
         over: its last record was taken.

@@ -510,6 +510,8 @@ class Machine:
                 self._end_short(op)
             elif row is not None and op.in_doubt is not None:
                 self._outcome(op, FAILED, run.codec.node_of_error(op.in_doubt), run.host.now())
+            elif run.catching_up:
+                op.armed = False  # what waits may end the run, or a block: before that does anything new
             else:
                 if run.stale:
                     run.host.repeated(op.id, op.kind)

@@ -86,7 +86,6 @@ from .sync import Channel, Event
 # Until a turn reads or writes something: an empty dict of each run takes 64 bytes.
 _NO_VIEW: Final[dict[str, Any]] = {}
 
-
 _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
 
 
@@ -423,6 +422,8 @@ class Run(Core):
                     return await self._read(record, raises)
             elif self.dry:
                 return await self._stand(Operation(id, kind, Nature.EFFECT, print, current_task()))
+            elif self.catching_up:
+                self.promote()
             else:
                 known, given = await self._known(id, kind, in_doubt) if self.rows else None, None
                 if known is None:

@@ -57,6 +57,7 @@ class Elsewhere:
         offer: takes an accepted event.
         runs: says whether there is something in its chat that this stops.
         is_behind: says whether events of a chat wait in the inbox only.
+        hurry: routes an accepted event before those that wait, if it ends what runs in its chat.
 
     Attributes:
         coming: the calls that are on their way to their chats, by row.
@@ -69,12 +70,14 @@ class Elsewhere:
         offer: Callable[[InboxRow, Event], None],
         runs: Callable[[Halt], bool],
         is_behind: Callable[[ChatId], bool],
+        hurry: Callable[[InboxRow], None],
     ) -> None:
         self.table = table
         self._services = services
         self._take = offer
         self._runs_in_chat = runs
         self._is_behind = is_behind
+        self._hurry = hurry
         self.coming: dict[int, Call] = {}
 
     async def signal(
@@ -97,10 +100,12 @@ class Elsewhere:
         once: str | None,
         value: object = None,
         sender: Sender | None = None,
+        own: bool = False,
     ) -> bool:
         """Have a route started; see `triobot.ChatRef.start`.
 
         Args:
+            own: the chat's own code calls: what that ends, which may be the caller, ends before it goes on.
             key: of the run; what runs, or is on its way, with this key, is not started again.
             once: a second call with this key is dropped.
             value, sender: of the conversation that calls.
@@ -112,13 +117,14 @@ class Elsewhere:
         run = None if key is None else Halt(chat_id, name, key)
         if (far := self._far_of(chat_id)) is not None:
             return await far.start(arrival, run)
-        return await self.take_in(arrival, run)
+        return await self.take_in(arrival, run, own=own)
 
-    async def take_in(self, arrival: Arrival, run: Halt | None = None) -> bool:
+    async def take_in(self, arrival: Arrival, run: Halt | None = None, *, own: bool = False) -> bool:
         """Store a signal or a call of a place of this shard, and take it like an event.
 
         Args:
             run: nothing is stored if there is something that this would stop.
+            own: as for `start`.
 
         Returns:
             False if nothing was stored, or it was here before.
@@ -130,7 +136,7 @@ class Elsewhere:
         if run is not None and self._runs(run):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
-        return await self._accept(arrival, self._offer)
+        return await self._accept(arrival, own=own)
 
     async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
         """Have a job's run begin, together with what is noted of it; durable when it returns.
@@ -143,17 +149,17 @@ class Elsewhere:
             StoreFullError: nothing was stored.
         """
         arrival = call_arrival(call, once, self._services.clock.now(), called)
-        if not await self._accept(arrival, self._offer, also=also):
+        if not await self._accept(arrival, also=also):
             await self._services.store.commit(*also)
 
-    async def stop(self, chat_id: ChatId, name: str, key: str | None) -> bool:
-        """Have a route's runs ended; see `triobot.ChatRef.stop`."""
+    async def stop(self, chat_id: ChatId, name: str, key: str | None, *, own: bool = False) -> bool:
+        """Have a route's runs ended; see `triobot.ChatRef.stop`; `own` as for `start`."""
         halt = Halt(chat_id, name, key)
         if (far := self._far_of(chat_id)) is not None:
             return await far.stop(halt)
-        return await self.halt(halt)
+        return await self.halt(halt, own=own)
 
-    async def halt(self, halt: Halt) -> bool:
+    async def halt(self, halt: Halt, *, own: bool = False) -> bool:
         """Have a route's runs ended in a chat of this shard; False if none runs."""
         await trio.lowlevel.checkpoint_if_cancelled()
         chat_id = halt.chat_id
@@ -161,7 +167,7 @@ class Elsewhere:
         if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
-        return await self._accept(call_arrival(halt, None, self._services.clock.now()), self._offer)
+        return await self._accept(call_arrival(halt, None, self._services.clock.now()), own=own)
 
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
         """Store what an operator wants of a parked conversation; False if its end was ordered before."""
@@ -197,7 +203,7 @@ class Elsewhere:
                 if has_aside:
                     return await store.commit(claim)
                 arrival = call_arrival(call, None, self._services.clock.now())
-                await self._accept(arrival, self._offer, also=[claim])
+                await self._accept(arrival, also=[claim])
             except StoreFullError:
                 await trio.sleep(RETRY_STORE)
             else:
@@ -212,17 +218,14 @@ class Elsewhere:
         # In this order: a row that is taken meanwhile has its conversation by then.
         return any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id))
 
-    async def _accept(
-        self,
-        arrival: Arrival,
-        on_commit: Callable[[InboxRow], None],
-        *,
-        also: Sequence[Write] = (),
-    ) -> bool:
-        accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=on_commit)
+    async def _accept(self, arrival: Arrival, *, also: Sequence[Write] = (), own: bool = False) -> bool:
+        accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=self._offer)
         if isinstance(accepted, OverQuota):
             whose = "altogether" if accepted.whole else f"in {told(arrival.chat_id)}"
             raise StoreFullError(f"the signal was not stored: too much waits {whose}; repeat it later")
+        if own and isinstance(accepted, InboxRow):
+            self._hurry(accepted)
+            await trio.lowlevel.checkpoint_if_cancelled()
         return isinstance(accepted, InboxRow)
 
     def _offer(self, row: InboxRow) -> None:

@@ -110,13 +110,14 @@ class RecordedDoor:
     ) -> bool:
         """Start a route."""
         conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
+        own_chat = chat_id == conversation.life.chat_id
         route = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(conversation.value), conversation.event.sender
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
             return await elsewhere.start(
-                chat_id, route.name, args, key=key, once=once, value=value, sender=sender
+                chat_id, route.name, args, key=key, once=once, value=value, sender=sender, own=own_chat
             )
 
         started = await conversation.effect(OperationKind.START, body)
@@ -125,10 +126,10 @@ class RecordedDoor:
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         """Stop a route."""
-        elsewhere = self._conversation.shared.elsewhere
+        elsewhere, own_chat = self._conversation.shared.elsewhere, chat_id == self._conversation.life.chat_id
         name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
         return await self._conversation.effect(
-            OperationKind.STOP, lambda _: elsewhere.stop(chat_id, name, key)
+            OperationKind.STOP, lambda _: elsewhere.stop(chat_id, name, key, own=own_chat)
         )
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:

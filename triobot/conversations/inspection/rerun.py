@@ -134,7 +134,7 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         cast("Tidying", _Tidy()),
         Answered(),
         cast("Care", _Careless()),
-        Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False),
+        Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False, _nothing),
     )
     calls = DispatcherCalls(*[_nothing] * 8)
     return ChatLife(shared, calls, services, table, chat_id, None, 0, group=group)

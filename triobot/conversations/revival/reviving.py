@@ -356,8 +356,8 @@ class CatchingUp:
         life.loading = False
         if not self._work.stopping:
             self.room(life)
-            for conversation in life.places.all():
-                conversation.tick()
+        for conversation in life.places.all():
+            conversation.tick()
 
     async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
         """Read what waits to be routed; each with whether its chat was a group."""
