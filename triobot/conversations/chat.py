@@ -98,12 +98,13 @@ class Room(Generic[E_co]):
 
     @property
     def replaying(self) -> bool:
-        """Return whether the code that runs now may have run before a restart.
+        """Return whether the code that runs now has run before, or will run again, since the chat lives on.
 
         It is true from the first line of a conversation that is brought back, until something happens that is
-        new. For what is to be said once beside the conversation, such as a line of a log or a metric. Never
-        decide by it what the conversation does: with another operation, or without one, it fits its journal
-        no more. Replay-check runs code again, too.
+        new; and in the cleanup (``finally``) of one that is put away, at a stop or to make room. For what is
+        to be said once beside the conversation, such as a line of a log or a metric. Never decide by it what
+        the conversation does: with another operation, or without one, it fits its journal no more.
+        Replay-check runs code again, too.
 
         Raises:
             ConversationEndedError: the conversation is over.
@@ -113,7 +114,8 @@ class Room(Generic[E_co]):
             ...     if not chat.replaying:
             ...         log.info("%s began in %s", chat.route, chat.key)
         """
-        return self._conversation.run.stale
+        run = self._conversation.run
+        return run.stale or run.dying
 
     @property
     def data(self) -> ChatData:

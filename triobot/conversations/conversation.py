@@ -57,7 +57,7 @@ from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
 from .running.branches import Onlooker, fingerprint
 from .running.branches import OperationKind as OperationKind
-from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, report, verdict
+from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, put_away, report, verdict
 from .running.failures import Ending as Ending
 from .running.hooks import Hooked, begin
 from .running.leash import Leash
@@ -383,8 +383,8 @@ class Conversation:
                 return error
             case ContinuesAs():
                 self.ending = self.ending or Ending.CONTINUED
-            case Evicted(error):
-                return error
+            case Evicted(Exception() as error):
+                put_away(error, self.route.name, self.told_place, self.services.tracebacks)
             case Stuck(error, failure):
                 self.stuck = True
                 self.life.calls.park(self, parting(error, failure, self.stuck_at))
@@ -865,8 +865,7 @@ class Conversation:
                 return False
             return await self.services.outbox.answer(press, text, alert=alert)
 
-        answered: bool = await self.run.effect("answer", body)
-        return answered
+        return cast("bool", await self.run.effect("answer", body))
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a time."""

@@ -149,6 +149,18 @@ def report(
     on_failure(errors[0] if len(errors) == 1 else failure, name, chat_id, reference)
 
 
+def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> None:
+    """Log what cleanup raised when a conversation left memory; the conversation itself lives on."""
+    errors = [f"{type(error).__name__} at {failing_line(error.__traceback__)}" for error in leaves(failure)]
+    log.warning(
+        "conversation %s of %s: cleanup raised while it was put away; it lives on: %s",
+        name,
+        place,
+        ", ".join(errors),
+        exc_info=failure if tracebacks else None,
+    )
+
+
 def _unpaid(errors: Sequence[Exception]) -> str | None:
     """Return what became of the money, if that is all that the code left unhandled; None for a crash.
 
