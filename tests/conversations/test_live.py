@@ -57,7 +57,7 @@ async def test_only_the_newest_text_is_shown_once_a_second(autojump_clock: MockC
         edits = [
             u for u, op in zip(outbox.urgencies, outbox.left, strict=True) if isinstance(op, EditMessage)
         ]
-        assert edits == [Urgency.BESIDE] * 4
+        assert edits == [*[Urgency.BESIDE] * 3, Urgency.REPLY]
         assert town.left_over() == {}
 
 
@@ -151,7 +151,7 @@ async def test_the_last_text_is_shown_however_the_block_ends(autojump_clock: Moc
 
 
 async def test_an_edit_of_the_authors_stays(autojump_clock: MockClock) -> None:
-    """The last text would only come after it."""
+    """The last text has come before it."""
     bot = Router()
 
     @bot.conversation
@@ -163,7 +163,7 @@ async def test_an_edit_of_the_authors_stays(autojump_clock: MockClock) -> None:
     async with open_town(bot) as town:
         await town.says("go")
         await trio.sleep(5)
-        assert shown(town) == ["Done."]
+        assert shown(town) == ["1", "Done."]
 
 
 async def test_a_button_stops_what_goes_on(autojump_clock: MockClock) -> None:

@@ -479,13 +479,13 @@ class Chat(Room[E_co]):
         """Send a message that shows how something goes on while the block runs.
 
         `Live.show` doesn't wait, and may be called inside a step. At most one edit a second is sent, of
-        the newest text; when the block ends, however it ends, the last text is shown and the buttons go. An
-        edit that fails never fails the conversation.
+        the newest text; when the block ends, however it ends, the last text is shown and the buttons go. Of
+        these edits only the last can fail the conversation, and not if the block was cut.
 
         Args:
             buttons: under the message until the block ends: to stop it, with `Buttons.pressed`.
 
-        Raises: as `send`, for the message itself.
+        Raises: as `send`, for the message itself; as `edit`, at the block's end, for the last text.
 
         Examples:
             >>> async def convert(chat: Chat) -> None:

@@ -742,10 +742,7 @@ class Conversation:
         return View(self.run)
 
     def keep(self, key: str, value: str | None) -> None:
-        """Keep a value for the chat, or with None nothing; it is durable with the turn.
-
-        Raises: as `kept`.
-        """
+        """Keep a value for the chat, or with None nothing; it is durable with the turn. Raises: as `kept`."""
         self.kept()
         self.copies = [copy for copy in self.copies if copy.key != key]
         if value is None:
@@ -775,8 +772,9 @@ class Conversation:
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
+        unless: Callable[[], Awaitable[bool]] | None = None,
     ) -> Awaitable[T]:
-        """Send something, in the order of the chat; to be awaited at once."""
+        """Send something, in the order of the chat, `unless` that is needless; to be awaited at once."""
         own = self.enter(OperationKind.SEND)
         if self.dry is not None:
             self.dry.sends(own, operation)
@@ -784,6 +782,8 @@ class Conversation:
         async def body() -> T:
             recorded = None if repeatable(operation) or not self.route.durable else trio.Event()
             try:
+                if unless is not None and await unless():
+                    return cast("T", None)
                 return await self.services.outbox.perform(
                     operation, urgency=urgency, on_unknown=on_unknown, recorded=recorded
                 )
@@ -828,7 +828,6 @@ class Conversation:
     def drain(self) -> Sequence[Event]:
         """Take what is queued."""
         self.enter(OperationKind.SCOPE)
-
         brought = set[int]()
 
         def bring() -> None:
