@@ -8,7 +8,7 @@ from typing import Final, final
 import attrs
 
 from .conversations.running.branches import refuse_conversations
-from .conversations.services import OnDoubt
+from .conversations.services import Also, OnDoubt
 from .outbox import Announcement, Broadcasts
 from .seams import BroadcastStatus
 from .wire.content import Content
@@ -37,20 +37,22 @@ class LiveAnnouncing:
         keyboard: InlineKeyboard | None,
         on_unknown: OnDoubt,
         audience: AsyncIterable[ChatId],
+        also: Also | None = None,
     ) -> bool:
         """Begin to tell an audience."""
         self._check("start")
-        return await self._broadcasts.start(key, Announcement(content, keyboard, on_unknown), audience)
+        announcement = Announcement(content, keyboard, on_unknown)
+        return await self._broadcasts.start(key, announcement, audience, also)
 
     async def status(self, key: str) -> BroadcastStatus:
         """Read how far it is."""
         self._check("status")
         return await self._broadcasts.status(key)
 
-    async def stop(self, key: str) -> bool:
+    async def stop(self, key: str, also: Also | None = None) -> bool:
         """Tell nobody more."""
         self._check("stop")
-        return await self._broadcasts.stop(key)
+        return await self._broadcasts.stop(key, also)
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
         """Iterate over those who have left."""

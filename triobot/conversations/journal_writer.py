@@ -482,6 +482,17 @@ class JournalWriter(Host):
 
         return keep
 
+    async def with_result(self, operation: Id, kind: str, value: object) -> Sequence[Write]:
+        """Return what keeps an effect's outcome, for the transaction that does what brings it.
+
+        So a kill leaves both or neither, and the effect isn't done again to find itself done.
+        """
+        if self.over:
+            return ()
+        self.flush(begin=True)
+        await self._commits.wait_for(self._written)
+        return self.result_of(operation, kind)(*outcome_of(value))
+
     def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int:
         """Let this write the first record, together with whatever else."""
         self._written = write(self._begin())

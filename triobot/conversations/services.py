@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import (
-    AsyncIterable,
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -20,7 +20,7 @@ from ..engine import Record
 from ..journals import Lease
 from ..money import Payments
 from ..resources import Opened, Resource
-from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Store
+from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Store, Write
 from ..wire.content import Content
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
@@ -35,6 +35,8 @@ HearRecords: TypeAlias = "Callable[[Record | None], None]"
 T = TypeVar("T")
 OnDoubt: TypeAlias = Literal["count", "resend"]
 """What becomes of a broadcast's receiver when nobody knows whether the message arrived."""
+Also: TypeAlias = Callable[[], Awaitable[Sequence[Write]]]
+"""Returns writes for a transaction that is about to be."""
 
 
 class Announcing(Protocol):
@@ -46,17 +48,22 @@ class Announcing(Protocol):
         content: Content,
         keyboard: InlineKeyboard | None,
         on_unknown: OnDoubt,
-        audience: AsyncIterable[ChatId],
+        audience: AsyncGenerator[ChatId],
+        also: Also | None = None,
     ) -> bool:
-        """Capture an audience and begin to tell it; False if this key was started before."""
+        """Capture an audience and begin to tell it; False if this key was started before.
+
+        Args:
+            also: writes for the transaction by which it begins.
+        """
         ...
 
     async def status(self, key: str) -> BroadcastStatus:
         """Read how far it is."""
         ...
 
-    async def stop(self, key: str) -> bool:
-        """Tell nobody more; False if there was nothing to stop."""
+    async def stop(self, key: str, also: Also | None = None) -> bool:
+        """Tell nobody more; False if there was nothing to stop. `also`: writes for the transaction."""
         ...
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:

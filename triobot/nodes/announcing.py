@@ -18,7 +18,7 @@ import trio
 
 from ..broadcast import INSTEAD_OF_TELLING
 from ..conversations.running.branches import refuse_conversations
-from ..conversations.services import OnDoubt
+from ..conversations.services import Also, OnDoubt
 from ..errors import StoreError
 from ..outbox import Announcement, Broadcasts
 from ..outbox.broadcasts import PIECE
@@ -54,8 +54,9 @@ class SpreadAnnouncing:
         keyboard: InlineKeyboard | None,
         on_unknown: OnDoubt,
         audience: AsyncIterable[ChatId],
+        also: Also | None = None,
     ) -> bool:
-        """Begin to tell an audience; see `triobot.Broadcast.start`."""
+        """Begin to tell an audience; see `triobot.Broadcast.start`. No one transaction has all its parts."""
         self._check("start")
         check_key(key)
         shards, home = self._doors.shards, home_of_key(key, self._doors.shards)
@@ -110,7 +111,7 @@ class SpreadAnnouncing:
         parts = await self._doors.ask_all(ReadBroadcast(key))
         return sum_of([cast("BroadcastStatus", part) for part in parts])
 
-    async def stop(self, key: str) -> bool:
+    async def stop(self, key: str, also: Also | None = None) -> bool:
         """Tell nobody more, in any shard."""
         self._check("stop")
         return any(await self._doors.ask_all(StopBroadcast(key)))

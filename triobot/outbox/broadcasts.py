@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, Protocol, TypeAlias, final
 
@@ -59,6 +59,7 @@ from ..seams import (
     TurnBroadcast,
     Urgency,
     WallClock,
+    Write,
     check_key,
 )
 from ..values import decode_value, encode_value, register
@@ -242,8 +243,18 @@ class Broadcasts:
 
     # --- what others call
 
-    async def start(self, key: str, announcement: Announcement, audience: AsyncIterable[ChatId]) -> bool:
-        """Capture an audience and begin to tell it; see `triobot.Broadcast.start`."""
+    async def start(
+        self,
+        key: str,
+        announcement: Announcement,
+        audience: AsyncIterable[ChatId],
+        also: Callable[[], Awaitable[Sequence[Write]]] | None = None,
+    ) -> bool:
+        """Capture an audience and begin to tell it; see `triobot.Broadcast.start`.
+
+        Args:
+            also: writes for the transaction by which it begins.
+        """
         check_key(key)
         while (other := self._capturing.get(key)) is not None:
             await other.ended.wait()
@@ -261,7 +272,7 @@ class Broadcasts:
                     OpenBroadcast(key, self._clock.now(), ""), TurnBroadcast(key, "stopped")
                 )
             else:
-                await self._store.commit(TurnBroadcast(key, "sending"))
+                await self._store.commit(TurnBroadcast(key, "sending"), *(await also() if also else ()))
         finally:
             del self._capturing[key]
             mine.ended.set()
@@ -288,8 +299,8 @@ class Broadcasts:
         """Return all broadcasts, in the order in which they were started."""
         return await self._store.broadcasts()
 
-    async def stop(self, key: str) -> bool:
-        """Start nothing more of a broadcast; see `triobot.Broadcast.stop`."""
+    async def stop(self, key: str, also: Callable[[], Awaitable[Sequence[Write]]] | None = None) -> bool:
+        """Start nothing more of a broadcast; see `triobot.Broadcast.stop`; `also` as for `start`."""
         capture = self._capturing.get(key)
         if capture is not None:
             capture.stopped = True
@@ -301,7 +312,8 @@ class Broadcasts:
         job = await self._store.broadcast(key)
         if job is None or job.status.state not in ("sending", "stopping"):
             return capture is not None and job is not None and job.status.state == "stopped"
-        await self._store.commit(TurnBroadcast(key, "stopping"))
+        told = await also() if also and job.status.state == "sending" else ()
+        await self._store.commit(TurnBroadcast(key, "stopping"), *told)
         self._look_at(key)
         if (run := self._running.get(key)) is not None:
             run.course.stopped = True

@@ -6,8 +6,9 @@ through `Room.broadcast` each call is an operation of its conversation.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
@@ -15,7 +16,7 @@ import trio
 
 from ...engine.records import Id
 from ...errors import ForeignTaskError, LocalProtocolError
-from ...seams import BroadcastStatus, check_key
+from ...seams import BroadcastStatus, Write, check_key
 from ...values import register
 from ...wire.content import Content
 from ...wire.ids import ChatId, as_chat_id
@@ -27,7 +28,7 @@ from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
 from ..running.branches import OperationKind, step_tasks
 from ..running.lines import calling_line
-from ..services import Announcing, OnDoubt
+from ..services import Also, Announcing, OnDoubt
 
 Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any]
 """Chat ids, or everybody who keeps something under a key."""
@@ -84,8 +85,8 @@ class Broadcast:
                 may read it twice.
 
         Returns:
-            False if this key's broadcast was started before, whatever became of it; in a conversation that
-            a crash cut here, it may have been this very call.
+            False if this key's broadcast was started before, whatever became of it. In a conversation that a
+            crash cut here, and whose store is in shards, it may have been this very call.
 
         Raises:
             LocalProtocolError: the content can't be sent, this is no chat's id, or no key. Your program's
@@ -116,7 +117,7 @@ class Broadcast:
         """Tell nobody more, for good. Durable when this returns; those on their way get two seconds.
 
         Returns:
-            False if there was nothing to stop; after a crash it may have been stopped by this very call.
+            False if there was nothing to stop; as for `start`, it may have been stopped by this very call.
 
         Cancellation: *ambiguous*; it may be repeated.
         """
@@ -154,7 +155,7 @@ class Broadcast:
 @final
 @attrs.frozen
 class RecordedAnnouncing:
-    """The door of `Room.broadcast`: what a crash repeats finds its key taken."""
+    """The door of `Room.broadcast`: what is done is stored with its record."""
 
     _conversation: Conversation = attrs.field(repr=False)
 
@@ -164,16 +165,18 @@ class RecordedAnnouncing:
         content: Content,
         keyboard: InlineKeyboard | None,
         on_unknown: OnDoubt,
-        audience: AsyncIterable[ChatId],
+        audience: AsyncGenerator[ChatId],
+        also: Also | None = None,
     ) -> bool:
         """Begin to tell an audience."""
 
         async def body(own: Id) -> bool:
             # The audience may be read by the author's code: a cursor, or the bot's own doors.
-            task = trio.lowlevel.current_task()
+            task, done = trio.lowlevel.current_task(), partial(self._done, own)
             step_tasks.add(task)
             try:
-                return await self._live.start(key, content, keyboard, on_unknown, audience)
+                async with aclosing(audience):  # here, since no replay awaits that
+                    return await self._live.start(key, content, keyboard, on_unknown, audience, done)
             finally:
                 step_tasks.discard(task)
 
@@ -183,9 +186,13 @@ class RecordedAnnouncing:
         """Read how far it is."""
         return await self._conversation.effect(OperationKind.BROADCAST, lambda _: self._live.status(key))
 
-    async def stop(self, key: str) -> bool:
+    async def stop(self, key: str, also: Also | None = None) -> bool:
         """Tell nobody more."""
-        return await self._conversation.effect(OperationKind.BROADCAST, lambda _: self._live.stop(key))
+
+        async def body(own: Id) -> bool:
+            return await self._live.stop(key, partial(self._done, own))
+
+        return await self._conversation.effect(OperationKind.BROADCAST, body)
 
     def gone(self, key: str) -> AsyncIterator[ChatId]:
         """Refuse: an iteration can't be an operation."""
@@ -193,6 +200,13 @@ class RecordedAnnouncing:
             f"{calling_line()}: Broadcast.gone() inside a conversation; use chat.step() with a function that"
             " reads bot.broadcast(key).gone()"
         )
+
+    async def _done(self, own: Id) -> Sequence[Write]:
+        """Return what says that this operation has done it."""
+        writer = self._conversation.writer
+        if writer is None or self._conversation.dead:
+            return ()
+        return await writer.with_result(own, OperationKind.BROADCAST.value, True)
 
     @property
     def _live(self) -> Announcing:

@@ -27,7 +27,7 @@ from ...seams import (
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..routes.declarations import Table
-from ..services import Services
+from ..services import Also, Services
 from .calls import (
     CALL,
     SIGNALS,
@@ -101,10 +101,12 @@ class Elsewhere:
         value: object = None,
         sender: Sender | None = None,
         own: bool = False,
+        also: Also | None = None,
     ) -> bool:
         """Have a route started; see `triobot.ChatRef.start`.
 
         Args:
+            also: writes for the transaction that stores the call; left out if another shard does.
             own: the chat's own code calls: what that ends, which may be the caller, ends before it goes on.
             key: of the run; what runs, or is on its way, with this key, is not started again.
             once: a second call with this key is dropped.
@@ -117,14 +119,16 @@ class Elsewhere:
         run = None if key is None else Halt(chat_id, name, key)
         if (far := self._far_of(chat_id)) is not None:
             return await far.start(arrival, run)
-        return await self.take_in(arrival, run, own=own)
+        return await self.take_in(arrival, run, own=own, also=also)
 
-    async def take_in(self, arrival: Arrival, run: Halt | None = None, *, own: bool = False) -> bool:
+    async def take_in(
+        self, arrival: Arrival, run: Halt | None = None, *, own: bool = False, also: Also | None = None
+    ) -> bool:
         """Store a signal or a call of a place of this shard, and take it like an event.
 
         Args:
             run: nothing is stored if there is something that this would stop.
-            own: as for `start`.
+            own, also: as for `start`.
 
         Returns:
             False if nothing was stored, or it was here before.
@@ -136,7 +140,7 @@ class Elsewhere:
         if run is not None and self._runs(run):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
-        return await self._accept(arrival, own=own)
+        return await self._accept(arrival, also=await also() if also else (), own=own)
 
     async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
         """Have a job's run begin, together with what is noted of it; durable when it returns.
@@ -152,14 +156,16 @@ class Elsewhere:
         if not await self._accept(arrival, also=also):
             await self._services.store.commit(*also)
 
-    async def stop(self, chat_id: ChatId, name: str, key: str | None, *, own: bool = False) -> bool:
-        """Have a route's runs ended; see `triobot.ChatRef.stop`; `own` as for `start`."""
+    async def stop(
+        self, chat_id: ChatId, name: str, key: str | None, *, own: bool = False, also: Also | None = None
+    ) -> bool:
+        """Have a route's runs ended; see `triobot.ChatRef.stop`; `own` and `also` as for `start`."""
         halt = Halt(chat_id, name, key)
         if (far := self._far_of(chat_id)) is not None:
             return await far.stop(halt)
-        return await self.halt(halt, own=own)
+        return await self.halt(halt, own=own, also=also)
 
-    async def halt(self, halt: Halt, *, own: bool = False) -> bool:
+    async def halt(self, halt: Halt, *, own: bool = False, also: Also | None = None) -> bool:
         """Have a route's runs ended in a chat of this shard; False if none runs."""
         await trio.lowlevel.checkpoint_if_cancelled()
         chat_id = halt.chat_id
@@ -167,7 +173,8 @@ class Elsewhere:
         if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return False
-        return await self._accept(call_arrival(halt, None, self._services.clock.now()), own=own)
+        arrival = call_arrival(halt, None, self._services.clock.now())
+        return await self._accept(arrival, also=await also() if also else (), own=own)
 
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
         """Store what an operator wants of a parked conversation; False if its end was ordered before."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import CodeType
@@ -21,7 +21,7 @@ from typing_extensions import TypeVarTuple
 from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, StoreError, UnrecordableError
 from ...rooms import hears, person_place, room_place
-from ...seams import OnUnknown, PutData
+from ...seams import OnUnknown, PutData, Write
 from ...values import encode_value
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
@@ -32,7 +32,7 @@ from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
-from .calls import RoomName
+from .calls import Halt, RoomName
 from .far import Far
 from .once import note_of
 
@@ -116,8 +116,17 @@ class RecordedDoor:
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
+            also = None if key is None else partial(self._done, own, OperationKind.START)
             return await elsewhere.start(
-                chat_id, route.name, args, key=key, once=once, value=value, sender=sender, own=own_chat
+                chat_id,
+                route.name,
+                args,
+                key=key,
+                once=once,
+                value=value,
+                sender=sender,
+                own=own_chat,
+                also=also,
             )
 
         started = await conversation.effect(OperationKind.START, body)
@@ -126,11 +135,24 @@ class RecordedDoor:
 
     async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
         """Stop a route."""
-        elsewhere, own_chat = self._conversation.shared.elsewhere, chat_id == self._conversation.life.chat_id
+        conversation, elsewhere = self._conversation, self._conversation.shared.elsewhere
+        own_chat = chat_id == conversation.life.chat_id
         name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
-        return await self._conversation.effect(
-            OperationKind.STOP, lambda _: elsewhere.stop(chat_id, name, key, own=own_chat)
-        )
+        # Of a run that stops itself nothing but its end is to be known.
+        itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
+
+        async def body(own: Id) -> bool:
+            also = None if itself else partial(self._done, own, OperationKind.STOP)
+            return await elsewhere.stop(chat_id, name, key, own=own_chat, also=also)
+
+        return await conversation.effect(OperationKind.STOP, body)
+
+    async def _done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
+        """Return what says that this operation has done it."""
+        writer = self._conversation.writer
+        if writer is None or self._conversation.dead:
+            return ()
+        return await writer.with_result(own, kind.value, True)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Read what a chat keeps, as an operation of the conversation."""
