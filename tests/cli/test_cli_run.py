@@ -68,7 +68,7 @@ def test_a_locked_store_is_one_line(triobot: Command, hello: Path, token: None, 
     lock.release()
 
     assert ended.code == 1
-    assert "held.db is open in another process" in ended.err
+    assert "held.db is open in this process" in ended.err
     assert ended.err.count("\n") == 1
 
 

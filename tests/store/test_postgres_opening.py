@@ -363,7 +363,7 @@ async def test_a_standby_that_was_made_the_primary_may_lack_what_was_acknowledge
 
 async def test_a_second_opener_is_refused_while_the_first_has_it(postgres: Server) -> None:
     async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as first:
-        with refuses(StoreLockedError, "open in another process", "127.0.0.1"):
+        with refuses(StoreLockedError, "open in this process", "127.0.0.1"):
             await opened(postgres.url())
         await accepted(first, arrival())
     assert await opened(postgres.url()) == 2

@@ -87,7 +87,7 @@ async def test_one_process_at_a_time_has_a_shard_and_the_database_says_who(
         open_store(f"{whole}&shard=1", stamp=STAMP, clock=clock),
     ):
         assert postgres.ask(f"{owners} ORDER BY shard") == [(0,), (1,)]
-        with pytest.raises(StoreLockedError, match=r"schema parts_1\) is open in another process"):
+        with pytest.raises(StoreLockedError, match=r"schema parts_1\) is open in this process"):
             await made(f"{whole}&shard=1")
     assert postgres.ask(owners) == []
 

@@ -349,11 +349,11 @@ async def test_no_bot_runs_on_a_store_in_postgresql_that_was_copied(
 async def test_a_bot_that_runs_is_let_alone(tmp_path: Path) -> None:
     one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
     async with open_store(one, stamp=STAMP, clock=SettableClock()):
-        with pytest.raises(StoreLockedError, match=r"a\.db is open in another process"):
+        with pytest.raises(StoreLockedError, match=r"a\.db is open in this process"):
             copy(one, other)
     assert not (tmp_path / "b.db").exists()
     async with open_store(other, stamp=STAMP, clock=SettableClock()):
-        with pytest.raises(StoreLockedError, match=r"b\.db is open in another process"):
+        with pytest.raises(StoreLockedError, match=r"b\.db is open in this process"):
             copy(one, other)
     with pytest.raises(
         ConfigError, match=r"there is a store at .*b\.db already, and a copy is made in a new one"

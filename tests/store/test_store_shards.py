@@ -222,7 +222,7 @@ async def test_one_process_at_a_time_has_a_shard_and_others_have_others(tmp_path
         open_store(f"{whole}&shard=0", stamp=STAMP, clock=clock),
         open_store(f"{whole}&shard=1", stamp=STAMP, clock=clock),
     ):
-        with pytest.raises(StoreLockedError, match=r"bot\.db\.1 is open in another process"):
+        with pytest.raises(StoreLockedError, match=r"bot\.db\.1 is open in this process"):
             await _made(f"{whole}&shard=1")
 
 

@@ -21,7 +21,7 @@ async def test_a_copy_has_what_the_store_has(tmp_path: Path) -> None:
     other.mkdir()
     async with open_store(f"sqlite:{store}", stamp=STAMP, clock=SystemClock()) as opened:
         await opened.commit(PutSetting("jobs", "kept"))
-        with pytest.raises(StoreLockedError, match="open in another process"):
+        with pytest.raises(StoreLockedError, match="open in this process"):
             copy_still(store, folder)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("bot.db*")}
 

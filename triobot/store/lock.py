@@ -25,6 +25,9 @@ _FOREIGN: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "9p", "fuse", "fuseblk"}
 )
 
+_held: Final[set[tuple[int, int]]] = set()
+"""The lock files that this process has locked; the number in one may be an equal one of another container."""
+
 
 @final
 class FileLock:
@@ -37,10 +40,13 @@ class FileLock:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.notes = Notes(fd)
+        self._file = _file_of(fd)
+        _held.add(self._file)
 
     def release(self) -> None:
         """Let the next process in."""
         self.notes.close()
+        _held.discard(self._file)
         os.close(self._fd)
 
 
@@ -59,10 +65,7 @@ def take_lock(database: Path) -> FileLock:
     try:
         give_to_owner(fd, database)
         if not try_lock(fd):
-            raise StoreLockedError(
-                f"the store {database} is open in another process{_holder(fd)};"
-                " one process at a time can use it"
-            )
+            raise locked(str(database), _holder(fd), here=is_held(fd))
         restrict(fd)
     except StoreLockedError:
         os.close(fd)
@@ -73,6 +76,30 @@ def take_lock(database: Path) -> FileLock:
     with suppress(OSError):  # a full disk is no reason not to hold the lock
         write_at(fd, f"{os.getpid()}".ljust(SLOT - 1).encode() + b"\n", 0)
     return FileLock(fd)
+
+
+def locked(store: str, who: str = "", *, here: bool = False) -> StoreLockedError:
+    """Return the error of a store that is open.
+
+    Args:
+        who: names the process that has it, after a comma.
+        here: this process has it.
+    """
+    if here:
+        return StoreLockedError(f"the store {store} is open in this process already; close it there first")
+    return StoreLockedError(
+        f"the store {store} is open in another process{who}; one process at a time can use it"
+    )
+
+
+def is_held(fd: int) -> bool:
+    """Return whether this process holds the lock of an open lock file."""
+    return _file_of(fd) in _held
+
+
+def _file_of(fd: int) -> tuple[int, int]:
+    file = os.fstat(fd)
+    return file.st_dev, file.st_ino
 
 
 def _holder(fd: int) -> str:

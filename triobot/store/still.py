@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ..errors import ConfigError, StoreLockedError
+from ..errors import ConfigError
 from ..file_locks import try_lock
 from ..open_files import CAREFUL
-from .lock import lock_path
+from .lock import is_held, lock_path, locked
 from .private_files import checked_path
 
 _FILES: Final = ("", "-wal", "-journal", ".lock")
@@ -57,9 +57,6 @@ def _held_still(database: Path) -> Generator[None]:
         StoreLockedError: a process has it open; or, at the end, has opened it meanwhile.
         ConfigError: the lock file can't be read, or its filesystem has no locks.
     """
-    taken = StoreLockedError(
-        f"the store {database} is open in another process; one process at a time can use it"
-    )
     path = lock_path(database)
     try:
         fd = os.open(path, os.O_RDONLY | CAREFUL)
@@ -67,13 +64,13 @@ def _held_still(database: Path) -> Generator[None]:
         # Nobody has ever opened it here.
         yield
         if path.exists():
-            raise taken from None
+            raise locked(str(database)) from None
         return
     except OSError as error:
         raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
     try:
         if not try_lock(fd, shared=True):
-            raise taken
+            raise locked(str(database), here=is_held(fd))
         yield
     finally:
         os.close(fd)

@@ -29,7 +29,7 @@ from ...journals import Lease, Opening
 from ...seams import Hear, LeaseLostError, Relayed
 from ..belief import SECONDS
 from ..broadcasts import stop_after_restore
-from ..lock import FileLock, machine_boot
+from ..lock import FileLock, locked, machine_boot
 from ..notes import WorkNotes
 from ..opening import LEAP, begin_epoch, count_run
 from ..rules import Retention
@@ -47,6 +47,8 @@ from .transactions import ShardTransactions
 from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
+_ours: Final[set[int]] = set()
+"""The nodes that this process is or was; by its name one of another container may have it, too."""
 
 _IDENTITY: Final = b"SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END_OLD: Final = (
@@ -250,9 +252,9 @@ class Shard:
         )
         if owner not in (None, self._node) and not lives and self._is_early():
             self.early = True
-            raise self._locked(name)
+            raise self._locked(name, owner)
         if owner != self._node and (lives or (name is not None and not run(END_OVER, (owner,)).rowcount)):
-            raise self._locked(name)
+            raise self._locked(name, owner)
         if owner not in (None, self._node) and self._address.common is not None:
             run(_FREED, (owner,))
         self._fence = fence + 1
@@ -264,11 +266,9 @@ class Shard:
             return False
         return SEEN.seconds(self._address.conninfo, history.partition("/")[0]) < SECONDS
 
-    def _locked(self, name: str | None) -> StoreLockedError:
+    def _locked(self, name: str | None, owner: int | None = None) -> StoreLockedError:
         who = "" if name is None else f", {name}"
-        return StoreLockedError(
-            f"the store {self.name} is open in another process{who}; one process at a time can use it"
-        )
+        return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
         """Count this run, and how many before it have died; see `_acquit`."""
@@ -453,7 +453,9 @@ def free_in(connection: Connection) -> float:
 
 def new_node() -> int:
     """Return a number for this process, or for one thing that it has open."""
-    return secrets.randbits(62)
+    node = secrets.randbits(62)
+    _ours.add(node)
+    return node
 
 
 def label() -> str:
