@@ -1,10 +1,11 @@
 """Random conversations through the whole bot, killed: ``python -m tests.chaos.fuzz --seeds 1000``.
 
-Dispatcher, mailbox, journal, store, outbox, payments, platform: nothing is left out. Two modes. *equal*: what
-people see must be what they see without a kill, but for messages that came twice. *wild*: people interrupt,
-leave, pay and come back in the same instant, and the process dies at any moment; then two runs may differ,
-but no operation has two texts, nothing is repeated more often than it died, no alarm is rung, everything
-accepted is handled, whatever was captured was given, and nobody is locked out.
+Dispatcher, mailbox, journal, store, outbox, payments, platform: nothing is left out. Three modes. *equal*:
+what people see must be what they see without a kill, but for messages that came twice. *wild*: people
+interrupt, leave, pay and come back in the same instant, and the process dies at any moment; then two runs may
+differ, but no operation has two texts, nothing is repeated more often than it died, no alarm is rung,
+everything accepted is handled, whatever was captured was given, and nobody is locked out. *every*: the same,
+and the programs have everything that an author's code can call.
 """
 
 from __future__ import annotations
@@ -291,15 +292,17 @@ async def live(
     wild: bool,
     late: Sequence[float] = (),
     together: int | None = None,
+    every: bool = False,
 ) -> Seen:
     """One run.
 
     Args:
+        every: see `make_bot`.
         late: when what people do comes to the bot, at the earliest.
         together: what comes at once is given out at once, as after a start: what is late, and by this seed.
     """
     given = set[str]()
-    bot = make_bot(seed, given, wild=wild)
+    bot = make_bot(seed, given, wild=wild, every=every)
     deaths = Deaths(kills, late, together)
     problems: list[str] = []
     with deaths.watching():
@@ -454,10 +457,12 @@ def check(
     shuffle: int = 0,
     explain: bool = False,
     kills: Sequence[Kill] | None = None,
+    every: bool = False,
 ) -> str | None:
     """What is wrong with this seed, if anything.
 
     Args:
+        every: see `make_bot`; only in the wild.
         kills: when it dies, in place of what the seed says.
     """
     bursts = bursts_of(seed, wild=wild)
@@ -470,7 +475,9 @@ def check(
         together: int | None = None,
     ) -> Seen:
         with seeded(f"shuffle {seed} {shuffle}"):
-            return run(partial(live, seed, bursts, kills, wild=wild, late=late, together=together))
+            return run(
+                partial(live, seed, bursts, kills, wild=wild, late=late, together=together, every=every)
+            )
 
     calm = lived(())
     if problems := [*calm.problems, *(contradictions(calm) if wild else ())]:
@@ -510,19 +517,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--mode", choices=["equal", "wild", "both"], default="both")
+    parser.add_argument("--mode", choices=["equal", "wild", "every", "both"], default="both")
     parser.add_argument("--shuffles", type=int, default=1, help="orders of Trio's scheduler for each seed")
     parser.add_argument("--explain", action="store_true", help="show both runs")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
     failures, runs = 0, 0
-    modes = {"equal": [False], "wild": [True], "both": [False, True]}[arguments.mode]
+    modes = {"equal": [False], "wild": [True], "every": [True], "both": [False, True]}[arguments.mode]
+    every = arguments.mode == "every"
     for seed in range(arguments.first, arguments.first + arguments.seeds):
         for wild in modes:
             for shuffle in range(arguments.shuffles):
                 runs += 1
                 try:
-                    wrong = check(seed, wild=wild, shuffle=shuffle, explain=arguments.explain)
+                    wrong = check(seed, wild=wild, shuffle=shuffle, explain=arguments.explain, every=every)
                 except Exception:
                     wrong = traceback.format_exc()
                 if wrong is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
+from tests.everything import OPERATIONS, Routes, Things
 from triobot import Bot, Chat, Key
 from triobot.errors import PaymentHandedOverError, StepError
 from triobot.filters import command, message, paid, signal, text, when
@@ -73,9 +74,11 @@ class Goods:
 class Maker:
     """Makes programs of a seed; each node has a number of its own."""
 
-    def __init__(self, seed: str, *, wild: bool) -> None:
+    def __init__(self, seed: str, *, wild: bool, every: bool = False) -> None:
         self.random = random.Random(seed)
         self.leaves = LEAVES + WILD_LEAVES if wild else LEAVES
+        # Not among the others: what a seed gives stays what it was.
+        self.every = sorted(OPERATIONS) if every else ()
         self.count = 0
 
     def seconds(self) -> float:
@@ -87,6 +90,8 @@ class Maker:
     def node(self, depth: int) -> Node:
         self.count += 1
         number, r = self.count, self.random
+        if self.every and r.random() < 0.4:
+            return ("every", number, self.seconds(), r.choice(self.every))
         if depth <= 0 or r.random() < 0.6:
             return (r.choice(self.leaves), number, self.seconds(), r.choice("ab"))
         kind, body = r.choice(BLOCKS), self.body(depth - 1)
@@ -119,8 +124,11 @@ class Talk:
         aside: Callable[[Chat[Any]], Awaitable[None]],
         *,
         wild: bool,
+        routes: Routes | None = None,
     ) -> None:
         self.chat = chat
+        self.routes = routes
+        self.things: Things | None = None
         self.tag = tag
         self.goes_on = goes_on
         self.aside = aside
@@ -128,8 +136,16 @@ class Talk:
         self.log = 0
 
     async def main(self, program: Body) -> None:
-        branch = _Branch(self, "")
-        await branch.run(program)
+        branch, chat = _Branch(self, ""), self.chat
+        if self.routes is None:
+            await branch.run(program)
+        else:
+            sent = await chat.send(branch.words("a message"))
+            async with chat.live(branch.words("0 %")) as over:
+                pass
+            async with chat.live(branch.words("0 %")) as live:
+                self.things = Things(chat, sent, live, over, self.routes)
+                await branch.run(program)
         await branch.say("the end")
 
 
@@ -215,6 +231,8 @@ class _Branch:
                     await self.talk.goes_on()
             case ("start", *_):
                 await chat.start(self.talk.aside, key=self.path or "main")
+            case ("every", _, seconds, name):
+                await self.every(name, seconds)
             case ("stop", *_):
                 await chat.stop(self.talk.aside, key=self.path or "main")
             case _:
@@ -240,6 +258,15 @@ class _Branch:
             except PaymentHandedOverError:
                 return
             await self.say(f"thank you for {bought.key}")
+
+    async def every(self, name: str, seconds: float) -> None:
+        """Do what the table has, for a while; also as the first thing in a block that has ended."""
+        assert self.talk.things is not None
+        with self.chat.move_on_after(seconds if seconds > 1_000 else 0):
+            try:
+                await OPERATIONS[name](self.talk.things)
+            except Exception:
+                self.count(1)
 
     async def block(self, node: Node) -> None:
         chat = self.chat
@@ -296,13 +323,14 @@ class _Branch:
         await self.run(body)
 
 
-def make_bot(seed: int, given: set[str], *, wild: bool) -> Bot:
+def make_bot(seed: int, given: set[str], *, wild: bool, every: bool = False) -> Bot:
     """A bot whose routes are random programs.
 
     Args:
         given: gets the names of the goods that were handed out.
+        every: the programs have everything that an author's code can call.
     """
-    maker = Maker(f"talk {seed}", wild=wild)
+    maker = Maker(f"talk {seed}", wild=wild, every=every)
     talks = {name: maker.body(3, size) for name, size in (("main", 5), ("x", 2), ("y", 3), ("z", 3))}
     bot = Bot()
 
@@ -310,11 +338,13 @@ def make_bot(seed: int, given: set[str], *, wild: bool) -> Bot:
         await trio.lowlevel.checkpoint()
         given.add(name)
 
+    routes = Routes(bot, give) if every else None
+
     def tag(chat: Chat[Any], name: str) -> str:
         return f"{name} {chat.uuid().hex[:8]} " if wild else f"{name} "
 
     async def talk(chat: Chat[Any], name: str, goes_on: GoesOn | None) -> None:
-        await Talk(chat, tag(chat, name), goes_on, beside, wild=wild).main(talks[name])
+        await Talk(chat, tag(chat, name), goes_on, beside, wild=wild, routes=routes).main(talks[name])
 
     @bot.conversation
     async def main(chat: Chat[Any], rounds: int = 0) -> None:

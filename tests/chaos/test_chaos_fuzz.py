@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.everything import missing
 from tests.samples import sample
 from triobot.conversations.revival import stored
 from triobot.conversations.revival.stored import read_journal
@@ -19,6 +20,7 @@ from triobot.testing.process import CrashableStore
 
 from . import fuzz
 from .fuzz import check
+from .talks import Body, Maker, Node
 
 SEEDS = range(4)
 SOME = sample(SEEDS, every=2)
@@ -29,6 +31,27 @@ SHOWS_SOON = 5
 @pytest.mark.parametrize("wild", [False, True], ids=["equal", "wild"])
 def test_no_kill_changes_what_people_see(wild: bool) -> None:
     assert [(seed, wrong) for seed in SOME if (wrong := check(seed, wild=wild))] == []
+
+
+@pytest.mark.parametrize("seed", SOME)
+def test_no_kill_breaks_a_program_that_has_everything(seed: int) -> None:
+    assert check(seed, wild=True, every=True) is None
+
+
+def test_programs_have_everything() -> None:
+    """All that is public is among what a node may be."""
+    nodes = [Maker(f"talk {seed}", wild=True, every=True).body(3, 20) for seed in range(60)]
+    named = {node[3] for body in nodes for node in _flat(body) if node[0] == "every"}
+    assert missing(named) == set()
+
+
+def _flat(body: Body) -> Iterator[Node]:
+    for node in body:
+        yield node
+        if len(node) > 4:
+            yield from _flat(node[4])
+            for each in node[5]:
+                yield from _flat(each)
 
 
 @pytest.mark.slow

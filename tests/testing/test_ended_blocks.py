@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pytest
-from everything import OPERATIONS, Act, Routes, Things, missing
 
+from tests.everything import OPERATIONS, Act, Routes, Things, missing
 from triobot import Bot, Chat
 from triobot.filters import command, text
 from triobot.testing import DrivenWorld, drive

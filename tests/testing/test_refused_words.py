@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
-from everything import COUNT, KEEP, Cake, News, Routes
 
+from tests.everything import COUNT, KEEP, Cake, News, Routes
 from triobot import Bot, Chat
 from triobot.testing import drive
 

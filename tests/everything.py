@@ -97,11 +97,19 @@ class Things:
 
 @final
 class Routes:
-    """What conversations can start, stop and become."""
+    """What conversations can start, stop and become.
 
-    def __init__(self, bot: Bot) -> None:
+    Args:
+        gives: gets the key of each payment.
+    """
+
+    def __init__(self, bot: Bot, gives: Callable[[str], Awaitable[None]] | None = None) -> None:
         @bot.aside
         async def beside(chat: Chat[Any], n: int = 0) -> None:
+            await chat.sleep(1)
+
+        @bot.aside(signal(News))
+        async def hears(chat: Chat[Any]) -> None:
             await chat.sleep(1)
 
         @bot.room(signal(News))
@@ -114,7 +122,7 @@ class Routes:
 
         @bot.aside(paid(Cake))
         async def bake(chat: Chat[Paid[Cake]]) -> None:
-            await chat.step(trio.sleep, 0)
+            await chat.step(gives or _forget, chat.event.key)
 
         @bot.resource
         @asynccontextmanager
@@ -122,6 +130,10 @@ class Routes:
             yield "oven"
 
         self.beside, self.room, self.other, self.oven = beside, room, other, oven
+
+
+async def _forget(key: str) -> None:
+    await trio.lowlevel.checkpoint()
 
 
 Act: TypeAlias = Callable[[Things], "Awaitable[object]"]
