@@ -383,8 +383,9 @@ class Conversation:
                 return error
             case ContinuesAs():
                 self.ending = self.ending or Ending.CONTINUED
-            case Evicted(Exception() as error):
-                put_away(error, self.route.name, self.told_place, self.services.tracebacks)
+            case Evicted(error):
+                if error is not None:
+                    put_away(error, self.route.name, self.told_place, self.services.tracebacks)
             case Stuck(error, failure):
                 self.stuck = True
                 self.life.calls.park(self, parting(error, failure, self.stuck_at))
