@@ -60,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": {"authors", "errors"},
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
     "conversations": SEAMS | {"engine"},
-    "emulator": SEAMS | {"extras"},
+    "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT | {"broadcast", "extras", "tracing"},
     # Loaded by bots only whose spans somebody wants.
@@ -73,10 +73,10 @@ ALLOWED: dict[str, set[str]] = {
     "holding": SEAMS | {"conversations"},
     # What answers while another process has it.
     "standby": HTTP | {"store", "webhook"},
-    "together": BOT | {"nodes", "watchdog", "endings", "extras", "standby"},
+    "together": BOT | {"nodes", "watchdog", "endings", "standby"},
     # Several shards in one process, and the ways to those in others.
     "nodes": BOT | {"broadcast"},
-    "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog", "extras"},
+    "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     # Written as bots are, on what a bot may import.
@@ -92,11 +92,10 @@ ALLOWED: dict[str, set[str]] = {
         "travel",
         "__init__",
         "endings",
-        "extras",
     }
     | {"lines", "file_locks", "nodes", "watchdog"},
     "__main__": {"cli"},
-    "testing": BOT | {"bot", "broadcast", "emulator", "__init__", "extras"},
+    "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.
     "travel": BOT | {"bot", "broadcast", "emulator", "testing", "__init__", "lines"},
 }

@@ -46,7 +46,6 @@ from .conversations.running.failures import tell_nobody
 from .conversations.running.lines import calling_line
 from .conversations.texts import Texts
 from .errors import ConfigError
-from .extras import needing
 from .failures import Failure as Failure
 from .failures import OnError, open_failures
 from .resources import Provided, Resource, declare_resource, find, open_resources
@@ -488,8 +487,7 @@ class Bot(Router):
 
         Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
         """
-        with needing("asgi", "bot.asgi"):
-            from .fronts import AsgiBot
+        from .fronts import AsgiBot
 
         return AsgiBot(self)
 
@@ -505,10 +503,9 @@ class Bot(Router):
         Raises:
             ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
         """
-        with needing("asgi", "bot.mount()"):
-            from quart_trio import QuartTrio
+        from quart_trio import QuartTrio
 
-            from .fronts import Mounted
+        from .fronts import Mounted
 
         if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
             raise ConfigError(

@@ -12,9 +12,7 @@ from .errors import ConfigError
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-_BROUGHT: Final = frozenset(
-    {"PIL", "hypercorn", "opentelemetry", "persiantools", "psycopg", "quart", "quart_trio", "watchfiles"}
-)
+_BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg"})
 
 
 @cache

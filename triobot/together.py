@@ -17,7 +17,6 @@ from contextlib import (
     contextmanager,
 )
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import attrs
@@ -26,7 +25,6 @@ import trio
 from .authors import contained, leaves
 from .endings import ending_signals
 from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
-from .extras import needing
 from .http.binding import (
     Bind,
     FdBind,
@@ -206,12 +204,8 @@ async def serve_together(
         one_of: the process has some of the shards of each store.
 
     Raises:
-        ConfigError: two of them have something in common that each must have for itself; or hypercorn isn't
-            installed.
+        ConfigError: two of them have something in common that each must have for itself.
     """
-    if server == "hypercorn":
-        with needing("asgi", "--server hypercorn"):
-            import_module("triobot.webhook.stock")
     if len(bots) > 1:
         _check_apart(bots)
     first, stop = bots[0][1], trio.Event()

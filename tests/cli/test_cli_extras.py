@@ -1,4 +1,4 @@
-"""Without the extras: the bot runs, and what needs one says in one line which."""
+"""Without the extras: all runs but what one brings, and that says in one line which."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 
 class Absent(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name in ("quart", "quart_trio", "hypercorn", "PIL", "watchfiles", "psycopg", "pytest"):
+        if name in ("PIL", "watchfiles", "psycopg", "opentelemetry", "pytest"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())
@@ -52,28 +52,15 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_a_bot_runs_without_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["triobot", "hypercorn"])
+def test_a_bot_runs_without_them(tmp_path: Path, server: str) -> None:
     """It listens and comes to rest, by the command as well."""
     (tmp_path / "greeter.py").write_text(BOT)
-    done = ended("from triobot.cli import main; main(['run', 'greeter.py:bot', '--port', '0'])", tmp_path)
+    command = ["run", "greeter.py:bot", "--port", "0", "--server", server]
+    done = ended(f"from triobot.cli import main; main({command})", tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "listening on" in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_another_server_names_its_extra(tmp_path: Path) -> None:
-    """Before a store is made."""
-    (tmp_path / "greeter.py").write_text(BOT.replace("memory:", "sqlite:bot.db"))
-    done = ended(
-        "from triobot.cli import main; main(['run', 'greeter.py:bot', '--server', 'hypercorn'])", tmp_path
-    )
-
-    assert done.returncode == 1
-    line = "triobot: --server hypercorn needs the extra 'asgi': pip install 'triobot-runtime[asgi]'"
-    assert done.stderr.splitlines() == [line]
-    assert not (tmp_path / "bot.db").exists()
 
 
 @pytest.mark.slow
@@ -89,52 +76,24 @@ def test_a_store_in_postgresql_names_its_extra(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == line
 
 
-COMMANDS = """
-from triobot.cli import main
-
-for command in ("demo", "dev", "talk", "simulate", "emulate"):
-    try:
-        main([command, "greeter.py:bot"])
-    except SystemExit as end:
-        assert end.code == 1, command
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-def test_each_command_names_its_extra(tmp_path: Path) -> None:
-    done = ended(COMMANDS, tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines() == [
-        f"triobot: triobot {command} needs the extra 'dev': pip install 'triobot-runtime[dev]'"
-        for command in ("demo", "dev", "talk", "simulate", "emulate")
-    ]
-
-
-NAMES = """
+USES = """
+import triobot.testing
 from triobot import Bot
+from triobot.cli import COMMANDS, parse
 
-def name_asgi(): Bot().asgi
-def mount(): Bot().mount(object(), "/bot")
-def import_testing(): import triobot.testing
-
-for use in (name_asgi, mount, import_testing):
+Bot().asgi
+for command in COMMANDS:
     try:
-        use()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}")
+        parse([command, "--help"])
+    except SystemExit as end:
+        assert end.code == 0, command
 """
 
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_each_name_names_its_extra(tmp_path: Path) -> None:
-    done = ended(NAMES, tmp_path)
+def test_nothing_else_needs_one(tmp_path: Path) -> None:
+    """Each command is loaded, and a bot's tests can be; the emulator makes no thumbnails then."""
+    done = ended(USES, tmp_path)
 
     assert done.returncode == 0, done.stderr
-    used = [("bot.asgi", "asgi"), ("bot.mount()", "asgi"), ("triobot.testing", "test")]
-    for line, (what, extra) in zip(done.stdout.splitlines(), used, strict=True):
-        assert line.endswith(
-            f"Error: {what} needs the extra {extra!r}: pip install 'triobot-runtime[{extra}]'"
-        )

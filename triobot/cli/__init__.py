@@ -112,7 +112,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for name, summary in COMMANDS.items():
         its = commands.add_parser(name, help=summary, formatter_class=plain, allow_abbrev=False)
         if name == asked:
-            command = _load(parser, name)
+            command = cast("CommandModule", import_module(f".{name.replace('-', '_')}", __name__))
             its.description, its.epilog = f"{summary[0].upper()}{summary[1:]}.", command.DETAILS
             its.add_argument(
                 "--debug", action="store_true", help="show tracebacks and the runtime's own debug log"
@@ -122,17 +122,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if asked not in COMMANDS and not asked.startswith("-"):
         parser.error(_unknown(asked))
     return parser.parse_args([asked, *argv[1:]])
-
-
-def _load(parser: argparse.ArgumentParser, name: str) -> CommandModule:
-    from ..errors import ConfigError
-    from ..extras import needing
-
-    try:
-        with needing("dev", f"triobot {name}"):
-            return cast("CommandModule", import_module(f".{name.replace('-', '_')}", __name__))
-    except ConfigError as error:
-        parser.exit(1, f"triobot: {error}\n")
 
 
 def _unknown(name: str) -> str:

@@ -78,7 +78,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--server",
         choices=("triobot", "hypercorn"),
         default="triobot",
-        help="which server listens: triobot's own, or hypercorn with Quart's routes (the extra asgi; slower)",
+        help="which server listens: triobot's own, or hypercorn with Quart's routes (slower)",
     )
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", metavar="N", type=port, help="the port, 0 for a free one (default 8080)")

@@ -23,14 +23,11 @@ import httpx
 import trio
 
 from ..errors import LocalProtocolError, TriobotError
-from ..extras import needing
 from ..wire.content import Blob, Contact, Content, Location, Media
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
 from .blobs import FileTooLargeError
-
-with needing("dev", "triobot.emulator.person"):
-    from .control import LONGEST_WAIT, Asked, BadAskError, Given, PersonControl, PlatformControl
+from .control import LONGEST_WAIT, Asked, BadAskError, Given, PersonControl, PlatformControl
 from .door import CONTROL_HEADER
 from .exchange import Exchange
 from .pusher import PushQueueFullError

@@ -16,13 +16,6 @@ crash in the middle of anything.
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
-
-from ..extras import needing as _needing
-
-with _needing("test", "triobot.testing"):
-    _import_module("quart_trio")  # the emulator is written with it
-
 from ..emulator.faults import EventFault as EventFault
 from ..emulator.faults import Fault as Fault
 from ..emulator.faults import Switches as Switches
