@@ -184,7 +184,6 @@ class Mounted:
                             intake.secrets,
                             limits=intake.settings.limits,
                             readiness=intake.readiness,
-                            prefix=self._prefix,
                             begins=intake.voice.begin,
                         )
                         task_status.started()

@@ -10,18 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 
 from .http.binding import Bind, Tls
-from .http.server_connection import Talk
 from .store import wait_free
 from .webhook.answers import ALIVE, Response, try_later
 from .webhook.endpoint import ALIVE_PATH, READY_PATH
-from .webhook.exchange import path_of
 from .webhook.limits import Limits
-from .webhook.serving import serve
+
+if TYPE_CHECKING:
+    from .http.server_connection import Talk
 
 log: Final = logging.getLogger("triobot")
 
@@ -39,7 +39,7 @@ class Doorkeeper:
 
     async def handle(self, talk: Talk) -> None:
         """Answer one request."""
-        path = path_of(talk.request)
+        path = talk.request.path
         answer = ALIVE if path == ALIVE_PATH else _WAITS if path == READY_PATH else self._later
         await talk.answer(answer.status, answer.headers, answer.body)
 
@@ -69,6 +69,8 @@ async def stand_by(
 
     async def listen() -> None:
         await taken.wait()
+        from .webhook.serving import serve  # not under another's server, unless it comes to this
+
         serving = partial(serve, Doorkeeper(limits), binds, shutdown=trio.Event(), limits=limits, tls=tls)
         bound: list[str] = await nursery.start(serving)
         log.info("another process has the store; this one waits, and listens on %s", ", ".join(bound))

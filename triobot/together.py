@@ -31,13 +31,9 @@ from .http.binding import (
     RenewedCertificate,
     TcpBind,
     UnixBind,
-    address_of,
-    open_listeners,
+    allow_descriptors,
 )
-from .http.limits import ServingLimits
-from .http.listener import allow_descriptors, serve_listeners
-from .http.server_connection import Talk
-from .operator import OperatorApi, answer_metrics, is_on_server
+from .operator import is_on_server, serve_metrics
 from .operator.metrics import METRICS_PATH
 from .outbox import OutboxRules
 from .resources import Provided
@@ -48,10 +44,8 @@ from .shards import ALONE, NodePlace, read_shards
 from .standby import stand_by
 from .watchdog import telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
-from .webhook.endpoint import Endpoint, SharedEndpoint
-from .webhook.exchange import path_of
+from .webhook.endpoint import Endpoint, EndpointT, endpoint_of
 from .webhook.limits import Limits
-from .webhook.serving import serve
 
 if TYPE_CHECKING:
     from .nodes.parent import ParentLine
@@ -60,11 +54,9 @@ log: Final = logging.getLogger("triobot")
 # Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
 # millisecond, and an echo costs a tenth less.
 _THRESHOLDS: Final = (10_000, 20, 20)
-_SCRAPERS: Final = 16
 # What ends the work on a store that others share, and not the process.
 _PASSING: Final = (LeaseLostError, StoreAwayError)
 _PAUSE: Final = 1.0
-_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 class Servable(Protocol):
@@ -313,24 +305,12 @@ async def _serve_now(
         ]
         listener = await opened.enter_async_context(trio.open_nursery())
         limits, traffic = _serving_limits(first, len(bots)), TrafficCounters()
-        ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
-        endpoints = [
-            Endpoint(
-                intake.inbox,
-                intake.secrets,
-                limits=limits,
-                readiness=ready,
-                traffic=traffic,
-                begins=intake.voice.begin,
-            )
-            for intake in intakes
-        ]
-        serving = _serving(server, endpoints, first, binds, closing, limits, traffic, tls)
+        serving = _serving(server, intakes, first, binds, closing, limits, traffic, tls)
         bound: list[str] = await listener.start(serving)
         intakes[0].traffic = traffic
         if first.metrics_port is not None:
             page = await listener.start(
-                _serve_metrics,
+                serve_metrics,
                 lambda: [api for intake in intakes for api in intake.apis],
                 TcpBind(first.metrics_host, first.metrics_port),
                 closing,
@@ -348,32 +328,9 @@ async def _serve_now(
             stopping()
 
 
-async def _serve_metrics(
-    apis: Callable[[], Sequence[OperatorApi]],
-    bind: TcpBind,
-    shutdown: trio.Event,
-    *,
-    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve the metrics of all bots on a port of their own, until `shutdown` is set."""
-
-    async def handle(talk: Talk) -> None:
-        if path_of(talk.request) == METRICS_PATH:
-            await answer_metrics(apis(), talk)
-        else:
-            await talk.answer(404, _TEXT, b"there is GET /metrics\n", close=True)
-
-    listeners = await open_listeners([bind], backlog=_SCRAPERS)
-    address = address_of(listeners[0], secured=False)
-    async with trio.open_nursery() as nursery:
-        limits = ServingLimits(connections=_SCRAPERS)
-        await nursery.start(partial(serve_listeners, handle, listeners, shutdown=shutdown, limits=limits))
-        task_status.started(address)
-
-
 def _serving(
     server: Server,
-    endpoints: Sequence[Endpoint],
+    intakes: Sequence[Front],
     settings: Settings,
     binds: Sequence[Bind],
     closing: trio.Event,
@@ -382,13 +339,24 @@ def _serving(
     tls: RenewedCertificate | None,
 ) -> Callable[..., Awaitable[object]]:
     """Return what listens for the webhooks until it is to close."""
-    shared = SharedEndpoint(endpoints)
+    ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
+
+    def made(kind: type[EndpointT], intake: Front) -> EndpointT:
+        begins = intake.voice.begin
+        return kind(
+            intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic, begins=begins
+        )
+
     if server == "hypercorn":
         from .webhook.stock import serve_stock
 
-        serve_there = partial(serve_stock, shared.find, binds, shutdown=closing, limits=limits)
+        find = partial(endpoint_of, [made(Endpoint, intake) for intake in intakes])
+        serve_there = partial(serve_stock, find, binds, shutdown=closing, limits=limits)
         return partial(serve_there, certificate=settings.tls_certificate, key=settings.tls_key)
-    door = endpoints[0] if len(endpoints) == 1 else shared
+    from .webhook.serving import DirectEndpoint, SharedEndpoint, serve
+
+    doors = [made(DirectEndpoint, intake) for intake in intakes]
+    door = doors[0] if len(doors) == 1 else SharedEndpoint(doors)
     return partial(serve, door, binds, shutdown=closing, limits=limits, tls=tls, traffic=traffic)
 
 

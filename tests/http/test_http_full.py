@@ -16,9 +16,9 @@ import trio
 
 from tests.loopback import PATIENCE
 from triobot.http import server_connection as connections
-from triobot.http.binding import TcpBind, open_listeners
+from triobot.http.binding import TcpBind, allow_descriptors, open_listeners
 from triobot.http.limits import ServingLimits
-from triobot.http.listener import allow_descriptors, counted_as, serve_listeners, within_descriptors
+from triobot.http.listener import counted_as, serve_listeners, within_descriptors
 from triobot.http.server_connection import Talk
 
 pytestmark = pytest.mark.virtual_time

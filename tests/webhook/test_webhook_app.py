@@ -329,7 +329,6 @@ class TestMounted:
             Secrets.parse(SECRET),
             limits=Limits(),
             readiness=lambda: rig.readiness[0],
-            prefix="/shop/bot",
         )
         mount_endpoint(site, "/shop/bot", lambda _: endpoint)
         return site
@@ -368,7 +367,6 @@ class TestMounted:
             Secrets.parse(SECRET),
             limits=Limits(),
             readiness=lambda: rig.readiness[0],
-            prefix="/bot",
         )
         present: list[Endpoint] = []
         mount_endpoint(site, "/bot", lambda _: present[0] if present else None)

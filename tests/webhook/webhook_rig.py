@@ -32,11 +32,10 @@ from triobot.seams import (
 )
 from triobot.webhook.answers import Readiness, TrafficCounters
 from triobot.webhook.app import build_app
-from triobot.webhook.endpoint import Endpoint
 from triobot.webhook.inbox import Inbox
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
-from triobot.webhook.serving import serve
+from triobot.webhook.serving import DirectEndpoint, serve
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
@@ -157,7 +156,7 @@ class Rig:
     delivered: list[tuple[InboxRow, Event]]
     alarms: list[Alarm]
     app: QuartTrio
-    endpoint: Endpoint
+    endpoint: DirectEndpoint
     readiness: list[Readiness]
     port: int = 0
     shutdown: trio.Event = attrs.Factory(trio.Event)
@@ -192,7 +191,7 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     traffic = TrafficCounters()
     readiness = [Readiness(True, {"store": "ok"})]
     known = Secrets.parse(secrets)
-    endpoint = Endpoint(
+    endpoint = DirectEndpoint(
         inbox, known, limits=limits or Limits(), readiness=lambda: readiness[0], traffic=traffic
     )
     app = build_app(lambda _: endpoint)

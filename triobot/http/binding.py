@@ -109,6 +109,18 @@ def inherited_binds(environ: Mapping[str, str], pid: int) -> tuple[FdBind, ...]:
     return tuple(FdBind(fd) for fd in range(_FIRST_INHERITED, _FIRST_INHERITED + int(count)))
 
 
+def allow_descriptors(needed: int) -> None:
+    """Let this process open `needed` files, or as many as the system allows it."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows has no such bound
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 async def open_listeners(binds: Sequence[Bind], *, backlog: int) -> list[trio.SocketListener]:
     """Listen on all of these, or on none.
 

@@ -318,18 +318,6 @@ class _Server:
                     await trio.sleep(pause)
 
 
-def allow_descriptors(needed: int) -> None:
-    """Let this process open `needed` files, or as many as the system allows it."""
-    try:
-        import resource
-    except ImportError:
-        return  # Windows has no such bound
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
 def _descriptors() -> int | None:
     """Return how many files this process may open; None: any number."""
     try:

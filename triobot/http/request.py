@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import Final, TypeAlias, final
+from urllib.parse import unquote_to_bytes
 
 import attrs
 import httptools
@@ -86,6 +87,17 @@ class Incoming:
             if key == name:
                 return value
         return b""
+
+    @property
+    def path(self) -> str:
+        """Return the path of the target, decoded."""
+        target = self.target
+        if not target.startswith(b"/"):
+            # A whole URL, which servers must take too.
+            _, found, rest = target.partition(b"://")
+            target = b"/" + rest.partition(b"/")[2] if found else target
+        path = target.partition(b"?")[0]
+        return (unquote_to_bytes(path) if b"%" in path else path).decode("utf-8", "replace")
 
 
 def _with_body(head: Incoming, body: bytes) -> Incoming:

@@ -34,5 +34,5 @@ from .requests import ShowJournal as ShowJournal
 from .requests import Status as Status
 from .requests import StreamStore as StreamStore
 from .requests import Told as Told
-from .serving import answer_metrics as answer_metrics
 from .serving import serve_api as serve_api
+from .serving import serve_metrics as serve_metrics

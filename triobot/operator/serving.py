@@ -3,6 +3,9 @@
 The socket's mode lets in its owner only, and the kernel tells whose process has connected: only the bot's own
 user and root are answered. Eight connections are served at once. One that says nothing for ten seconds, or
 takes no answer for thirty, is closed; so is the one that has been silent for longest when a ninth comes.
+
+The HTTP that it is served by is loaded when somebody asks first. So a bot under another server, which nobody
+asks, has loaded no listener.
 """
 
 from __future__ import annotations
@@ -14,18 +17,17 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from ..errors import StoreError, TriobotError
+from ..http.binding import TcpBind, address_of, open_listeners
 from ..http.limits import ServingLimits
-from ..http.listener import serve_listeners
-from ..http.server_connection import Talk
 from .api import OperatorApi
 from .calling import short_name
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door
@@ -33,9 +35,14 @@ from .metrics import CONTENT_TYPE, METRICS_PATH, exposition
 from .requests import Told
 from .routes import LONGEST_BODY, ROUTES, decode_request, routes_at, status_of
 
+if TYPE_CHECKING:
+    from ..http.listener import Admits
+    from ..http.server_connection import Handler, Talk
+
 log: Final = logging.getLogger("triobot.operator")
 
 AT_ONCE: Final = 8
+_SCRAPERS: Final = 16
 _WAITING: Final = 128
 """Connections that the system keeps until one of those at once is free."""
 _LIMITS: Final = ServingLimits(connections=AT_ONCE, idle_seconds=10.0, body_seconds=10.0)
@@ -64,14 +71,18 @@ async def serve_api(
         task_status.started()
         return
     with removing_beside(path):
-        await serve_listeners(
-            partial(answer_operator, api),
-            [trio.SocketListener(listener)],
-            shutdown=trio.Event(),
-            limits=_LIMITS,
-            admits=_admits,
-            task_status=task_status,
-        )
+        task_status.started()
+        await _serve_once_asked(partial(answer_operator, api), trio.SocketListener(listener), _admits)
+
+
+async def _serve_once_asked(
+    answer: Handler, listener: trio.SocketListener, admits: Admits | None = None
+) -> None:
+    async with listener:
+        await trio.lowlevel.wait_readable(listener.socket)
+        from ..http.listener import serve_listeners
+
+        await serve_listeners(answer, [listener], shutdown=trio.Event(), limits=_LIMITS, admits=admits)
 
 
 async def _serve_on_loopback(api: OperatorApi, path: Path, task_status: trio.TaskStatus[None]) -> None:
@@ -93,9 +104,8 @@ async def _serve_on_loopback(api: OperatorApi, path: Path, task_status: trio.Tas
             )
 
     try:
-        await serve_listeners(
-            answer, [listener], shutdown=trio.Event(), limits=_LIMITS, task_status=task_status
-        )
+        task_status.started()
+        await _serve_once_asked(answer, listener)
     finally:
         close_door(path, door)
 
@@ -185,7 +195,31 @@ async def answer_operator(api: OperatorApi, talk: Talk) -> None:
         raise
 
 
-async def answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
+async def serve_metrics(
+    apis: Callable[[], Sequence[OperatorApi]],
+    bind: TcpBind,
+    shutdown: trio.Event,
+    *,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the metrics of all bots on a port of their own, until `shutdown` is set."""
+    from ..http.listener import serve_listeners
+
+    async def handle(talk: Talk) -> None:
+        if talk.request.target.partition(b"?")[0] == METRICS_PATH.encode():
+            await _answer_metrics(apis(), talk)
+        else:
+            await talk.answer(404, _TEXT, b"there is GET /metrics\n", close=True)
+
+    listeners = await open_listeners([bind], backlog=_SCRAPERS)
+    address = address_of(listeners[0], secured=False)
+    async with trio.open_nursery() as nursery:
+        limits = ServingLimits(connections=_SCRAPERS)
+        await nursery.start(partial(serve_listeners, handle, listeners, shutdown=shutdown, limits=limits))
+        task_status.started(address)
+
+
+async def _answer_metrics(apis: Sequence[OperatorApi], talk: Talk) -> None:
     """Answer a scraper for these bots, each under its name."""
     if talk.request.method not in ("GET", "HEAD"):
         await talk.answer(405, (*_TEXT, (b"allow", b"GET, HEAD")), b"there is GET /metrics\n", close=True)
@@ -204,7 +238,7 @@ async def _answer(api: OperatorApi, talk: Talk) -> None:
     asked = talk.request
     path, _, query = asked.target.decode("latin-1").partition("?")
     if path == METRICS_PATH:
-        await answer_metrics([api], talk)
+        await _answer_metrics([api], talk)
         return
     if path == "/":
         listed: list[Told] = [

@@ -10,34 +10,30 @@ belong on a port that strangers reach.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, assert_never, final
+from typing import Final, TypeVar, assert_never
 
 import trio
 
-from ..http.request import Incoming
-from ..http.server_connection import Talk
 from . import answers
 from .answers import Readiness, Response, TrafficCounters, readiness_answer
 from .exchange import (
     Complete,
     CutShort,
-    DirectExchange,
     Malformed,
     RequestExchange,
     RequestFraming,
     TooLong,
     TooSlow,
     Truncated,
-    framing_of,
-    path_of,
-    read_body,
 )
 from .inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable, WayIn
 from .limits import Limits
 from .secrets import Secrets
 
+ACCESS: Final = logging.getLogger("triobot.webhook.access")
 HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""
 
@@ -47,16 +43,14 @@ ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 
 
-@final
 class Endpoint:
-    """The webhook under one prefix.
+    """The webhook, whichever server its requests come through.
 
     Args:
         inbox: takes the events.
         secrets: the accepted ones.
         limits: of one request and of all together.
         readiness: asked for each ``/readyz``; quick, and must not raise.
-        prefix: the path in front, such as ``/bot``; empty if the webhook has the server to itself.
         traffic: counts what is refused before the inbox sees it.
         begins: called at each request in the task of a listener that others use, too.
     """
@@ -68,7 +62,6 @@ class Endpoint:
         *,
         limits: Limits,
         readiness: Callable[[], Readiness],
-        prefix: str = "",
         traffic: TrafficCounters | None = None,
         begins: Callable[[], None] | None = None,
     ) -> None:
@@ -77,77 +70,28 @@ class Endpoint:
         self._secrets = secrets
         self._limits = limits
         self._readiness = readiness
-        self._prefix = prefix
-        self._own_path = f"{prefix}/".encode()
         self._traffic = TrafficCounters() if traffic is None else traffic
-        self._in_hand = 0
+        self._in_hand: int = 0
         self._given_up = trio.CapacityLimiter(1)
         self._later = answers.try_later(limits.retry_seconds)
-
-    async def handle(self, talk: Talk) -> None:
-        """Answer one request from our own listener.
-
-        Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
-        """
-        request = talk.request
-        length = request.length
-        if length is None or not self._wants(request, length):
-            path = path_of(request)[len(self._prefix) :]
-            await self.respond(DirectExchange(talk), path, request.method, framing_of(request))
-            return
-        # The usual request: only its body can still be a reason to refuse it.
-        self._in_hand += length
-        try:
-            if request.complete:
-                body = b"".join(request.pieces)
-                request.pieces.clear()
-            else:
-                limits = self._limits
-                reading = await read_body(talk, most=limits.body_bytes, seconds=limits.body_seconds)
-                if not isinstance(reading, Complete):
-                    await self._cut_short(DirectExchange(talk), reading, framing_of(request))
-                    return
-                body = reading.body
-            outcome = await self._inbox.accept(request.content_type, body)
-            stayed = not talk.has_left()
-            answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
-            await talk.answer(answer.status, answer.headers, answer.body)
-            if type(outcome) is EventStored:
-                if stayed:
-                    self._inbox.answered(outcome)
-                else:
-                    self._traffic.unanswered += 1
-        finally:
-            self._in_hand -= length
-
-    def _wants(self, request: Incoming, length: int) -> bool:
-        """Return whether a request with a body of this length passes all checks of `respond`."""
-        own = self._own_path
-        return (
-            request.method == "POST"
-            and length <= self._limits.body_bytes
-            and self._in_hand + length <= self._limits.bodies_bytes
-            and request.target[: len(own)] == own
-            and self._secrets.matches_bytes(request.target[len(own) :])
-        )
 
     def count_unknown_path(self) -> None:
         """Count a request that named no secret of ours, and was answered by the server's own rules."""
         self._traffic.unknown_path += 1
 
     def accepts(self, path: str) -> bool:
-        """Return whether a path below the prefix names this webhook's secret."""
+        """Return whether a path names this webhook's secret."""
         return self._secrets.matches(path.removeprefix("/"))
 
     async def respond(
         self, exchange: RequestExchange, path: str, method: str, framing: RequestFraming
     ) -> None:
-        """Answer one request, whichever server it came through.
+        """Answer one request.
 
         Args:
-            path: below the prefix.
+            path: decoded, without the prefix of a site.
 
-        Cancellation: as `handle`.
+        Cancellation: *ambiguous*, as `Inbox.accept`; the connection must be closed then.
         """
         if path in (ALIVE_PATH, READY_PATH):
             await self._refuse(exchange, self._probe(path, method), framing)
@@ -240,23 +184,9 @@ class Endpoint:
                 assert_never(never)
 
 
-@final
-class SharedEndpoint:
-    """The webhooks of several bots behind one listener: each has a path of its own, its secret."""
+EndpointT = TypeVar("EndpointT", bound=Endpoint)
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        self._endpoints = endpoints
 
-    async def handle(self, talk: Talk) -> None:
-        """Answer one request: by the webhook whose secret it names, else by the first.
-
-        Cancellation: as `Endpoint.handle`.
-        """
-        endpoint = self.find(path_of(talk.request))
-        if endpoint.begins is not None:
-            endpoint.begins()
-        await endpoint.handle(talk)
-
-    def find(self, path: str) -> Endpoint:
-        """Return the endpoint of the webhook whose secret a path names, else the first."""
-        return next((one for one in self._endpoints if one.accepts(path)), self._endpoints[0])
+def endpoint_of(endpoints: Sequence[EndpointT], path: str) -> EndpointT:
+    """Return the webhook whose secret a path names, else the first."""
+    return next((one for one in endpoints if one.accepts(path)), endpoints[0])

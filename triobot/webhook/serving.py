@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
 import trio
 
 from ..http.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
-from ..http.server_connection import Talk
-from .answers import TrafficCounters
-from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH
+from ..http.request import Incoming
+from ..http.server_connection import SenderLeftError, Talk
+from . import answers
+from .answers import Response, TrafficCounters
+from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint, endpoint_of
+from .exchange import Complete, Malformed, Reading, RequestFraming, TooLong, TooSlow, Truncated
+from .inbox import EventStored
 from .limits import Limits
-
-ACCESS: Final = logging.getLogger("triobot.webhook.access")
 
 _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PATH}
 
@@ -27,6 +29,118 @@ class Handles(Protocol):
     async def handle(self, talk: Talk) -> None:
         """Answer one."""
         ...
+
+
+@final
+class DirectEndpoint(Endpoint):
+    """The webhook behind our own listener."""
+
+    async def handle(self, talk: Talk) -> None:
+        """Answer one request.
+
+        Cancellation: as `respond`.
+        """
+        request = talk.request
+        length = request.length
+        if length is None or not self._wants(request, length):
+            await self.respond(_DirectExchange(talk), request.path, request.method, _framing_of(request))
+            return
+        # The usual request: only its body can still be a reason to refuse it.
+        self._in_hand += length
+        try:
+            if request.complete:
+                body = b"".join(request.pieces)
+                request.pieces.clear()
+            else:
+                limits = self._limits
+                reading = await _read_body(talk, most=limits.body_bytes, seconds=limits.body_seconds)
+                if not isinstance(reading, Complete):
+                    await self._cut_short(_DirectExchange(talk), reading, _framing_of(request))
+                    return
+                body = reading.body
+            outcome = await self._inbox.accept(request.content_type, body)
+            stayed = not talk.has_left()
+            answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
+            await talk.answer(answer.status, answer.headers, answer.body)
+            if type(outcome) is EventStored:
+                if stayed:
+                    self._inbox.answered(outcome)
+                else:
+                    self._traffic.unanswered += 1
+        finally:
+            self._in_hand -= length
+
+    def _wants(self, request: Incoming, length: int) -> bool:
+        """Return whether a request with a body of this length passes all checks of `respond`."""
+        return (
+            request.method == "POST"
+            and length <= self._limits.body_bytes
+            and self._in_hand + length <= self._limits.bodies_bytes
+            and request.target[:1] == b"/"
+            and self._secrets.matches_bytes(request.target[1:])
+        )
+
+
+@final
+class SharedEndpoint:
+    """The webhooks of several bots behind our own listener: each has a path of its own, its secret."""
+
+    def __init__(self, endpoints: Sequence[DirectEndpoint]) -> None:
+        self._endpoints = endpoints
+
+    async def handle(self, talk: Talk) -> None:
+        """Answer one request: by the webhook whose secret it names, else by the first.
+
+        Cancellation: as `DirectEndpoint.handle`.
+        """
+        endpoint = endpoint_of(self._endpoints, talk.request.path)
+        if endpoint.begins is not None:
+            endpoint.begins()
+        await endpoint.handle(talk)
+
+
+async def _read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
+    """Read the whole body; see `RequestExchange.read`."""
+    chunks = bytearray()
+    with trio.move_on_after(seconds):
+        try:
+            while piece := await talk.read():
+                chunks += piece
+                if len(chunks) > most:
+                    return TooLong()
+        except SenderLeftError:
+            return Truncated() if talk.broken is None else Malformed()
+        return Complete(bytes(chunks))
+    return TooSlow()
+
+
+@final
+class _DirectExchange:
+    """Implements `RequestExchange`; the socket itself shows whether the sender has left."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    async def read(self, *, most: int, seconds: float) -> Reading:
+        """See `RequestExchange`."""
+        return await _read_body(self._talk, most=most, seconds=seconds)
+
+    async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
+        """See `RequestExchange`. No task watches for a sender that leaves: the kernel is asked."""
+        stayed = not self._talk.has_left()
+        await self._talk.answer(answer.status, answer.headers, answer.body)
+        told(stayed)
+
+    async def refuse(
+        self, answer: Response, *, unread: bool, linger: float, body_first: bool = False
+    ) -> None:
+        """See `RequestExchange`. If the body has not come, the listener closes after its own linger."""
+        await self._talk.answer(answer.status, answer.headers, answer.body)
+
+
+def _framing_of(request: Incoming) -> RequestFraming:
+    """Return what the head says of the body. It is never conflicting: the listener has refused those."""
+    return RequestFraming(request.content_type, request.length, False, not request.complete)
 
 
 async def serve(

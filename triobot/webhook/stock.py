@@ -14,8 +14,8 @@ from hypercorn.typing import ASGIFramework
 
 from ..http.binding import Bind, address_of, open_listeners
 from .app import FindEndpoint, build_app
+from .endpoint import ACCESS
 from .limits import Limits
-from .serving import ACCESS
 
 _log: Final = logging.getLogger("triobot.hypercorn")
 
