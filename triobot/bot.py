@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
     from .client.successor import AnyTransport
     from .conversations.services import Services
-    from .fronts import AsgiBot
     from .nodes.node import Node
     from .nodes.parent import ParentLine
     from .runtime import Front, Intake, Runtime, Statistics, Surroundings
@@ -482,14 +481,14 @@ class Bot(Router):
     # --- other front ends
 
     @property
-    def asgi(self) -> AsgiBot:
-        """Return an ASGI application, for ``hypercorn --worker-class trio module:bot.asgi``.
+    def asgi(self) -> QuartTrio:
+        """Return an ASGI application, for ``hypercorn -k trio module:bot.asgi``.
 
         Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
         """
-        from .fronts import AsgiBot
+        from .fronts import application_of
 
-        return AsgiBot(self)
+        return application_of(self)
 
     def mount(self, app: QuartTrio, prefix: str) -> None:
         """Put the webhook under `prefix` of a quart-trio application, and tie the bot to that one's life.
@@ -505,7 +504,7 @@ class Bot(Router):
         """
         from quart_trio import QuartTrio
 
-        from .fronts import Mounted
+        from .fronts import mount
 
         if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
             raise ConfigError(
@@ -513,7 +512,7 @@ class Bot(Router):
             )
         if app in self._mounted:
             raise ConfigError("this bot is mounted into this application already")
-        Mounted(self, app, prefix).declare()
+        mount(self, app, prefix)
         self._mounted.add(app)
 
     # --- the door from outside

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar, cast, final
+from typing import Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
 
@@ -18,6 +18,7 @@ from .authors import run_contained
 from .errors import ConfigError
 
 T = TypeVar("T")
+_UNOPENED: Final = "can't open the resource "
 
 
 @final
@@ -113,7 +114,11 @@ async def open_resources(
     async with AsyncExitStack() as stack:
         for resource in declared:
             if resource not in opened:
-                opened[resource] = await run_contained(_open, resource, stack)
+                try:
+                    opened[resource] = await run_contained(_open, resource, stack)
+                except Exception as error:
+                    _note(error, f"{_UNOPENED}{resource.name}")
+                    raise
         yield opened
 
 
@@ -127,6 +132,19 @@ async def _open(resource: Resource[T], stack: AsyncExitStack) -> T:
     opened = await manager.__aenter__()
     stack.push_async_exit(partial(run_contained, manager.__aexit__))
     return opened
+
+
+def _note(error: BaseException, text: str) -> None:
+    error.add_note(text)
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            _note(inner, text)
+
+
+def about_opening(error: BaseException) -> str:
+    """Return words to stand before an error's, where it kept a resource from being opened; else nothing."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_UNOPENED)]
+    return f"{notes[-1]}: " if notes else ""
 
 
 def find(opened: Opened, resource: Resource[T]) -> T:

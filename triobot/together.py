@@ -348,7 +348,7 @@ def _serving(
         )
 
     if server == "hypercorn":
-        from .webhook.stock import serve_stock
+        from .webhook.app import serve_stock
 
         find = partial(endpoint_of, [made(Endpoint, intake) for intake in intakes])
         serve_there = partial(serve_stock, find, binds, shutdown=closing, limits=limits)

@@ -400,5 +400,5 @@ async def test_a_mounted_bot_that_can_t_start_says_why(
 
     assert said[0] == "lifespan.startup.failed"
     (line,) = [record.message for record in caplog.records if record.name == "triobot"]
-    assert line.startswith("the mounted bot failed: the store ")
+    assert line.startswith("the bot was not started: the store ")
     assert "open in this process" in line

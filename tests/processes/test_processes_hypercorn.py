@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -133,7 +134,7 @@ async def test_two_workers_on_one_store_say_what_is_wrong_and_end(tmp_path: Path
 
 @pytest.mark.slow
 async def test_hypercorn_s_usual_worker_is_told_the_right_one_in_one_line(tmp_path: Path) -> None:
-    """With no traceback of hypercorn's behind it."""
+    """With no traceback of hypercorn's behind it, which ends by the signal that says that it failed."""
     ended = await trio.run_process(
         [*HYPERCORN, "--bind", "127.0.0.1:0", "tests.processes.bots:bot.asgi"],
         env=environment(TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}"),
@@ -142,5 +143,56 @@ async def test_hypercorn_s_usual_worker_is_told_the_right_one_in_one_line(tmp_pa
         check=False,
     )
     said = (ended.stdout + ended.stderr).decode()
-    assert said == "the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio\n"
+    assert said.startswith(
+        "the bot was not started: a bot runs on Trio: give hypercorn --worker-class trio\n"
+    )
+    assert "Traceback" not in said
+    assert ended.returncode == -signal.SIGUSR1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("app", ["bot.asgi", "site"])
+@pytest.mark.parametrize("fails", ["start", "run"])
+async def test_a_bot_that_fails_ends_hypercorn_with_a_failure(tmp_path: Path, app: str, fails: str) -> None:
+    """Alone and in a site: hypercorn itself ends with 0 when its only worker has failed."""
+    ended = await trio.run_process(
+        [*HYPERCORN, "-k", "trio", "--bind", "127.0.0.1:0", f"tests.processes.failing:{app}"],
+        env=environment(TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}", FAILS=fails),
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+    )
+    said = (ended.stdout + ended.stderr).decode().splitlines()
+
+    assert ended.returncode == -signal.SIGUSR1
+    lines = [line for line in said if line.startswith("the bot ")]
+    if fails == "start":
+        assert lines == ["the bot was not started: can't open the resource database: ConnectionRefusedError"]
+    else:
+        assert lines == ["the bot stopped: ZeroDivisionError"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["triobot", "hypercorn"])
+async def test_a_start_that_fails_names_the_resource(tmp_path: Path, server: str) -> None:
+    ended = await trio.run_process(
+        [
+            sys.executable,
+            "-m",
+            "triobot",
+            "run",
+            "--server",
+            server,
+            "--port",
+            "0",
+            "tests.processes.failing:bot",
+        ],
+        env=environment(TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}", FAILS="start"),
+        capture_stderr=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    *_, last = ended.stderr.decode().splitlines()
+    assert last == "triobot: can't open the resource database: the database is away"

@@ -24,7 +24,8 @@ import trio
 from ..authors import kind_of, leaves
 from ..endings import ending_signals
 from ..errors import ExitError, TriobotError
-from ..logs import ExcInfo, JsonFormatter
+from ..logs import JsonFormatter
+from ..resources import about_opening
 from ..seams import BroadcastStatus
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
@@ -208,11 +209,14 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 def one_line(error: BaseException) -> str:
     """Say in one line what went wrong, for the person at the terminal."""
+    before = about_opening(error)
     if isinstance(error, TriobotError) and not isinstance(error, ExitError):
-        return harmless(str(error) or type(error).__name__)
+        return harmless(before + (str(error) or type(error).__name__))
     if isinstance(error, OSError) and error.strerror:
-        return harmless(_of_system(error))
-    return harmless(f"stopped by {kind_of(error)}{_place(error)}; --debug shows where it came from")
+        return harmless(before + (error.strerror if before else _of_system(error)))
+    return harmless(
+        f"{before}stopped by {kind_of(error)}{_place(error)}; --debug shows where it came from"
+    )
 
 
 def _of_system(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""The webhook as a quart-trio application: by itself under an ASGI server, or under a prefix of a site.
+"""The stock lane's webhook: a quart-trio application, by itself or under a prefix of a site; and hypercorn.
 
 Quart dispatches each request to one route, reads its body and writes its answer. Three things a view can't
 know or do, and `_Passage` does them between the server and Quart. It keeps the path, which is the secret, out
@@ -11,12 +11,17 @@ don't turn the platform away.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias, cast, final
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final, TypeAlias, cast, final
 
 import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve as serve_asgi  # pyright: ignore[reportUnknownVariableType]
 from hypercorn.typing import (
+    ASGIFramework,
     ASGIReceiveCallable,
     ASGIReceiveEvent,
     ASGISendCallable,
@@ -25,15 +30,18 @@ from hypercorn.typing import (
     Scope,
     WebsocketScope,
 )
-from quart import Blueprint, Response, request
+from quart import Request, Response, request
 from quart_trio import QuartTrio
 
 from ..errors import ConfigError
+from ..http.binding import Bind, address_of, open_listeners
 from . import answers
 from .answers import try_later
-from .endpoint import ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
+from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint
 from .exchange import Complete, Reading, RequestFraming, TooLong, TooSlow, Truncated
+from .limits import Limits
 
+_log: Final = logging.getLogger("triobot.hypercorn")
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 _DIGITS: Final = re.compile(rb"[0-9]{1,18}")
 _PASSAGE: Final = "triobot.passage"
@@ -54,7 +62,7 @@ def build_app(find: FindEndpoint, prefix: str = "") -> QuartTrio:
     # The view has limits of its own, for every format the same.
     for name in ("MAX_CONTENT_LENGTH", "BODY_TIMEOUT", "RESPONSE_TIMEOUT"):
         app.config[name] = None
-    app.register_blueprint(_blueprint(find))
+    _declare_routes(app, find)
     behind = app.asgi_app
 
     async def front(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -95,25 +103,28 @@ def mount_endpoint(app: QuartTrio, prefix: str, find: FindEndpoint) -> None:
     app.asgi_app = front  # type: ignore[method-assign]  # Quart's documented place for a middleware
 
 
-def _blueprint(find: FindEndpoint) -> Blueprint:
-    blueprint = Blueprint("webhook", __name__)
-
+def _declare_routes(app: QuartTrio, find: FindEndpoint) -> None:
     async def webhook(_: object = None) -> Response:
         """Answer one request; what no route takes comes here too, such as a method that HTTP doesn't know."""
-        passage = cast("dict[str, _Passage]", request.scope)[_PASSAGE]
+        # Itself: through its proxy, which looks for the context anew, each use of it is ten calls.
+        proxy: Any = request
+        asked: Request = proxy._get_current_object()
+        scope: Any = asked.scope
+        passage: _Passage = scope[_PASSAGE]
+        passage.request = asked
         if (endpoint := find(passage.path)) is None:
             await passage.refuse(try_later(1), unread=passage.framing.unread, linger=0)
         else:
             if endpoint.begins is not None:
                 endpoint.begins()
-            await endpoint.respond(passage, passage.path, request.method, passage.framing)
+            await endpoint.respond(passage, passage.path, asked.method, passage.framing)
         return passage.response()
 
+    # Not by a blueprint: Quart looks for the hooks of one at three places of each request.
     for path in (HIDDEN_PATH, ALIVE_PATH, READY_PATH):
-        blueprint.add_url_rule(path, view_func=webhook, methods=_METHODS, provide_automatic_options=False)
-    blueprint.app_errorhandler(404)(webhook)
-    blueprint.app_errorhandler(405)(webhook)
-    return blueprint
+        app.add_url_rule(path, view_func=webhook, methods=_METHODS, provide_automatic_options=False)
+    for status in (404, 405):
+        app.register_error_handler(status, webhook)
 
 
 @final
@@ -134,11 +145,13 @@ class _Passage:
         self._closable = scope["http_version"].startswith("1")
         self._receive = receive
         self._send = send
+        self.request: Request | None = None
         self._wanted = True
-        self._whole = trio.Event()
-        self._left = self._cut = self._written = False
-        self._stayed = True
-        self._over = trio.Event()
+        self._left = self._cut = self._written = self._stayed = False
+        self._whole = self._over = False
+        # Made where somebody waits, which hardly anybody does.
+        self._until_whole: trio.Event | None = None
+        self._until_over: trio.Event | None = None
         self._answer: answers.Response | None = None
         self._closes = self._body_first = False
         self._linger = 0.0
@@ -152,16 +165,23 @@ class _Passage:
             message = await self._receive()
             if message["type"] != "http.disconnect":
                 if message["type"] == "http.request" and not message.get("more_body", False):
-                    self._whole.set()
+                    self._end_body()
                 return message if self._wanted else _nothing_of(message)
             self._left = True
-            if not self._whole.is_set():
+            if not self._whole:
                 # Quart hears of the end of a body, and `read` of what has ended it.
                 self._cut = True
-                self._whole.set()
+                self._end_body()
                 return {"type": "http.request", "body": b"", "more_body": False}
-        await self._over.wait()
+        if not self._over:
+            self._until_over = trio.Event()
+            await self._until_over.wait()
         return {"type": "http.disconnect"}
+
+    def _end_body(self) -> None:
+        self._whole = True
+        if self._until_whole is not None:
+            self._until_whole.set()
 
     async def send(self, message: ASGISendEvent) -> None:
         """Pass a part of Quart's answer on. Where the body is unread, wait for its end before the last."""
@@ -174,23 +194,34 @@ class _Passage:
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
             self._stayed = not self._left
-        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        last = False
+        if message["type"] == "http.response.body":
+            last = not message.get("more_body", False)
+            if not last and not message["body"]:
+                return  # of an answer without a body
         if last and self._closes and not self._body_first:
             await self._wait_for_whole()
         if self._answer is not None:
             await self._send(message)
         if last:
             self._written = True
-            self._over.set()
+            self._let_go()
 
     async def _wait_for_whole(self) -> None:
         # Closing before the sender has written all would reset the connection and take the answer with it.
-        with trio.move_on_after(self._linger):
-            await self._whole.wait()
+        if not self._whole:
+            self._until_whole = trio.Event()
+            with trio.move_on_after(self._linger):
+                await self._until_whole.wait()
+
+    def _let_go(self) -> None:
+        self._over = True
+        if self._until_over is not None:
+            self._until_over.set()
 
     def end(self) -> None:
         """Tell whether the answer was written while its sender was there."""
-        self._over.set()
+        self._let_go()
         if self._told is not None:
             self._told(self._written and self._stayed)
 
@@ -198,9 +229,10 @@ class _Passage:
 
     async def read(self, *, most: int, seconds: float) -> Reading:
         """See `RequestExchange`."""
+        assert self.request is not None
         chunks = bytearray()
         with trio.move_on_after(seconds):
-            async for piece in request.body:
+            async for piece in self.request.body:
                 chunks += piece
                 if len(chunks) > most:
                     self._wanted = False
@@ -228,15 +260,20 @@ class _Passage:
 
     def response(self) -> Response:
         """Return what the view answers; nothing of it is sent if the endpoint has no answer."""
-        answer = self._answer or answers.BAD_FRAMING
-        # Quart's own default is a type for HTML.
-        response = Response(answer.body, answer.status)
-        response.headers.clear()
-        for name, value in (*answer.headers, (b"content-length", b"%d" % len(answer.body))):
-            response.headers.add(name.decode(), value.decode())
-        if self._closes and self._closable:
-            response.headers.add("connection", "close")
-        return response
+        return _response_of(self._answer or answers.BAD_FRAMING, closes=self._closes and self._closable)
+
+
+@lru_cache(64)
+def _response_of(answer: answers.Response, *, closes: bool) -> Response:
+    """Return an answer as Quart's; the same for all, as the application has no hooks that would change it."""
+    # Quart's own default is a type for HTML.
+    response = Response(answer.body, answer.status)
+    response.headers.clear()
+    for name, value in (*answer.headers, (b"content-length", b"%d" % len(answer.body))):
+        response.headers.add(name.decode(), value.decode())
+    if closes:
+        response.headers.add("connection", "close")
+    return response
 
 
 def _nothing_of(message: ASGIReceiveEvent) -> ASGIReceiveEvent:
@@ -297,3 +334,52 @@ def _is_below(scope: HTTPScope | WebsocketScope, prefix: str) -> bool:
 def _local_path(scope: HTTPScope | WebsocketScope) -> str:
     path, root = scope["path"], scope["root_path"]
     return path[len(root) :] if root and path.startswith(root + "/") else path
+
+
+async def serve_stock(
+    find: FindEndpoint,
+    binds: Sequence[Bind],
+    *,
+    shutdown: trio.Event,
+    limits: Limits,
+    certificate: str | None = None,
+    key: str | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the webhook until `shutdown` is set, then answer the requests in hand, and return.
+
+    The limits of a request hold as on our own listener. Those of connections don't: hypercorn takes as many
+    as the process may open files.
+
+    Args:
+        find: the webhook, or those of several bots.
+        binds: where to listen; on all of them or on none.
+        shutdown: set it to stop.
+        certificate: of the server, a PEM file that is read once; None: plain.
+        key: its key, if that is in a file of its own.
+        task_status: is given the addresses, with the ports that the system chose.
+
+    Raises:
+        ConfigError: an address can't be listened on; nothing was started.
+
+    Cancellation: *forceful*, as `triobot.webhook.serving.serve`.
+    """
+    listeners = await open_listeners(binds, backlog=limits.backlog)
+    addresses = [address_of(listener, secured=certificate is not None) for listener in listeners]
+    config = Config()
+    # Sockets that are open already: whose a path is, and who may connect there, is looked after in one place.
+    config.bind = [f"fd://{listener.socket.detach()}" for listener in listeners]
+    config.certfile, config.keyfile = certificate, key or certificate
+    config.accesslog = ACCESS if ACCESS.isEnabledFor(logging.INFO) else None
+    # The application has hidden the path by then.
+    config.access_log_format = "%(m)s %(U)s %(s)s %(L)s s"
+    config.errorlog = _log
+    config.include_server_header = False
+    config.backlog = limits.backlog
+    config.h11_max_incomplete_size = limits.header_bytes
+    config.keep_alive_timeout = limits.idle_seconds
+    config.graceful_timeout = limits.grace_seconds
+    app = cast("ASGIFramework", build_app(find))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_asgi, app, config, shutdown_trigger=shutdown.wait, mode="asgi"))
+        task_status.started(addresses)

@@ -1,0 +1,39 @@
+"""A bot that fails, alone and in a site: at its start or in its run, as the variable ``FAILS`` says."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio.testing
+from quart_trio import QuartTrio
+
+from triobot import Bot, Chat
+
+bot = Bot()
+site = QuartTrio("site")
+bot.mount(site, "/bot")
+
+
+@bot.conversation
+async def hello(chat: Chat) -> None:
+    """Say something."""
+    await chat.send("hello")
+
+
+@bot.resource
+@asynccontextmanager
+async def database() -> AsyncGenerator[str]:
+    """What isn't there."""
+    if os.environ["FAILS"] == "start":
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "the database is away")
+    yield "database"
+
+
+@bot.background
+async def divide() -> None:
+    """Fail, once the server listens."""
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    print(1 / 0)
