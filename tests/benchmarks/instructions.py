@@ -24,7 +24,7 @@ import trio
 from tests.bars.calls import asking, echoing
 from triobot import Bot, Chat
 from triobot.filters import text
-from triobot.together import rarely_collected
+from triobot.together import Server, rarely_collected, serve_together
 
 from .layers import begin_load, settings_of
 
@@ -49,13 +49,13 @@ def _count(on: bool) -> None:
     )
 
 
-async def _run(bot: Bot, connections: int, events: int) -> None:
+async def _run(bot: Bot, connections: int, events: int, server: Server) -> None:
     """Run the bot under valgrind: one round warms it up, the next is counted."""
     go, told, listening, url = begin_load(connections, events)
     with tempfile.TemporaryDirectory() as folder, listening, rarely_collected():
         settings = settings_of(url, listening, folder)
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(bot.serve, settings=settings))
+            await nursery.start(partial(serve_together, [(bot, settings)], server=server))
             for counted in (False, True):
                 if counted:
                     _count(True)
@@ -82,16 +82,24 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--events", type=int, default=2048)
     parser.add_argument("--top", type=int, default=0)
+    parser.add_argument("--server", choices=("triobot", "hypercorn"), default="triobot", help="which listens")
     parser.add_argument("--counted", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.counted:
         logging.disable(logging.CRITICAL)
-        trio.run(_run, BOTS[given.bot], given.connections, given.events)
+        trio.run(_run, BOTS[given.bot], given.connections, given.events, given.server)
         return
     with tempfile.TemporaryDirectory() as folder:
         tool = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"]
         child = [sys.executable, "-m", "tests.benchmarks.instructions", "--counted", given.bot]
-        size = ["--connections", str(given.connections), "--events", str(given.events)]
+        size = [
+            "--connections",
+            str(given.connections),
+            "--events",
+            str(given.events),
+            "--server",
+            given.server,
+        ]
         command = [*tool, f"--callgrind-out-file={folder}/%p", *child, *size]
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
         process, events = map(int, told.split())

@@ -60,12 +60,27 @@ PTB: Final = System(
 )
 NODE: Final = System("grammY (Node)", "grammy_echo", (), telegram_event, "nothing", GRAMMY)
 
-ECHO: Final = (TRIOBOT, ONE, IN_MEMORY, FRAMEWORK, PTB, NODE, BARE, DESIGN, FLOOR)
+STOCK_IN: Final = attrs.evolve(
+    TRIOBOT, name="hypercorn and Quart in", program="triobot_stock", arguments=("in", "sqlite")
+)
+STOCK_BOTH: Final = attrs.evolve(STOCK_IN, name="both", arguments=("both", "sqlite"))
+
+ECHO: Final = (
+    TRIOBOT,
+    ONE,
+    IN_MEMORY,
+    attrs.evolve(STOCK_IN, name="triobot, hypercorn and quart-trio in"),
+    attrs.evolve(STOCK_BOTH, name="triobot, and httpx out"),
+    *(FRAMEWORK, PTB, NODE, BARE, DESIGN, FLOOR),
+)
 ACKNOWLEDGING: Final = (TRIOBOT, FRAMEWORK, NODE, BARE, FLOOR)
 INBOUND: Final = (
     attrs.evolve(TRIOBOT, name="triobot, stored and answered", arguments=("nobody", "sqlite")),
     attrs.evolve(TRIOBOT, name="triobot, and a conversation", arguments=("silent", "sqlite")),
     attrs.evolve(IN_MEMORY, name="triobot, in memory", arguments=("nobody", "memory")),
+    attrs.evolve(STOCK_IN, name="triobot, stored, by hypercorn and Quart", arguments=("nobody", "sqlite")),
+    System("quart-trio alone, by hypercorn", "hypercorn_silent", ("quart",), gap_event, "nothing"),
+    System("hypercorn alone", "hypercorn_silent", ("bare",), gap_event, "nothing"),
     attrs.evolve(BARE, arguments=("silent",)),
     attrs.evolve(FLOOR, arguments=("silent",)),
 )
@@ -84,15 +99,10 @@ ASKING: Final = (
 )
 STOCK: Final = (
     TRIOBOT,
-    *(
-        attrs.evolve(TRIOBOT, name=name, program="triobot_stock", arguments=(lane, "sqlite"))
-        for name, lane in (
-            ("httpx out", "out"),
-            ("httpx2 out", "out2"),
-            ("hypercorn and Quart in", "in"),
-            ("both", "both"),
-        )
-    ),
+    attrs.evolve(STOCK_IN, name="httpx out", arguments=("out", "sqlite")),
+    attrs.evolve(STOCK_IN, name="httpx2 out", arguments=("out2", "sqlite")),
+    STOCK_IN,
+    STOCK_BOTH,
 )
 
 

@@ -1,9 +1,13 @@
-"""triobot: an echo by a conversation for each message, on what others wrote: in, out, out2 or both."""
+"""triobot: an echo by a conversation for each message, on what others wrote: in, out, out2 or both.
+
+What "nobody" takes comes in by them, is stored, answered and dropped.
+"""
 
 import sys
 from importlib import import_module
 
 from triobot import Bot, Chat, Settings
+from triobot.filters import command
 from triobot.secrets import Secret
 from triobot.together import run_together
 
@@ -12,16 +16,16 @@ settings = Settings(
     token=Secret(token), base_url=platform, store=store, port=int(port), webhook_secret=Secret(secret)
 )
 transport = None
-if lane != "in":
+if lane not in ("in", "nobody"):
     library = import_module("httpx2" if lane == "out2" else "httpx")
     # Without it twenty connections of 32 are kept, and the others are made anew for each request.
     transport = library.AsyncHTTPTransport(limits=library.Limits(max_keepalive_connections=None))
 bot = Bot(settings=settings, transport=transport)
 
 
-@bot.conversation
 async def echo(chat: Chat) -> None:
     await chat.send(chat.event.content)
 
 
+bot.conversation(*([command("never")] if lane == "nobody" else []))(echo)
 run_together([(bot, settings)], server="triobot" if lane in ("out", "out2") else "hypercorn")
