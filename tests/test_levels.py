@@ -85,6 +85,7 @@ ALLOWED: dict[str, set[str]] = {
     | {
         "bot",
         "broadcast",
+        "extras",
         "filters",
         "emulator",
         "testing",

@@ -279,7 +279,8 @@ def test_a_process_that_fails_never_ends_well(where: str, capsys: pytest.Capture
         run_together([(bot, bot.settings())])
     assert report(raised.value, debug=False) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"triobot: stopped by SystemExit at {Path(__file__).name}:")
+    assert last.startswith("triobot: ")
+    assert f"stopped by SystemExit at {Path(__file__).name}:" in last
 
 
 async def test_a_transport_that_exits_fails_its_operation_alone() -> None:

@@ -24,7 +24,7 @@ import trio
 from ..authors import kind_of, leaves
 from ..endings import ending_signals
 from ..errors import ExitError, TriobotError
-from ..logs import JsonFormatter
+from ..logs import ExcInfo, JsonFormatter
 from ..resources import about_opening
 from ..seams import BroadcastStatus
 
@@ -214,9 +214,7 @@ def one_line(error: BaseException) -> str:
         return harmless(before + (str(error) or type(error).__name__))
     if isinstance(error, OSError) and error.strerror:
         return harmless(before + (error.strerror if before else _of_system(error)))
-    return harmless(
-        f"{before}stopped by {kind_of(error)}{_place(error)}; --debug shows where it came from"
-    )
+    return harmless(f"{before}stopped by {kind_of(error)}{_place(error)}; --debug shows where it came from")
 
 
 def _of_system(error: OSError) -> str:

@@ -17,8 +17,9 @@ from typing import cast, final
 import attrs
 import trio
 
+from ..errors import ForbiddenError
 from ..seams import Begun, OnUnknown
-from ..wire.content import Content, Media
+from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import GroupName, Recipient
 from ..wire.operations import (
     AnswerCallback,
@@ -30,8 +31,10 @@ from ..wire.operations import (
     Operation,
     SendAction,
     SendMessage,
+    Upload,
     VerifyInvoice,
     VerifyPayment,
+    repeatable,
 )
 from ..wire.undocumented import (
     GetGameConfig,
@@ -231,3 +234,30 @@ def with_media(operation: Operation[object], media: Media) -> Operation[object]:
     """Return the operation with `media` in place of its content."""
     assert isinstance(operation, SendMessage | EditMessage)
     return attrs.evolve(operation, content=cast("Content", media))
+
+
+def comes_again(delivery: Delivery) -> bool:
+    """Return whether a journal has it, or it may be lost as well as repeated, such as an edit."""
+    return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
+
+
+def to_upload(operation: Operation[object]) -> Media | None:
+    media = media_of(operation)
+    return None if media is None or isinstance(media.source, Descriptor) else media
+
+
+def has_file(operation: Operation[object]) -> bool:
+    if type(operation) is SendMessage and type(operation.content) is str:
+        return False
+    return isinstance(operation, Upload) or to_upload(operation) is not None
+
+
+def may_go_at_once(operation: Operation[object]) -> bool:
+    """Return whether nothing of the operation has to be done, or compared with others, before it leaves."""
+    if type(operation) is SendMessage and type(operation.content) is str:
+        return True
+    return not isinstance(operation, EditMessage) and not has_file(operation)
+
+
+def left(delivery: Delivery) -> ForbiddenError:
+    return ForbiddenError(delivery.call.operation.path, 403, "the user has left")

@@ -185,6 +185,10 @@ def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknow
     return unknown
 
 
+def unanswered(operation: Operation[object], within: float) -> DeliveryUnknownError:
+    return DeliveryUnknownError(operation.path, f"no answer within {within:g} seconds")
+
+
 def copy_for(error: Exception) -> Exception:
     """Copy an error of ours for a second caller, so that two tasks never add to one traceback."""
     if not isinstance(error, TriobotError):

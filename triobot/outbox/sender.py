@@ -26,7 +26,6 @@ from typing_extensions import TypeVar
 from ..errors import (
     BadRequestError,
     DeliveryUnknownError,
-    ForbiddenError,
     NotDeliveredError,
     RefusedError,
     TriobotError,
@@ -39,12 +38,24 @@ from ..wire.operations import (
     EditMessage,
     Operation,
     SendAction,
-    SendMessage,
     Upload,
     repeatable,
 )
 from .breaker import Breaker, Held
-from .delivery import Call, Delivery, beside, chat_of, lane_of, media_of, way_of, with_media
+from .delivery import (
+    Call,
+    Delivery,
+    beside,
+    chat_of,
+    comes_again,
+    has_file,
+    lane_of,
+    left,
+    may_go_at_once,
+    to_upload,
+    way_of,
+    with_media,
+)
 from .lanes import NEVER, Lanes
 from .pacing import Pace
 from .retry import (
@@ -61,6 +72,7 @@ from .retry import (
     judge,
     retry_after,
     took_no_effect,
+    unanswered,
 )
 from .rules import OutboxRules, OutboxStatistics
 from .uploads import UploadedMedia, Uploads
@@ -74,6 +86,10 @@ _HELD_TEXT: Final = (
 _DOUBT_TEXT: Final = (
     "A chat that worked minutes ago was refused with 403, and nothing has succeeded since: this person may "
     "have left, or the token is not valid any more. Sending waits until another chat tells which."
+)
+
+_SILENCE_TEXT: Final = (
+    "the platform asks for silence (Retry-After), in several chats: all but money waits for %.0f s"
 )
 
 # So many lanes are looked through for what has been recorded, at least.
@@ -157,8 +173,8 @@ class LaneSender:
         """Queue an operation in its recipient's lane, and wait for its result.
 
         The place in the lane is taken before the first checkpoint. Operations of one recipient leave in the
-        order in which they were queued, one at a time, and a file is uploaded within its place. How much
-        may be queued is bounded by the callers: each queued operation is one call of this.
+        order in which they were queued, one at a time, and a file is uploaded within its place. The callers
+        bound how much is queued.
 
         Verify and inquiry don't queue behind what the chat is told, and a phone number's lane is not that of
         its owner's chat id. An edit with `Urgency.BESIDE` has no place in its chat's order: what the chat is
@@ -220,7 +236,7 @@ class LaneSender:
         delivery = call.delivery = Delivery(lane, urgency, chat, [call], now, now)
         if (
             self._begin is not None
-            and _may_go_at_once(call.operation)
+            and may_go_at_once(call.operation)
             and self._breaker.is_untroubled()
             and self._unrecorded_before(lane, call.recorded) is None
             and self.lanes.start_at_once(delivery, now)
@@ -317,7 +333,7 @@ class LaneSender:
         for own in (lane, beside(chat)):
             for delivery in self.lanes.drop(own, self._time()):
                 self._cleared(delivery)
-                self._reject(delivery, _left(delivery))
+                self._reject(delivery, left(delivery))
             flying = self.lanes.flying(own)
             if flying is not None:
                 flying.dropped = True
@@ -427,7 +443,7 @@ class LaneSender:
             and self._begin is not None
             and delivery.after is None
             and not delivery.probe
-            and not _has_file(call.operation)
+            and not has_file(call.operation)
         ):
             call.turn, delivery.began = True, now
             if call.task is not None:
@@ -544,11 +560,8 @@ class LaneSender:
 
     def _write_out(self, delivery: Delivery, operation: Operation[object]) -> Begun[object] | None:
         assert self._begin is not None
-        if is_never_repeated(operation, delivery.call.on_unknown):
-            request = self._begin(operation, fresh=True)
-        else:
-            request = self._begin(operation)
-        delivery.begun = request
+        last = is_never_repeated(operation, delivery.call.on_unknown)
+        request = delivery.begun = self._begin(operation, fresh=True) if last else self._begin(operation)
         if request is not None:
             deadline = delivery.began + min(request.within, self._rules.answer_within)
             if not self._carried:  # all have the same time: the first one's is over first
@@ -583,8 +596,7 @@ class LaneSender:
         """Make an attempt, or see one through whose caller was cancelled."""
         operation = delivery.call.operation
         try:
-            media = _to_upload(operation)
-            if media is not None:
+            if (media := to_upload(operation)) is not None:
                 send = operation
                 operation = Upload.of(media)
                 uploaded = await self._resolve(delivery, media)
@@ -593,21 +605,19 @@ class LaneSender:
                     return
                 delivery.cached = uploaded.cached
                 operation = with_media(send, uploaded.media)
-                self._spare(delivery.key, self._time() - delivery.began)
-                delivery.began = self._time()
+                took, delivery.began = self._time() - delivery.began, self._time()
+                for waiting in self.lanes.standing(delivery.key).places:  # a file's size is no backlog
+                    waiting.since = min(delivery.began, waiting.since + took)
                 self.lanes.began(delivery, delivery.began)
             delivery.written = True
-            if (
-                delivery.begun is None
-                and self._begin is not None
-                and is_never_repeated(operation, delivery.call.on_unknown)
-            ):
+            last = is_never_repeated(operation, delivery.call.on_unknown)
+            if last and delivery.begun is None and self._begin is not None:
                 self._write_out(delivery, operation)
             if delivery.begun is not None:
                 result = await delivery.begun.result()
             else:
-                upload, rules = isinstance(operation, Upload), self._rules
-                within = rules.upload_within if upload else rules.answer_within
+                rules = self._rules
+                within = rules.upload_within if isinstance(operation, Upload) else rules.answer_within
                 result = await self._request(operation, within)
         except Exception as error:
             self._carried.pop(delivery, None)
@@ -655,12 +665,6 @@ class LaneSender:
                 delivery.uploading = None
         return None
 
-    def _spare(self, lane: Hashable, seconds: float) -> None:
-        """Leave the time that a file took out of what the lane has waited: its size is no backlog."""
-        now = self._time()
-        for delivery in self.lanes.standing(lane).places:
-            delivery.since = min(now, delivery.since + seconds)
-
     async def _upload(self, operation: Upload) -> Descriptor:
         async with self._uploading:
             return await self._request(operation, self._rules.upload_within)
@@ -668,7 +672,7 @@ class LaneSender:
     async def _request(self, operation: Operation[R], within: float) -> R:
         with trio.move_on_after(within):
             return await self._platform.perform(operation)
-        raise _unanswered(operation, within)
+        raise unanswered(operation, within)
 
     def _land(self, delivery: Delivery, now: float) -> None:
         self._landing(delivery)
@@ -754,19 +758,15 @@ class LaneSender:
         self._heed_breaker()
 
     def _pushed_back(self, delivery: Delivery, error: Exception, now: float) -> float:
-        was = self.lanes.limited_until
-        since = self.lanes.pushed_back(delivery, now, limited=is_limit(error), rests=retry_after(error))
-        if self.lanes.limited_until > max(was, now):
-            _log.warning(
-                "the platform asks for silence (Retry-After), from more than one chat: everything but money "
-                "waits for %.0f s",
-                self.lanes.limited_until - now,
-            )
+        lanes, until = self.lanes, self.lanes.limited_until
+        since = lanes.pushed_back(delivery, now, limited=is_limit(error), rests=retry_after(error))
+        if lanes.limited_until > max(until, now):
+            _log.warning(_SILENCE_TEXT, lanes.limited_until - now)
         return since
 
     def _put_back(self, delivery: Delivery, until: float, now: float) -> None:
         if delivery.dropped:
-            self._give_up(delivery, _left(delivery))
+            self._give_up(delivery, left(delivery))
         elif not delivery.wanted:
             self.lanes.finish(delivery, now)
         elif not self._followed(delivery, now):
@@ -870,10 +870,9 @@ class LaneSender:
             return False
         if self._breaker.held is not None:
             return True
-        if self.lanes.limited_until > self._time() and all(map(_comes_again, self.lanes.places())):
-            return True
         rate = self.lanes.pace.rate
-        if rate is not None and self.lanes.queued > rate and all(map(_comes_again, self.lanes.places())):
+        slow = self.lanes.limited_until > self._time() or (rate is not None and self.lanes.queued > rate)
+        if slow and all(map(comes_again, self.lanes.places())):
             return True
         first: dict[Hashable, Delivery] = {}
         for delivery in self.lanes.places():
@@ -899,34 +898,3 @@ class LaneSender:
             answers_sent=answers_sent,
             answers_failed=answers_failed,
         )
-
-
-def _comes_again(delivery: Delivery) -> bool:
-    """Return whether a journal has it, or it may be lost as well as repeated, such as an edit."""
-    return all(call.recorded is not None or repeatable(call.operation) for call in delivery.calls)
-
-
-def _to_upload(operation: Operation[object]) -> Media | None:
-    media = media_of(operation)
-    return None if media is None or isinstance(media.source, Descriptor) else media
-
-
-def _has_file(operation: Operation[object]) -> bool:
-    if type(operation) is SendMessage and type(operation.content) is str:
-        return False
-    return isinstance(operation, Upload) or _to_upload(operation) is not None
-
-
-def _may_go_at_once(operation: Operation[object]) -> bool:
-    """Return whether nothing of the operation has to be done, or compared with others, before it leaves."""
-    if type(operation) is SendMessage and type(operation.content) is str:
-        return True
-    return not isinstance(operation, EditMessage) and not _has_file(operation)
-
-
-def _unanswered(operation: Operation[object], within: float) -> DeliveryUnknownError:
-    return DeliveryUnknownError(operation.path, f"no answer within {within:g} seconds")
-
-
-def _left(delivery: Delivery) -> ForbiddenError:
-    return ForbiddenError(delivery.call.operation.path, 403, "the user has left")
