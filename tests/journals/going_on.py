@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
+from os.path import commonprefix
 from typing import Any, Final
 
 import attrs
@@ -36,25 +37,36 @@ LEDGER: Final = ("payment/", "invoice/")
 OURS: Final = "triobot."
 """Begins the patches of the runtime."""
 NOT_PAID: Final = '{"amount":0,"status":"error"}'
+_SHOWN: Final = 400
 DECORATES: Final = frozenset({"answerCallback", "sendAction"})
 """What is not made up for after a kill."""
 
 
 @attrs.frozen
-class Difference:
-    """How what goes on after a cut is not what was recorded.
+class Parting:
+    """Two lines, one of which may be none; and the record before them that is still the same."""
 
-    Attributes:
-        cut: the place in the take.
-        behind: what the cut is behind: the last record that was there.
-        recorded, now: both lines; None: there is none.
-    """
+    recorded: str | None
+    now: str | None
+    behind: str | None = None
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is shown of it."""
+        parts = len(commonprefix([self.recorded or "", self.now or ""]))  # noqa: RUF071
+        if self.behind is not None:
+            yield f"  behind    {_clipped(self.behind, 0)}"
+        yield f"  recorded  {_clipped(self.recorded, parts)}"
+        yield f"  now       {_clipped(self.now, parts)}"
+
+
+@attrs.frozen
+class Difference:
+    """How what goes on after a cut is not what was recorded: the first record, and the first request."""
 
     take: Take
     cut: int
-    behind: str
-    recorded: str | None
-    now: str | None
+    record: Parting | None
+    request: Parting | None
     alarms: Sequence[Alarm]
 
     def __str__(self) -> str:
@@ -62,12 +74,20 @@ class Difference:
             f"{self.take.name}, cut at {self.take.time_at(self.cut) / 1000:g} s behind transaction"
             f" {self.take.cuts.index(self.cut) + 1} of {len(self.take.cuts)}:",
             f"  uses      {', '.join(self.take.uses)}",
-            f"  behind    {self.behind}",
-            f"  recorded  {self.recorded or 'nothing more'}",
-            f"  now       {self.now or 'nothing more'}",
-            *(f"  alarm     {alarm.kind}: {alarm.text}" for alarm in self.alarms),
+            *(f"  alarm     {alarm.kind}: {_clipped(alarm.text, 0)}" for alarm in self.alarms),
         ]
+        for parting in (self.record, self.request):
+            lines += [] if parting is None else parting.lines()
         return "\n".join(lines)
+
+
+def _clipped(line: str | None, parts: int) -> str:
+    """Return what is around the place at which a line and another one part, or all of a short one."""
+    first = max(0, parts - _SHOWN // 2)
+    if line is None or len(line) <= _SHOWN:
+        return line or "nothing more"
+    behind = "…" if len(line) > first + _SHOWN else ""
+    return f"{line[: _SHOWN // 4]} … {line[first : first + _SHOWN]}{behind}" if first else line[:_SHOWN] + "…"
 
 
 class Script(httpx.AsyncBaseTransport):
@@ -181,32 +201,32 @@ async def go_on(bot: Bot, release: Release, take: Take, cut: int) -> Difference 
                     nursery.start_soon(process.take, Body(content_type, body.encode()))
                 case _:
                     pass
-        await trio.sleep(9)
+        await trio.sleep(3)
         await process.kill()
         nursery.cancel_scope.cancel()
     said: dict[int, list[str]] = {}
     for number, _, lines in rows.sql.execute("SELECT * FROM said ORDER BY rowid").fetchall():
         said.setdefault(number, []).extend(lines.split("\n"))
-    patched = any('["V",' in line and f'"{OURS}' in line for lines in said.values() for line in lines)
-    found = None if patched else next(_differences(take, cut, script, said), None)
-    if found is None and not stage.failures(alarms):
-        return None
-    behind = ["an event that waits in the inbox"]
-    behind += [line for lines in take.journals(0, cut).values() for line in lines]
-    recorded, now = found or (None, None)
-    return Difference(take, cut, behind[-1], recorded, now, stage.failures(alarms))
+    if any('["V",' in line and f'"{OURS}' in line for lines in said.values() for line in lines):
+        record = request = None
+    else:
+        record = next(_other_records(take, cut, said), None)
+        request = next(_other_requests(take, script), None)
+    failures = stage.failures(alarms)
+    return Difference(take, cut, record, request, failures) if record or request or failures else None
 
 
-def _differences(
-    take: Take, cut: int, script: Script, said: Mapping[int, Sequence[str]]
-) -> Iterator[tuple[str | None, str | None]]:
+def _other_requests(take: Take, script: Script) -> Iterator[Parting]:
     decorates = DECORATES | ({"editMessage"} if "Chat.live" in take.uses else set())
     left = [one for one in script.left if one.path not in decorates and not one.path.startswith(LEDGER)]
     for asked in (one for one in script.wrong if one.path not in decorates):
-        yield (left[0].line if left else None), asked.line
+        yield Parting(left[0].line if left else None, asked.line)
     for asked in left:
-        yield asked.line, None
-    recorded = take.journals(cut)
+        yield Parting(asked.line, None)
+
+
+def _other_records(take: Take, cut: int, said: Mapping[int, Sequence[str]]) -> Iterator[Parting]:
+    recorded, before = take.journals(cut), take.journals(0, cut)
     new = [number for number in said if number > corpus.NUMBERS + NEW]
     for number, was in recorded.items():
         if number not in said:
@@ -219,12 +239,14 @@ def _differences(
             was, now = _without_ledger(was), _without_ledger(now)
         if "Chat.live" in take.uses:
             was, now = _without_tidying(was), _without_tidying(now)
+        behind = [*before.get(number, ["the start"])][-1]
         for one, two in zip_longest(was, now):
             if None in (one, two) or (one != two and not _same_record(json.loads(one), json.loads(two))):
-                yield one, two
+                yield Parting(one, two, behind)
+            behind = two
     for number in {*said} - {*recorded}:
         if number in new or number < corpus.NUMBERS + NEW:
-            yield None, said[number][0]
+            yield Parting(None, said[number][0])
 
 
 def _without_ledger(lines: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ from triobot import Bot
 from triobot.conversations import conversation as conversation_module
 from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations.revival import stored as stored_module
+from triobot.conversations.routes.router import table_of
 from triobot.money import Charge
 from triobot.payments.cashier import Cashier
 from triobot.seams import Alarm
@@ -63,6 +65,9 @@ def new_process(
     )
 
 
+_table_of = cache(table_of)
+
+
 def failures(alarms: Sequence[Alarm]) -> Sequence[Alarm]:
     """Return the alarms that tell of the bot; the ledger has its own."""
     return [alarm for alarm in alarms if alarm.kind.startswith(("conversation_", "replay_"))]
@@ -89,6 +94,8 @@ def no_chance(seed: int = 0) -> Generator[None]:
         for module in (dispatcher_module, conversation_module):
             patched.enter_context(patch.object(module, "open_run", open_run))
         patched.enter_context(patch.object(Cashier, "number", number))
+        # It is always the same one, and takes longer than the rest of a start.
+        patched.enter_context(patch("triobot.bot.table_of", _table_of))
         # In which order Trio runs what is ready.
         patched.enter_context(patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True))
         patched.enter_context(patch("trio._core._run._r", random.Random(seed)))
