@@ -239,9 +239,11 @@ def _other_records(take: Take, cut: int, said: Mapping[int, Sequence[str]]) -> I
             was, now = _without_ledger(was), _without_ledger(now)
         if "Chat.live" in take.uses:
             was, now = _without_tidying(was), _without_tidying(now)
+            if "Room.step" in take.uses:
+                was, now = _without_last_text(was), _without_last_text(now)
         behind = [*before.get(number, ["the start"])][-1]
         for one, two in zip_longest(was, now):
-            if None in (one, two) or (one != two and not _same_record(json.loads(one), json.loads(two))):
+            if one is None or two is None or (one != two and not _same_record(one, two)):
                 yield Parting(one, two, behind)
             behind = two
     for number in {*said} - {*recorded}:
@@ -273,8 +275,17 @@ def _without_tidying(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if not (line.startswith('["P"') and '"tidy ' in line)]
 
 
-def _same_record(one: Any, other: Any) -> bool:
+def _without_last_text(lines: Sequence[str]) -> list[str]:
+    """Leave out which text is shown last: a step that was over before the kill shows nothing again."""
+    records = [json.loads(line) for line in lines]
+    return [
+        corpus.dump([*one[:4], "", *one[5:]] if one[3:4] == ["send editMessage"] else one) for one in records
+    ]
+
+
+def _same_record(was: str, now: str) -> bool:
     """Return whether two records are the same, but for what a kill may change."""
+    one, other = json.loads(was), json.loads(now)
     match one, other:
         case ["O", _, _, str() as key, _], ["O", *_] if key.startswith("doubt "):
             one, other = one[:4], other[:4]  # the question may be on the screen twice
