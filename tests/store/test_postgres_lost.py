@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
+from typing import Any
 
+import psycopg
 import pytest
 import trio
+from psycopg import errors
 
 from tests.postgres import Server
 from tests.store.contract import SettableClock
@@ -31,6 +38,8 @@ from triobot.seams import (
     Write,
 )
 from triobot.store import Stamp, open_store, wait_free
+from triobot.store.postgres import session
+from triobot.store.postgres.failures import ends_the_session
 from triobot.wire.ids import ChatId
 
 STAMP = Stamp("https://platform.test", "t")
@@ -98,6 +107,185 @@ async def test_a_session_that_the_server_ends_is_made_anew(postgres: Server) -> 
         postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'bots'")
         await accepted(store, arrival(key="b"))
         assert store.statistics().inbox == 2
+
+
+class LastWords:
+    """Has the server end all sessions of the store around a COMMIT, and hands its last words on.
+
+    Args:
+        when: ``"before"`` the server has the COMMIT; ``"within"``: it is done, and the server's last words
+            are read in place of its answer; ``"after"`` the answer.
+        end: ends the sessions.
+    """
+
+    def __init__(self, proxy: Proxy, when: str, end: Callable[[], object]) -> None:
+        self.times = 0
+        self._when = when
+        self._end = end
+        self._commits = self._answered = False
+        proxy.watch, proxy.change = self.watch, self.change
+
+    def watch(self, who: str, said: bytes) -> bool:
+        if self.times:
+            return True
+        if who == "client" and b"COMMIT" in said:
+            self._commits = True
+            self._do("before")
+        elif who == "server" and self._commits and b"COMMIT\0" in said:
+            self._answered = self._when == "within"
+            self._do("within")
+        return True
+
+    def change(self, answer: bytes) -> bytes:
+        dropped, self._answered = self._answered, False
+        if self._when == "after" and b"COMMIT\0" in answer:
+            self._do("after")
+        return b"" if dropped else answer
+
+    def _do(self, when: str) -> None:
+        if when == self._when and not self.times:
+            self.times = 1
+            self._end()
+
+
+def terminate(server: Server) -> None:
+    """As ``pg_ctl restart -m fast`` and a provider's maintenance do (57P01)."""
+    asked(server, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'bots'")
+
+
+def crash(server: Server) -> None:
+    """Who connects meanwhile hears that the server starts (57P03)."""
+    (pid, *_), *_ = asked(server, "SELECT pid FROM pg_stat_activity WHERE usename = 'bots'")
+    os.kill(pid, signal.SIGKILL)
+
+
+def asked(server: Server, question: str) -> list[tuple[Any, ...]]:
+    """Ask in the thread of a proxy, which may outlive the test's own session."""
+    with psycopg.connect(server.url(user="postgres"), autocommit=True) as connection:
+        return connection.execute(question.encode()).fetchall()
+
+
+@pytest.mark.parametrize("when", ["before", "within", "after"])
+@pytest.mark.parametrize("end", [terminate, crash])
+async def test_a_commit_at_which_the_server_ends_the_session_is_settled(
+    postgres: Server, end: Callable[[Server], None], when: str
+) -> None:
+    """Its last words say nothing of the COMMIT: the count does."""
+    with proxying(postgres.port) as proxy:
+        async with opened(postgres, proxy) as store:
+            first = await accepted(store, arrival(key="a"))
+            ends = LastWords(proxy, when, partial(end, postgres))
+            seqs = [first.seq]
+            for key in ("b", "c"):
+                while True:  # it may be away when a batch begins, and says so
+                    try:
+                        seqs.append((await accepted(store, arrival(key=key))).seq)
+                        break
+                    except StoreAwayError:
+                        await trio.sleep(0.01)
+            assert ends.times == 1
+            assert [row.seq for row in await store.backlog(after=0, limit=9)] == seqs
+            assert store.statistics().inbox == 3
+    postgres.close()
+    postgres.wait()
+    assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        # psycopg raises these while it calls the connection open.
+        (psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"), True),
+        (psycopg.InternalError("got unexpected result"), True),
+        (errors.AdminShutdown("terminating connection"), True),
+        (errors.CannotConnectNow("the database system is starting up"), True),
+        (errors.ConnectionFailure("a proxy says so"), True),
+        (errors.PipelineAborted("pipeline aborted"), False),
+        (psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"), False),
+        (errors.QueryCanceled("statement timeout"), False),
+        (errors.LockNotAvailable("lock timeout"), False),
+        (StaleRowError("stale"), False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_which_errors_end_the_session(error: Exception, ends: bool) -> None:
+    assert ends_the_session(error) is ends
+
+
+async def test_a_session_that_stood_still_in_a_transaction_is_made_anew(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has ended it (25P03), and psycopg doesn't call that an operational error."""
+    short = [text.replace("session_timeout = 2000", "session_timeout = 50") for text in session._SETTINGS]
+    monkeypatch.setattr(session, "_SETTINGS", short)
+    stood = 0
+
+    def watch(who: str, said: bytes) -> bool:
+        nonlocal stood
+        if who == "client" and b"ROLLBACK TO" in said and not stood:
+            stood = 1
+            in_hand = (
+                "SELECT count(*) FROM pg_stat_activity WHERE usename = 'bots' AND backend_xid IS NOT NULL"
+            )
+            while asked(postgres, in_hand) != [(0,)]:
+                pass
+        return True
+
+    with proxying(postgres.port) as proxy:
+        async with opened(postgres, proxy) as store:
+            await accepted(store, arrival(key="a"))
+            proxy.watch = watch
+            with pytest.raises(StaleRowError):  # what is refused goes by savepoints
+                await store.commit(put(revision=5))
+            await store.commit(PutData(ChatId(1), "k", "v"))
+            assert stood
+    assert postgres.ask("SELECT value FROM triobot.data") == [("v",)]
+
+
+@pytest.mark.slow
+async def test_sessions_that_are_ended_and_cancelled_at_any_moment_lose_and_double_nothing(
+    postgres: Server,
+) -> None:
+    """A cancelled statement is an error of a session that goes on."""
+    chance, over = random.Random(7), threading.Event()
+    faults = [f"SELECT pg_{what}_backend(pid) FROM pg_stat_activity WHERE usename = 'bots'" for what in
+              ("terminate", "cancel", "cancel", "cancel")]  # fmt: skip
+
+    async def until_stored(call: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await call()
+            except StoreAwayError:
+                await trio.lowlevel.checkpoint()
+            else:
+                return
+
+    async def talk(store: Store, chat: int) -> None:
+        for number in range(150):
+            said = arrival(chat, key=f"{chat} {number}", once=True, body=str(number).encode())
+            await until_stored(partial(store.accept, said, quota=ROOMY))
+            if number % 7 == chat:
+                with pytest.raises(StaleRowError):
+                    await until_stored(partial(store.commit, put(revision=5)))
+
+    def end_some() -> None:
+        while not over.wait(chance.uniform(0, 0.02)):
+            asked(postgres, chance.choice(faults))
+
+    async with opened(postgres) as store:
+        thread = threading.Thread(target=end_some)
+        thread.start()
+        try:
+            async with trio.open_nursery() as nursery:
+                for chat in range(1, 5):
+                    nursery.start_soon(talk, store, chat)
+        finally:
+            over.set()
+            thread.join()
+        for chat in range(1, 5):
+            rows = await store.pending(ChatId(chat), after=0, limit=999)
+            assert [int(row.body) for row in rows] == list(range(150))
+        assert store.statistics().inbox == 600
 
 
 async def test_while_the_database_is_away_nothing_is_stored_and_that_is_said(postgres: Server) -> None:
@@ -283,8 +471,6 @@ async def test_who_stands_still_while_it_commits_does_not_keep_the_store(
 
     Its lease is ended by the first one who takes a shard that it had.
     """
-    import psycopg
-
     async with opened(postgres):
         pass
     postgres.ask("UPDATE triobot.shard SET owner = 7")

@@ -81,7 +81,7 @@ class ShardEnd:
             try:
                 work()
             except Exception as error:
-                if session.lost:
+                if session.lost_with(error):
                     raise
                 raise for_the_caller(error, self.name) from error
 

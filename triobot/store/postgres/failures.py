@@ -37,6 +37,9 @@ _PASSING: Final = (
 # A right, a table, a column or the schema that was there is gone; or the server finds damage.
 _GONE: Final = frozenset({"42501", "42P01", "42703", "3F000"})
 _DAMAGE: Final = "XX"
+_OF_THE_CONNECTION: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
+_LAST_WORDS: Final = frozenset({"FATAL", "PANIC"})
+_CLOSING: Final = ("08", "57P")
 
 # libpq gives no code for what goes wrong before a session begins, and speaks English without a server's word.
 _AT_CONNECT: Final = (
@@ -57,6 +60,20 @@ _HOW: Final = (
 def first_line(error: BaseException) -> str:
     """Return what an error says, without what follows in further lines."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def ends_the_session(error: Exception) -> bool:
+    """Tell whether the session ended with this error, whether or not libpq has seen its socket close.
+
+    Of a session that the server ends, libpq may read the last words, or only that it is gone. An error
+    without a code is the connection's, unless the client refuses a value, or passes over what stands behind
+    an error in a pipeline.
+    """
+    if not isinstance(error, psycopg.Error) or isinstance(error, errors.PipelineAborted):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, _OF_THE_CONNECTION)
+    return error.diag.severity_nonlocalized in _LAST_WORDS or error.sqlstate.startswith(_CLOSING)
 
 
 def ends_the_store(error: Exception) -> bool:
@@ -103,6 +120,6 @@ def for_the_opener(error: psycopg.Error, name: str, role: str) -> TriobotError:
         )
     if isinstance(error, _NO_ROOM):
         return StoreFullError(f"the store {name} could not be written: {first_line(error)}")
-    if isinstance(error, psycopg.OperationalError):
+    if isinstance(error, psycopg.OperationalError) or ends_the_session(error):
         return StoreAwayError(f"the store {name} went away while it was opened: {first_line(error)}")
     return StoreCorruptError(f"the store {name} could not be opened: {first_line(error)}")

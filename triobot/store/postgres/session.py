@@ -17,7 +17,7 @@ from ...errors import ConfigError, StoreAwayError
 from ..sql import Cursor
 from .address import PostgresAddress
 from .dialect import translated
-from .failures import for_the_connector
+from .failures import ends_the_session, for_the_connector
 from .history import check_timeline
 from .server import FACTS, ServerFacts, refusal, risk, why_closed
 from .stream import Stream, Streamed
@@ -106,6 +106,12 @@ class Session:
     def lost(self) -> bool:
         """Return whether nothing can be asked over it any more."""
         return self.connection.closed
+
+    def lost_with(self, error: Exception) -> bool:
+        """Close the session if this error has ended it, and return whether it is closed."""
+        if ends_the_session(error):
+            self.close()
+        return self.lost
 
     @property
     def in_transaction(self) -> bool:

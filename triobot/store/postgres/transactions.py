@@ -214,7 +214,7 @@ class ShardTransactions:
                 self._session.run(b"COMMIT")
             stream.take_late()
         except Exception as error:
-            if self._session.lost and committing:
+            if self._session.lost_with(error) and committing:
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
                 # What its statements returned is lost, too.
@@ -262,7 +262,7 @@ class ShardTransactions:
             _LostError: the connection is lost, and the unit has nothing to do with it.
             _EndedError: nothing may be asked any more.
         """
-        if self._session.lost:
+        if self._session.lost_with(error):
             raise _LostError(first_line(error)) from None
         if ends_the_store(error):
             self._end(
@@ -318,7 +318,7 @@ class ShardTransactions:
             if ended.statusmessage != "COMMIT":
                 raise _LostError("the transaction had failed")
         except psycopg.Error as error:
-            if self._session.lost:
+            if self._session.lost_with(error):
                 if not self._settle(done):
                     raise _LostError(first_line(error)) from None
             else:
@@ -384,6 +384,7 @@ class ShardTransactions:
                     self._name,
                 )
         except psycopg.Error as error:
+            connection.close()  # else the next batch would go on without this
             raise _LostError(first_line(error)) from None
 
     def _taken_over(self) -> None:
