@@ -78,8 +78,9 @@ _DUE: Final = (
     " AND wake_at <= ? AND (wake_at, id) > (?, ?) ORDER BY wake_at, id LIMIT ?"
 )
 _NEXT_WAKE: Final = (
-    "SELECT min(wake_at) FROM conversations"
+    "SELECT wake_at FROM conversations"
     " WHERE wake_at IS NOT NULL AND parked IS NULL AND ended_at IS NULL AND wake_at > ?"
+    " ORDER BY wake_at LIMIT 1"
 )
 _PARKED: Final = f"{_SELECT} WHERE parked IS NOT NULL AND ended_at IS NULL AND id > ? ORDER BY id LIMIT ?"
 _EVERY: Final = f"{_SELECT} WHERE id > ? ORDER BY id LIMIT ?"
@@ -388,8 +389,8 @@ class JournalTables:
 
     def next_wake(self, after: int) -> int | None:
         """Return when the next conversation is to be woken after this time, or None."""
-        found: tuple[int | None] = self._sql.execute(_NEXT_WAKE, (after,)).fetchone()
-        return found[0]
+        found: tuple[int] | None = self._sql.execute(_NEXT_WAKE, (after,)).fetchone()
+        return None if found is None else found[0]
 
     def parked(self, after: int, limit: int) -> list[ConversationRow]:
         """Return conversations that are parked, since this code can't revive them; a page of them."""

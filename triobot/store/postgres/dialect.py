@@ -13,10 +13,13 @@ from typing import Final, final
 
 import attrs
 
-from ..journal_rows import APPEND, BEGIN_ONE, FITS, STAND
+from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
+# An array, for a table that is joined is walked through as long as it was small when that was planned.
+_LISTED: Final = "ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value))"
+_LIVE_HERE: Final = "SELECT count(*) FROM conversations WHERE chat_id = inbox.chat_id AND ended_at IS NULL"
 _OTHERWISE: Final = (
     (APPEND, f"INSERT INTO journal (conversation, n, size, records) SELECT ?1, ?2, ?3, ?4 WHERE {FITS}"),
     (
@@ -25,10 +28,10 @@ _OTHERWISE: Final = (
         " OR key ~ (':' || ?1::text || '/[0-9].*/')",
     ),
     ("instr(body, CAST(? AS BLOB))", "position(convert_to(?::text, 'UTF8') in body) > 0"),
-    (
-        "SELECT value FROM json_each(?)",
-        "SELECT value::bigint FROM jsonb_array_elements_text(?::jsonb) AS listed (value)",
-    ),
+    # Counted for each row; what is asked whether it exists may be read whole, and hashed.
+    (LIVE.format(chat="inbox.chat_id"), f"({_LIVE_HERE}) > 0"),
+    ("NOT IN (SELECT value FROM json_each(?))", f"<> ALL ({_LISTED})"),
+    ("IN (SELECT value FROM json_each(?))", f"= ANY ({_LISTED})"),
     ("SELECT seq FROM sqlite_sequence WHERE name = 'inbox'", "SELECT last_seq FROM shard"),
 )
 _TYPES: Final = (
@@ -39,6 +42,9 @@ _TYPES: Final = (
     (" WITHOUT ROWID", ""),
 )
 _VALUE: Final = re.compile(r"\?([0-9]*)")
+# To the planner all indexes of a small table are alike, and one of them holds all that have not ended.
+_NOT_ENDED: Final = "coalesce(ended_at, -1) = -1"
+_BY_ID: Final = re.compile(r"(\bid = \?[0-9]* AND )ended_at IS NULL")
 _HINT: Final = re.compile(r" INDEXED BY \w+")
 
 
@@ -47,7 +53,7 @@ def translated(statement: str) -> bytes:
     """Return a statement of the tables for PostgreSQL, its values marked ``$1`` and so on."""
     for ours, theirs in _OTHERWISE:
         statement = statement.replace(ours, theirs)
-    statement = _HINT.sub("", statement)
+    statement = _BY_ID.sub(rf"\1{_NOT_ENDED}", _HINT.sub("", statement))
     count = 0
 
     def mark(found: re.Match[str]) -> str:
@@ -130,13 +136,13 @@ TOGETHER: Final = {
         "INSERT INTO journal (conversation, n, size, records) SELECT c, p, s, r"
         f" {_given('c bigint, p bigint, s bigint, r text')} WHERE p = coalesce("
         "(SELECT n + size FROM journal WHERE conversation = c ORDER BY n DESC LIMIT 1), 0)"
-        " AND EXISTS (SELECT 1 FROM conversations WHERE id = c AND ended_at IS NULL)",
+        f" AND EXISTS (SELECT 1 FROM conversations WHERE id = c AND {_NOT_ENDED})",
         apart=0,
     ),
     STAND: RowsTogether(
         "UPDATE conversations SET unfinished = u, wake_at = w,"
         " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a"
-        f" {_given('u bigint, w bigint, h bigint, a bigint, i bigint')} WHERE id = i AND ended_at IS NULL",
+        f" {_given('u bigint, w bigint, h bigint, a bigint, i bigint')} WHERE id = i AND {_NOT_ENDED}",
         apart=4,
     ),
     ANSWERED: RowsTogether(

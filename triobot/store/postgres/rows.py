@@ -18,15 +18,12 @@ from ...wire.ids import ChatId, RefId, SenderId
 from ..journal_rows import JournalTables
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of
 from ..rules import Delivery, Tally, is_redelivery
-from ..sql import listed
 from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN, Tables
 from ..writer import Arriving, Job
 from .session import Session
 
 _LAST: Final = b"SELECT last_seq FROM shard"
-_CONSUME: Final = (
-    "DELETE FROM inbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING chat_id, length(body), seq"
-)
+_CONSUME: Final = "DELETE FROM inbox WHERE seq = ANY(?::bigint[]) RETURNING chat_id, length(body), seq"
 _KEYS: Final = b"SELECT key, at, acknowledged IS NOT NULL FROM deliveries WHERE key = ANY($1)"
 _SENDERS: Final = b"SELECT chat_id, first_sender, several FROM senders WHERE chat_id = ANY($1)"
 _LIVE: Final = b"SELECT DISTINCT chat_id FROM conversations WHERE chat_id = ANY($1) AND ended_at IS NULL"
@@ -201,7 +198,7 @@ class ShardTables(Tables):
         super()._put_data(write)
 
     def _consume(self, seqs: Collection[int]) -> None:
-        self._session.later(self._session.execute(_CONSUME, (listed(seqs),)), self._count_gone)
+        self._session.later(self._session.execute(_CONSUME, (list(seqs),)), self._count_gone)
 
     def _take_in(self, rows: Sequence[InboxRow]) -> None:
         for row in rows:

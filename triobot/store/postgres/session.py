@@ -46,6 +46,9 @@ _SETTINGS: Final = (
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
+    # A plan is kept from when a table was small; these would go through all of one that has grown.
+    "SET enable_seqscan = off",
+    "SET jit = off",  # or whatever has to go through a table is compiled for its price
     "SET standard_conforming_strings = on",
     "SET DateStyle = ISO",
 )
