@@ -186,6 +186,12 @@ class Member:
         self.database.nodes[self.id].failing = failing
         self.database.ring()
 
+    async def say_drained(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.check()
+        self.database.nodes[self.id].drained = True
+        self.database.ring()
+
     async def now(self) -> int:
         raise AssertionError
 
@@ -391,6 +397,31 @@ async def test_a_stop_hands_all_shards_over_at_once(autojump_clock: MockClock) -
         await two.gone.wait()
         assert rig.database.nodes == {}
         assert {owner for owner, _, _ in rig.database.owners.values()} == {None}
+
+
+async def test_a_node_that_stops_takes_no_shard_while_it_leaves(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is there until all of its shards have come to rest, and it has fewer and fewer of them."""
+    leave = Member.leave
+
+    async def leave_late(self: Member) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(5)
+        await leave(self)
+
+    async with rigged() as rig:
+        one = await rig.start("one")
+        await rig.start("two")
+        await rig.start("three")
+        await rig.shares(one=2, two=1, three=1)
+        rig.idle.clear()
+        monkeypatch.setattr(Member, "leave", leave_late)
+        one.stop.set()
+        await rig.shares(one=0, two=2, three=2)
+        assert len(rig.database.nodes) == 3
+        assert len(rig.idle) == 2
+        assert max(seconds for _, seconds in rig.idle) < 1
 
 
 async def test_a_node_that_stood_still_is_cut_and_joins_anew(autojump_clock: MockClock) -> None:

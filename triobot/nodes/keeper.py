@@ -138,6 +138,9 @@ class Keeper:
                             task_status.started()
                             task_status = trio.TASK_STATUS_IGNORED
                         await self._directory.wait_news()
+            # Else the shards would wait for this node to take them, which has the fewest.
+            with trio.move_on_after(_LAST_SECONDS), suppress(StoreAwayError):
+                await self._membership.say_drained()
             # All at once: nobody has to wait for a shard that goes last.
             for life in self._lives.values():
                 life.stop.set()

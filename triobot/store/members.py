@@ -142,6 +142,10 @@ class Membership(Protocol):
         """Say whether a shard's work has failed at this node."""
         ...
 
+    async def say_drained(self) -> None:
+        """Say that this node is to have no shards, for as long as it is one."""
+        ...
+
     async def say_clock(self, off: int) -> None:
         """Say by how much this machine's clock differs; see `NodeRow.clock_off`."""
         ...

@@ -319,6 +319,10 @@ class Member:
         """Say whether a shard's work has failed here."""
         await self._say("failing", failing)
 
+    async def say_drained(self) -> None:
+        """Say that this node is to have no shards."""
+        await self._say("drained", True)
+
     async def say_clock(self, off: int) -> None:
         """Say by how much this machine's clock differs."""
         await self._say("clock_off", off)

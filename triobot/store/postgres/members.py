@@ -200,6 +200,11 @@ class PostgresMembership:
         await self._ask(_FAILING, (self.id, failing))
         await self._ring()
 
+    async def say_drained(self) -> None:
+        """Say that this node is to have no shards, for as long as it is one."""
+        await self._ask(_DRAIN, (self.id,))
+        await self._ring()
+
     async def say_clock(self, off: int) -> None:
         """Say by how much this machine's clock differs."""
         await self._ask(_CLOCK, (self.id, off))
