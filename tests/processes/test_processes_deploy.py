@@ -7,9 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +21,14 @@ import trio
 
 from tests.loopback import PATIENCE, Platform, free_port, open_platform, text_event
 from tests.processes.process import BOTS, ROOT, SECRET, TOKEN, BotProcess, environment
-from tests.processes.proxy import DEPLOY, behind_caddy, needs, needs_nginx_as_another_user, proxied
+from tests.processes.proxy import (
+    DEPLOY,
+    before_nodes,
+    behind_caddy,
+    needs,
+    needs_nginx_as_another_user,
+    proxied,
+)
 from triobot.cli import main
 from triobot.shards import read_shards
 from triobot.webhook.limits import Limits
@@ -87,6 +96,57 @@ async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
         ["POST", "502"],
     ]
     assert not [name for name, log in logs.items() if SECRET in log]
+
+
+class Answering(BaseHTTPRequestHandler):
+    """A node that refuses the events of one chat; a standby refuses all."""
+
+    protocol_version = "HTTP/1.1"
+    refused = b"crowded"
+
+    def do_POST(self) -> None:
+        said = self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(503 if said.startswith(self.refused) else 200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Standby(Answering):
+    refused = b""
+
+
+@contextmanager
+def answering(kind: type[Answering]) -> Generator[str]:
+    """A node in a thread; yields its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@needs_nginx_as_another_user
+@pytest.mark.parametrize("name", ["pizza-nodes.conf", "pizza-two.conf"])
+async def test_a_503_for_one_chat_refuses_nobody_else(folder: Path, name: str) -> None:
+    """Whatever a node answers, it is asked for the next event; the other one is dead, or stands by."""
+    with ExitStack() as stack, trio.fail_after(PATIENCE):
+        works = stack.enter_context(answering(Answering))
+        dead = f"127.0.0.1:{free_port()}"
+        other = dead if name == "pizza-nodes.conf" else stack.enter_context(answering(Standby))
+        async with (
+            before_nodes(folder, [other, works], SECRET, name) as port,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+        ):
+            said = ["crowded", "fine", "fine"] * 20
+            answers = [(await client.post(f"/{SECRET}", content=words)).status_code for words in said]
+    refused = {words for words, answer in zip(said, answers, strict=True) if answer != 200}
+    assert refused == {"crowded"}
 
 
 @needs("caddy")
