@@ -339,13 +339,22 @@ def decode_content(type: str, data: str) -> Content:
         fields = read_object(data)
     except ValueError:
         raise RemoteProtocolError("data", "must be a JSON object") from None
+    return content_of(type, fields)
+
+
+def content_of(type: ContentType, fields: dict[str, JsonValue]) -> Content:
+    """Return the content of a type that has fields, which are all but ``text``.
+
+    Raises:
+        RemoteProtocolError: they are not what the type asks for.
+    """
     with their_fault("data"):
         if type == "contact":
             return Contact(_text(fields, "phone"), _text(fields, "name"))
         desc = _text(fields, "desc")
         if type == "location":
             return Location(_read_degrees(fields, "lat"), _read_degrees(fields, "long"), desc)
-        return MEDIA[type](Descriptor.from_object(fields), desc)
+        return MEDIA[cast("MediaKind", type)](Descriptor.from_object(fields), desc)
 
 
 def _text(fields: dict[str, JsonValue], key: str) -> str:

@@ -5,9 +5,10 @@ Each raises `RemoteProtocolError` for what can't be read, and nothing else, what
 in: a request's bytes to the four fields of an event, whatever the format (gap 2), and those to an event
 (interface sections 2.2 and 6; gaps 2 to 6 and 17). The content type names the format; where the bytes can't
 be of that format, they decide instead. Text that UTF-8 can't carry passes with lone surrogates in it: the
-reader of a field decides what that costs, so that a broken name doesn't lose an event. A readable event
-becomes the one of its type; any other that names a chat and a type becomes an `UnknownEvent` that says why,
-so that a person can look at it. Then come the answers. The rest is in `content` and `requests`.
+reader of a field mends it, since what somebody said with half a character in it is still worth having; a
+broken identifier is none. A readable event becomes the one of its type; any other that names a chat and a
+type becomes an `UnknownEvent` that says why, so that a person can look at it. Then come the answers. The rest
+is in `content` and `requests`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..errors import (
     RefusedError,
     RemoteProtocolError,
 )
-from .content import Descriptor, is_content_type
+from .content import Descriptor, content_of, is_content_type
 from .content import decode_content as decode_content
 from .events import (
     Event,
@@ -56,7 +57,7 @@ from .ids import (
     as_message_id,
     as_ref_id,
 )
-from .json_text import LONGEST_INTEGER, read_json, read_object
+from .json_text import LONGEST_INTEGER, mend, read_json, read_mended
 from .operations import (
     AnswerCallback,
     CreateInvoice,
@@ -73,7 +74,7 @@ from .operations import (
 )
 from .requests import decode_operation as decode_operation
 from .results import Answer, InvoiceCreated, PaymentState, Sent
-from .rules import LARGEST_INTEGER, JsonValue, check_text, compact_json, is_digits, their_fault
+from .rules import LARGEST_INTEGER, JsonValue, compact_json, is_digits, their_fault
 
 R = TypeVar("R")
 
@@ -86,7 +87,6 @@ _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
 _NONE: Final[frozenset[str]] = frozenset()
 _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 # A field that is given twice is kept apart: readers that take the first and readers that take the last
 # would see two different events.
@@ -153,11 +153,6 @@ def open_envelope(content_type: str, body: bytes) -> Envelope:
         )
     except RemoteProtocolError as error:
         raise RemoteProtocolError(error.field, error.rule, raw=body) from None
-
-
-def mend(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 can't carry, so that the text can be stored and sent."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def read_loosely(text: str) -> JsonValue:
@@ -380,7 +375,9 @@ def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:
     if "data" in envelope.repeated:
         raise RemoteProtocolError("data", "must be given once")
     if is_content_type(kind):
-        return Message(chat_id, decode_content(kind, _data_text(envelope.data)), sender)
+        text = kind == "text"
+        data = mend(_data_text(envelope.data)) if text else content_of(kind, _data_fields(envelope.data))
+        return Message(chat_id, data, sender)
     match kind:
         case "triggerbutton":
             fields = _data_fields(envelope.data)
@@ -478,9 +475,12 @@ def _data_text(value: JsonValue) -> str:
 
 def _data_fields(value: JsonValue) -> dict[str, JsonValue]:
     try:
-        return read_object(_data_text(value))
+        fields = read_mended(_data_text(value), whole="path")  # where a file lies; other ids are ASCII
     except ValueError:
-        raise RemoteProtocolError("data", "must be a JSON object") from None
+        fields = None
+    if not isinstance(fields, dict):
+        raise RemoteProtocolError("data", "must be a JSON object")
+    return fields
 
 
 def _press_value(value: JsonValue) -> str:
@@ -492,7 +492,7 @@ def _press_value(value: JsonValue) -> str:
 def _filled_values(value: JsonValue) -> tuple[tuple[str, str], ...]:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError):  # a query string may begin like that, too
-            value = read_json(value)
+            value = read_mended(value)
     if isinstance(value, dict):
         return tuple(
             (name, _data_text(item))
@@ -508,11 +508,7 @@ def _filled_values(value: JsonValue) -> tuple[tuple[str, str], ...]:
         pairs = read_pairs(query if mark and "=" not in prefix else value)
     except ValueError:
         raise RemoteProtocolError("data.data", "has too many values") from None
-    with their_fault("data.data"):
-        for pair in pairs:
-            for text in pair:
-                check_text("data", text, empty=True)
-    return tuple(pairs)
+    return tuple((mend(name), mend(text)) for name, text in pairs)
 
 
 def _message_id(value: JsonValue) -> MessageId:

@@ -31,6 +31,7 @@ from .events import (
     Submission,
     UnknownEvent,
 )
+from .json_text import MENDED
 from .markup import encode_form_fields, encode_inline_keyboard, encode_reply_keyboard
 from .operations import (
     AnswerCallback,
@@ -349,7 +350,8 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
 
     Args:
         event: as it was read from `body`.
-        content_type, body: used only where the event could not be read: its bytes are compared then.
+        content_type, body: used only where the event could not be read, or may have been mended: its bytes
+            are compared then, so that two events that differ in what was broken stay two.
 
     Returns:
         For a press, and a form that came with a callback id: a key of it, and True: a second delivery is
@@ -358,6 +360,8 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         in both body formats, and False: users do say the same thing twice.
     """
     if type(event) is Message and type(event.content) is str and (sender := event.sender) is not None:
+        if MENDED in event.content:
+            return _key_of_bytes(event, content_type, body)
         # As below, and the same text of it, for nearly all that comes.
         told = (
             f'[{event.chat_id},"text",{_TEXT(event.content)},{{"id":{sender.id},"name":{_TEXT(sender.name)},'
@@ -374,17 +378,22 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         case UnknownEvent() if event.type.lower() in _PAYMENT_TYPES:
             return None, False
         case UnknownEvent() if event.reason:
-            given = content_type.encode("utf-8", "replace") + b"\n" + body
-            digest = blake2b(given, digest_size=_KEY_BYTES)
-            return f"bytes:{event.chat_id}:{digest.hexdigest()}", False
+            return _key_of_bytes(event, content_type, body)
         case _:
             kind, data = encode_event_data(event)
+            if MENDED in data or quote(MENDED) in data:  # what a form holds is quoted
+                return _key_of_bytes(event, content_type, body)
             # The JSON of a list of these four, in less than the time that a list's takes.
             told = f"[{event.chat_id},{compact_json(kind)},{compact_json(data)},{_sender_text(event.sender)}]"
             return (
                 f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}",
                 False,
             )
+
+
+def _key_of_bytes(event: Event, content_type: str, body: bytes) -> tuple[str, bool]:
+    given = content_type.encode("utf-8", "replace") + b"\n" + body
+    return f"bytes:{event.chat_id}:{blake2b(given, digest_size=_KEY_BYTES).hexdigest()}", False
 
 
 def _sender_text(sender: Sender | None) -> str:

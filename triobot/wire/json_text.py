@@ -1,22 +1,56 @@
 """JSON text to values, strictly: what passes here can be stored, encoded again and read by any program.
 
 Refused, always as `ValueError`: what is no JSON, NaN and infinities (also as ``1e999``), integers beyond the
-range of a double, lone surrogates, a name that an object has twice (some readers take the first, some the
-last), and nesting so deep that a later reader would run out of stack.
+range of a double, a name that an object has twice (some readers take the first, some the last), and nesting
+so deep that a later reader would run out of stack; and lone surrogates, but by `read_mended`: what people
+typed arrives with a sign in their place.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Final, NoReturn, cast
 
-from .rules import JsonValue
+from .rules import JsonValue, compact_json
 
 _BOM: Final = b"\xef\xbb\xbf"
 
 DEEPEST: Final = 32
 LONGEST_INTEGER: Final = 309  # digits; the largest double has as many
+
+# The bytes of one character, decoded with `surrogateescape`, are one character of which a part is missing.
+_SURROGATE: Final = re.compile("[\udcc2-\udcf4][\udc80-\udcbf]{1,2}|[\ud800-\udfff]")
+
+MENDED: Final = "\N{REPLACEMENT CHARACTER}"
+"""What stands in the place of half a character."""
+
+
+def mend(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 can't carry, so that the text can be stored and sent."""
+    return text if text.isascii() else _SURROGATE.sub(MENDED, text)
+
+
+def read_mended(text: str, *, whole: str = "") -> JsonValue:
+    """Decode JSON text in which a string may be broken: it is mended, and all else is as for `read_json`.
+
+    Args:
+        whole: what an object has under this name is never mended.
+
+    Raises:
+        ValueError: as `read_json`.
+    """
+    try:
+        return read_json(text)
+    except UnicodeEncodeError:
+        value = cast("JsonValue", _STRICT.decode(text))
+    if isinstance(value, dict):
+        _check(value.get(whole))
+    try:
+        return read_json(mend(compact_json(value)))
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
 def read_json(text: str | bytes) -> JsonValue:
