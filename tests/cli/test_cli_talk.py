@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
@@ -184,6 +185,8 @@ def test_a_label_is_completed_while_the_bot_speaks(tmp_path: Path) -> None:
         until(b"You> ")
         os.write(ours, b"hi\n")
         until(b"[ Large one ]")
+        os.write(ours, b"hm \xff\n")
+        until("hm \ufffd".encode())
         os.write(ours, b"La\t\n")
         until(b"You takes l.")
         os.write(ours, b"!qu\t\n")
@@ -203,3 +206,15 @@ async def test_an_input_that_was_closed_before_the_start_is_at_its_end(
 
     async with open_editor(no_words) as editor:
         assert await editor.read("> ") is None
+
+
+async def test_a_byte_that_is_no_text_costs_itself_and_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = io.BytesIO(b"caf\xe9, please\nhalf \xf0\x9f\nthe next\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(typed, encoding="utf-8"))
+
+    async def no_words() -> list[str]:
+        return []
+
+    async with open_editor(no_words) as editor:
+        lines = [await editor.read("> ") for _ in range(4)]
+    assert lines == ["caf\ufffd, please", "half \ufffd", "the next", None]

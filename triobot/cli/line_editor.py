@@ -10,11 +10,13 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from types import ModuleType
 from typing import Final, final
 
 import trio
 
+from ..wire.json_text import mend
 from .terminal import is_terminal
 
 _CLEAR_LINE: Final = "\r\x1b[K"
@@ -50,7 +52,7 @@ class LineEditor:
         if self._editing is None or self._prompt is None:
             print(line, flush=True)
             return
-        typed: str = self._editing.get_line_buffer()
+        typed = mend(self._editing.get_line_buffer())
         sys.stdout.write(f"{_CLEAR_LINE}{line}\n{self._prompt}{typed}")
         sys.stdout.flush()
 
@@ -77,6 +79,8 @@ async def open_editor(words: Callable[[], Awaitable[Sequence[str]]]) -> AsyncGen
     Args:
         words: what Tab completes a line to, asked each time.
     """
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a byte that is no UTF-8 costs itself, and no line
     readline, termios = _module("readline"), _module("termios")
     if readline is None or termios is None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         yield LineEditor(None)
