@@ -197,8 +197,9 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="An hour after the last refusal.",
     ),
     "request_unreadable": About(
-        "A request with the webhook's secret has a body that nobody can read.",
-        "The event in it, if it is one. It is answered 200, and kept for a look.",
+        "A request with the webhook's secret has a body, or an event of a known type, that nobody can read.",
+        "The event in it, if it is one. It is answered 200, and kept for a look: of seven days the first "
+        "hundred and the newest thousand.",
         "`triobot status` counts them; compare one with the platform's interface, and report it.",
         ends="An hour after the last such request.",
     ),

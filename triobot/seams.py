@@ -456,7 +456,7 @@ class Consume:
 @final
 @frozen
 class KeepRaw:
-    """Keep a request that could not be read, in a bounded ring: the oldest go first."""
+    """Keep a request that could not be read: the first hundred and the newest thousand."""
 
     at: int
     reason: str

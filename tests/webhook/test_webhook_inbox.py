@@ -83,6 +83,29 @@ async def test_unreadable_is_kept_and_handed_to_nobody(body: bytes) -> None:
     assert rig.inbox.statistics().unread == 1
 
 
+@pytest.mark.parametrize("kind", ["triggerButton", "image", "contact", "submitForm", "payCallback"])
+async def test_an_event_of_which_only_the_data_is_unreadable_is_told(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody did something that no conversation can take: they wait for an answer."""
+    rig = make_rig()
+    body = f"chat_id=7&type={kind}&data=nothing".encode()
+
+    assert isinstance(await rig.inbox.accept(FORM, body), EventStored)
+
+    assert [(kept.content_type, kept.body) for kept in rig.store.kept] == [(FORM, body)]
+    assert rig.inbox.statistics().unread == 1
+    assert [alarm.kind for alarm in rig.alarms] == ["request_unreadable"]
+    assert f"{kind}: data" in caplog.text
+    assert len(rig.delivered) == 1  # a bot may look for it
+
+
+async def test_a_type_that_nobody_knows_is_none_of_our_business() -> None:
+    rig = make_rig()
+    await rig.inbox.accept(FORM, b"chat_id=7&type=neverHeardOf&data=x")
+    assert (rig.store.kept, rig.alarms) == ([], [])
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -107,7 +130,8 @@ async def test_odd_ones_among_good_ones_disturb_nobody(body: bytes) -> None:
 
     assert len(outcomes) == 20
     assert all(isinstance(outcome, EventStored | Unread) for outcome in outcomes)
-    assert len(rig.store.rows) + len(rig.store.kept) == 20
+    assert len(rig.store.rows) == 20
+    assert [kept.body for kept in rig.store.kept] == [body] * rig.inbox.statistics().unread
     assert sum(text.isdigit() for text in rig.texts) == 19
 
 

@@ -38,7 +38,8 @@ the process had written. In milliseconds."""
 NAMING: Final = "substr(key, instr(key, ':')) GLOB ':' || ?1 || ':*' OR key GLOB '*:' || ?1 || '/[0-9]*/*'"
 """`names_chat` in SQL. A key is a word, the chat it goes to, and behind that what tells it from others."""
 
-MOST_ROWS: Final = 1_000
+FIRST_ROWS: Final = 100
+MOST_ROWS: Final = FIRST_ROWS + 1_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES_A_ROW: Final = 64 * 1024
 _MOST_CHARACTERS: Final = 500
@@ -95,7 +96,7 @@ def as_kept(write: KeepRaw) -> KeepRaw:
 
 
 def overflows(rows: int, size: int) -> bool:
-    """Tell whether the oldest row of a ring of this many rows and bytes must go."""
+    """Tell whether a row must go: the oldest behind the first `FIRST_ROWS`, which say how it began."""
     return rows > MOST_ROWS or size > MOST_BYTES
 
 

@@ -48,6 +48,7 @@ from .broadcasts import BroadcastTables
 from .journal_rows import LIVE, JournalTables, OneByOneError
 from .payment_rows import MoneyTables
 from .rules import (
+    FIRST_ROWS,
     NAMING,
     UNSURE_BEFORE_A_CRASH,
     Delivery,
@@ -393,7 +394,9 @@ class Tables:
         self.tally.add("raw_bytes", len(write.body))
         while overflows(self.tally["raw"], self.tally["raw_bytes"]):
             first: list[tuple[int]] = self._sql.execute(
-                "DELETE FROM raw WHERE n = (SELECT min(n) FROM raw) RETURNING length(body)"
+                "DELETE FROM raw WHERE n = (SELECT n FROM raw ORDER BY n LIMIT 1 OFFSET ?) "
+                "RETURNING length(body)",
+                (FIRST_ROWS,),
             ).fetchall()
             self._lost_raw(first)
 

@@ -41,7 +41,7 @@ from ..seams import (
 )
 from ..wire.decode import decode_event
 from ..wire.encode import event_key
-from ..wire.events import Event
+from ..wire.events import Event, UnknownEvent
 
 _log: Final = logging.getLogger("triobot.webhook")
 _LOOK_SECONDS: Final = 2.0
@@ -150,7 +150,8 @@ class InboxStatistics:
     Attributes:
         accepted: new events, stored and handed on.
         repeated: events that the store had already.
-        unread: bodies that could not be read, kept as they came.
+        unread: bodies that could not be read, kept as they came; an event of which only the data could not
+            be read is accepted besides.
         over_quota_chat: refused, because too much of their chat waits.
         over_quota_whole: refused, because too much waits altogether.
         unwritable: refused, because the store could not write.
@@ -298,6 +299,8 @@ class Inbox:
         match acceptance:
             case InboxRow():
                 self._watch_quota()
+                if isinstance(event, UnknownEvent) and event.reason:
+                    await self._keep(f"{event.type}: {event.reason}", content_type, body)
                 return EventStored(False, None if once else key)
             case Redelivered():
                 self._repeated += 1
