@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import Enum
 
 import attrs
@@ -158,14 +159,15 @@ async def test_who_we_are_talking_to() -> None:
         (int, [], " -7 ", -7),
         (float, ["nan", "inf", "1e5", "1,5"], "۱۲٫۵", 12.5),
         (float, [], "٣", 3.0),
+        (Decimal, ["nan", "1e5", "1,5", "1_2"], "۱٬۲۵۰٫۵۰", Decimal("1250.50")),
     ],
 )
 async def test_numbers_are_read_in_peoples_digits(
-    kind: type[int] | type[float], wrong: list[str], right: str, value: float
+    kind: type[int] | type[float] | type[Decimal], wrong: list[str], right: str, value: float | Decimal
 ) -> None:
     """What is no number asks again."""
     bot = Router()
-    got: list[float] = []
+    got: list[float | Decimal] = []
 
     @bot.conversation
     async def ask(chat: Chat) -> None:

@@ -22,6 +22,7 @@ from ..engine import Run
 from ..errors import UnrecordableError
 from ..values import encode_value
 from ..wire.events import Event, Message, Press
+from .routes.typed import read_command
 from .running.branches import code_tasks, step_tasks
 from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors
@@ -125,9 +126,9 @@ class Advice(trio.abc.Instrument):
         asked = dict.fromkeys(name for name, _ in filters)
         by_word = {word: name for name, words in filters for word in words}
         hint = ""
-        if said.startswith("/") and "@" in (name := said.split(maxsplit=1)[0]):
+        if (typed := read_command(said)) is not None and "@" in typed[0]:
             own = f"is {username}" if username else "is not set, see TRIOBOT_USERNAME"
-            hint = f"{name} is for the bot of that name, and this one's {own}; "
+            hint = f"/{typed[0]} is for the bot of that name, and this one's {own}; "
         elif near := difflib.get_close_matches(said.split("@")[0], by_word, n=1):
             asked.pop(by_word[near[0]])
             hint = f"nearest is {by_word[near[0]]}; "

@@ -8,7 +8,6 @@ done with it.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
@@ -24,7 +23,7 @@ from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..codec import CODEC, said_text
 from ..conversation import Conversation
-from ..routes.filters import Filter, Setting, check_filter, fold
+from ..routes.filters import Filter, Setting, check_filter
 from ..routes.routing import (
     KIND,
     TOKEN_BYTES,
@@ -34,6 +33,7 @@ from ..routes.routing import (
     Wait,
     question_token,
 )
+from ..routes.typed import NUMBERS, read_number
 from ..running.branches import OperationKind, fingerprint_of_text
 from ..running.failures import Ending
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
@@ -44,7 +44,6 @@ K = TypeVar("K")
 Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
 _SENDS: Final = f"send {SendMessage.path}"
 _ANSWERED: Final = KIND, ""
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 _EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
@@ -211,12 +210,13 @@ async def ask(
             value = await answered(conversation, wait)
             if shared is not None or kind is str or not isinstance(value, str):
                 return value
-            number = kind in (int, float)
             try:
-                return read_number(kind, value) if number else cast("Callable[[str], object]", kind)(value)
+                if kind in NUMBERS:
+                    return read_number(kind, value)
+                return cast("Callable[[str], object]", kind)(value)
             except ValueError as error:
-                wrong = texts.want_number if number else str(error)
-                await say_again(conversation, wait, wrong or hint)
+                unread = texts.want_number if kind in NUMBERS else hint
+                await say_again(conversation, wait, str(error) or unread)
     finally:
         end_wait(conversation, wait)
 
@@ -245,18 +245,6 @@ def _content(wanted: type[object], by: int | None, event: Event, setting: Settin
         return None
     content: object = event.content
     return content
-
-
-def read_number(kind: object, text: str) -> int | float:
-    """Read what a person writes for a number, in any of the usual digits.
-
-    Raises:
-        ValueError: it is none; `int` and `float` alone would take "1_2" and "nan".
-    """
-    folded = fold(text).replace("\N{ARABIC DECIMAL SEPARATOR}", ".")
-    if not _NUMBER.fullmatch(folded) or (kind is int and "." in folded):
-        raise ValueError
-    return int(folded) if kind is int else float(folded)
 
 
 async def choose(

@@ -8,7 +8,6 @@ says more. A field with a default may be left empty.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import (
     Annotated,
@@ -42,7 +41,7 @@ from ...wire.forms import (
     TextArea,
     TextField,
 )
-from ..routes.filters import fold
+from ..routes.typed import read_number
 from ..texts import Texts
 
 T = TypeVar("T")
@@ -50,7 +49,6 @@ T = TypeVar("T")
 FieldKind: TypeAlias = Literal["text", "textarea", "radio", "select", "checkbox", "barcode", "qrcode"]
 
 _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for what may be left empty"
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 @final
@@ -168,10 +166,10 @@ class FormOf(Generic[T]):
         if slot.base == "text":
             return text
         if slot.base == "number":
-            folded = fold(text)
-            if not _INTEGER.fullmatch(folded):
-                raise Unreadable(self._texts.not_a_number.format(label=slot.label))
-            return int(folded)
+            try:
+                return read_number(int, text)
+            except ValueError:
+                raise Unreadable(self._texts.not_a_number.format(label=slot.label)) from None
         if text not in slot.values:
             raise Unreadable(self._texts.not_an_option.format(label=slot.label))
         return slot.values[text]

@@ -11,7 +11,6 @@ about what people do.
 from __future__ import annotations
 
 import inspect
-import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, final, overload
@@ -28,6 +27,8 @@ from ...wire.ids import ChatId
 from ..data import Key, check_key
 from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
+from .typed import fold as fold
+from .typed import read_command
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
@@ -35,17 +36,6 @@ S = TypeVar("S")
 C = TypeVar("C", bound=Content)
 V = TypeVar("V", bound=Hashable)
 
-_DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
-_FOLDED: Final = _DIGITS | {
-    ord("ي"): "ی",
-    ord("ى"): "ی",
-    ord("ك"): "ک",
-    ord("ة"): "ه",
-    0x200C: None,  # zero-width non-joiner
-    0x200F: None,  # right-to-left mark
-    0x200E: None,
-    0x0640: None,  # the letter-stretching tatweel
-}
 _TEXT: Final[frozenset[object]] = frozenset({str})
 REMEMBERED: Final = 10_000
 """Senders that are remembered; the one that was silent for longest is forgotten first."""
@@ -287,18 +277,6 @@ def refuse_uncalled(taken: object, who: str) -> None:
         raise ConfigError(f"{who} takes a filter, and {name} makes one: call it, as in {name}()")
 
 
-def fold(text: str) -> str:
-    """Make texts equal that people take for equal: digits, ي and ی, ك and ک, joiners, case, outer blanks.
-
-    Examples:
-        >>> int(fold("۱۲"))
-        12
-    """
-    # Normalized before and after: a joiner may stand between a letter and its mark, and case folding splits.
-    plain = unicodedata.normalize("NFKC", text.translate(_FOLDED)).translate(_FOLDED).casefold()
-    return unicodedata.normalize("NFKC", plain).strip()
-
-
 @final
 @attrs.frozen
 class Command:
@@ -323,13 +301,12 @@ def as_command(event: Event, setting: Setting) -> Command | None:
     """Read an event as a command for this bot, or None."""
     if not isinstance(event, Message) or not isinstance(event.content, str):
         return None
-    if not event.content.lstrip().startswith("/"):
+    if (typed := read_command(event.content)) is None:
         return None
-    head, *rest = event.content.split(maxsplit=1)
-    name, at, whose = head[1:].partition("@")
-    if not name or (at and not (setting.username and fold(whose) == fold(setting.username))):
+    name, at, whose = typed[0].partition("@")
+    if not name or (at and not (setting.username and whose == fold(setting.username))):
         return None
-    return Command(event.chat_id, fold(name), "".join(rest).strip(), event.sender)
+    return Command(event.chat_id, name, typed[1], event.sender)
 
 
 @overload

@@ -6,7 +6,8 @@ import enum
 import re
 import types
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
+from contextlib import suppress
+from decimal import Decimal
 from functools import partial
 from typing import Any, Generic, Literal, Union, cast, final, get_args, get_origin, get_type_hints
 
@@ -19,6 +20,7 @@ from ...values import expect, register
 from ...wire.events import Event, Message, Sender
 from ...wire.ids import ChatId
 from .filters import Filter, Same, Setting
+from .typed import UNFIT, bare, seen
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -78,14 +80,15 @@ def matches(pattern: str | re.Pattern[str], cls: type[T]) -> Filter[Match[T]]:
     def see(event: Event, setting: Setting) -> Match[T] | None:
         if not isinstance(event, Message) or not isinstance(event.content, str):
             return None
-        if (found := compiled.fullmatch(event.content.strip())) is None:
-            return None
-        given = {name: text for name, text in found.groupdict().items() if text is not None}
-        try:
-            value = make(**{name: reads[name](text) for name, text in given.items()})
-        except (ValueError, TypeError):
-            return None
-        return Match(event.chat_id, event.content, value, event.sender)
+        # As it was typed first: a pattern may have joiners in it, and what it takes stays as it is.
+        for text in dict.fromkeys((bare(event.content), seen(event.content).strip())):
+            if (found := compiled.fullmatch(text)) is None:
+                continue
+            given = {name: part for name, part in found.groupdict().items() if part is not None}
+            with suppress(*UNFIT, TypeError):
+                value = make(**{name: reads[name](part) for name, part in given.items()})
+                return Match(event.chat_id, event.content, value, event.sender)
+        return None
 
     name = f"matches({compiled.pattern!r}, {cls.__name__})"
     return Filter(see, name, same=Same("matches", frozenset({(compiled, cls)})))
@@ -110,10 +113,8 @@ def _reader(where: str, kind: object) -> Callable[[str], object]:
         return _reader(where, next(one for one in arguments if one is not type(None)))
     if origin is Literal:
         return partial(_option, {str(option): option for option in arguments})
-    if kind is str or kind is int or kind is float:
+    if kind is str or kind is int or kind is float or kind is Decimal:
         return kind
-    if kind is Decimal:
-        return _decimal
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return partial(_option, {str(cast("Any", option).value): option for option in kind})
     raise ConfigError(
@@ -126,13 +127,6 @@ def _option(options: Mapping[str, object], text: str) -> object:
     if text not in options:
         raise ValueError
     return options[text]
-
-
-def _decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError from None
 
 
 def _check_groups(pattern: re.Pattern[str], cls: type[Any], reads: Mapping[str, object]) -> None:

@@ -43,7 +43,7 @@ from ...wire.ids import SenderId
 from ..codec import CODEC
 from ..doors.calls import SIGNAL_TYPES, Call, Halt, Order, Place, asked_of, is_signal
 from .declarations import Route, RouteKind, Table
-from .filters import Filter, Setting, is_payment
+from .filters import Filter, Setting, as_command, is_payment
 
 UNHEARD: Final = "signal_dropped"
 """As what a signal counts that has come to a room and begins nothing there."""
@@ -657,7 +657,7 @@ def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: Filter
 
 def afresh(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Start | None:
     """The conversation that a command would start if nothing went on in the chat."""
-    if not (isinstance(event, Message) and isinstance(event.content, str) and event.content.startswith("/")):
+    if as_command(event, setting) is None:
         return None
     decision = _conversation(Case(event, setting, table, (), None, (), failed))
     return decision if isinstance(decision, Start) else None
