@@ -209,11 +209,11 @@ async def test_a_parsers_reason_is_told_and_asked_again() -> None:
 
 
 async def test_a_parser_that_breaks_ends_the_conversation() -> None:
-    """Only ValueError is the user's mistake."""
+    """A text can't be mistaken in that way: the parser is."""
     bot = Router()
 
     def broken(words: str) -> str:
-        raise KeyError(words)
+        raise AttributeError(words)
 
     @bot.conversation
     async def ask(chat: Chat) -> None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import enum
+import json
+import re
 import sys
 import unicodedata
+import uuid
+from collections.abc import Callable
+from datetime import date, timedelta
 from decimal import Decimal
+from fractions import Fraction
+from ipaddress import ip_address
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from town import TEXTS
+from town import TEXTS, open_town
 
+from triobot import Chat, Router
 from triobot.conversations.questions.forms import FormOf, Unreadable
 from triobot.conversations.routes.filters import Setting, command, text
 from triobot.conversations.routes.matching import matches
@@ -288,6 +298,150 @@ def test_a_pattern_takes_nothing_that_its_class_refuses(words: str) -> None:
     assert found.look(said(words), SETTING) is None
 
 
+# --- parsers
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+
+
+BUILTIN: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
+    "int-within": (lambda words: int(words) + 1, "many", "1"),
+    "uuid": (uuid.UUID, "abc", "0" * 32),
+    "fraction": (Fraction, "1/0", "1/2"),
+    "fraction-of-words": (Fraction, "abc", "1/2"),
+    "zone": (ZoneInfo, "Mars", "UTC"),
+    "enum": (Size, "x", "s"),
+    "enum-by-name": (Size.__getitem__, "x", "SMALL"),
+    "dict": ({"tea": 5}.__getitem__, "milk", "tea"),
+    "dict-within": (lambda words: {"tea": 5}[words], "milk", "tea"),
+    "list": (lambda words: [1, 2][int(words)], "7", "1"),
+    "unpacking": (lambda words: dict([words.split("=")]), "a", "a=b"),
+    "timedelta": (lambda words: timedelta(days=int(words)), "9" * 12, "1"),
+    "division": (lambda words: 1 / int(words), "0", "1"),
+    "pattern": (re.compile, "(", "a"),
+    "pattern-within": (lambda words: re.compile(words), "*", "a"),
+    "date": (date.fromisoformat, "tomorrow", "2024-01-01"),
+    "json": (json.loads, "{", "{}"),
+    "ascii": (lambda words: words.encode("ascii"), "é", "e"),
+    "address": (ip_address, "here", "::1"),
+    "decimal-within": (lambda words: Decimal(words) * 2, "abc", "1"),
+}
+
+
+@pytest.mark.parametrize(("parser", "wrong", "right"), BUILTIN.values(), ids=BUILTIN)
+async def test_whatever_is_typed_a_question_survives_it(
+    parser: Callable[[str], object], wrong: str, right: str
+) -> None:
+    """Python's words are for programmers: people get the bot's."""
+    got = await answers(parser, [wrong, right])
+    assert got == [TEXTS.want_text]
+
+
+class OutOfStock(LookupError):
+    def __str__(self) -> str:
+        return "That is sold out."
+
+
+def _table(words: str) -> int:
+    if words == "bare":
+        raise ValueError
+    if words == "again":
+        try:
+            return int(words)
+        except ValueError:
+            assert words
+            raise
+    if words == "from":
+        try:
+            return int(words)
+        except ValueError as error:
+            raise ValueError("1 to 99, please.") from error
+    if words == "key":
+        raise KeyError("No such table.")
+    if words == "stock":
+        raise OutOfStock(7)
+    if words == "deep":
+        return _inner()
+    if words == "finally":
+        try:
+            raise ArithmeticError("Too many.")
+        finally:
+            _ = words.upper()
+    if words == "more":
+        raise ValueError("The first words.", "more")
+    return int(words)
+
+
+def _inner() -> int:
+    raise IndexError("From further in.")
+
+
+OWN: Final = {
+    "bare": TEXTS.want_text,
+    "again": TEXTS.want_text,
+    "many": TEXTS.want_text,
+    "from": "1 to 99, please.",
+    "key": "No such table.",
+    "stock": "That is sold out.",
+    "deep": "From further in.",
+    "finally": "Too many.",
+    "more": "The first words.",
+}
+
+
+@pytest.mark.parametrize(("words", "told"), OWN.items())
+async def test_an_author_is_heard_who_raises_with_words(words: str, told: str) -> None:
+    assert await answers(_table, [words, "5"]) == [told]
+
+
+def test_the_words_of_a_bot_that_is_installed_like_a_library_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its file lies among those of libraries, and its package says whose it is."""
+    monkeypatch.setattr("triobot.conversations.running.lines._LIBRARIES", (__file__,))
+
+    @attrs.frozen
+    class Seats:
+        seats: int = attrs.field(converter=lambda words: _inner())
+
+    with pytest.raises(Unreadable, match="From further in"):
+        FormOf(Seats, TEXTS).read({"seats": "1"})
+
+
+async def test_a_price_is_asked_for_until_it_is_one() -> None:
+    told = await answers(
+        Decimal, ["abc", "1,5", "nan", "Infinity", "1e3", "۱۲٫۵۰"], is_right=lambda got: str(got) == "12.50"
+    )
+    assert told == [TEXTS.want_number] * 5
+
+
+async def answers(
+    parser: Callable[[str], object],
+    typed: list[str],
+    *,
+    is_right: Callable[[object], bool] = lambda got: True,
+) -> list[str]:
+    """What is told of all that is typed but the last, which answers."""
+    bot = Router()
+    got: list[object] = []
+
+    @bot.conversation
+    async def ask(chat: Chat) -> None:
+        got.append(await chat.ask("How many?", parser))
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+        for words in typed:
+            assert got == []
+            await town.says(words)
+        assert len(got) == 1
+        assert is_right(got[0])
+        assert "crashed" not in town.counts
+        told: list[str] = town.sent()[1:]
+    return told
+
+
 # --- forms
 
 
@@ -300,3 +454,13 @@ def test_a_number_in_a_form_is_one_in_all_spellings(spelled: str) -> None:
     assert FormOf(Amount, TEXTS).read({"amount": spelled}) == Amount(1250)
     with pytest.raises(Unreadable, match="Amount"):
         FormOf(Amount, TEXTS).read({"amount": "10²"})
+
+
+@pytest.mark.parametrize("converter", [int, Decimal, uuid.UUID, {"tea": 1}.__getitem__, Size])
+def test_a_form_does_not_say_pythons_words(converter: Callable[[str], object]) -> None:
+    @attrs.frozen
+    class Order:
+        what: str = attrs.field(converter=converter)  # type: ignore[misc]
+
+    with pytest.raises(Unreadable, match=re.escape(TEXTS.want_form)):
+        FormOf(Order, TEXTS).read({"what": "milk"})

@@ -33,9 +33,10 @@ from ..routes.routing import (
     Wait,
     question_token,
 )
-from ..routes.typed import NUMBERS, read_number
+from ..routes.typed import NUMBERS, UNFIT, read_number
 from ..running.branches import OperationKind, fingerprint_of_text
 from ..running.failures import Ending
+from ..running.lines import own_words
 from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
 from .forms import FormOf, Unreadable
 
@@ -214,9 +215,10 @@ async def ask(
                 if kind in NUMBERS:
                     return read_number(kind, value)
                 return cast("Callable[[str], object]", kind)(value)
-            except ValueError as error:
+            except UNFIT as error:
+                words = own_words(error, conversation.route.handler.__module__)
                 unread = texts.want_number if kind in NUMBERS else hint
-                await say_again(conversation, wait, str(error) or unread)
+                await say_again(conversation, wait, words or unread)
     finally:
         end_wait(conversation, wait)
 

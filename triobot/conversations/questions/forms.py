@@ -41,7 +41,8 @@ from ...wire.forms import (
     TextArea,
     TextField,
 )
-from ..routes.typed import read_number
+from ..routes.typed import UNFIT, read_number
+from ..running.lines import own_words
 from ..texts import Texts
 
 T = TypeVar("T")
@@ -157,9 +158,8 @@ class FormOf(Generic[T]):
                 raise Unreadable(self._texts.required.format(label=slot.label))
         try:
             return self._build(**given)
-        except (ValueError, TypeError) as error:
-            # The errors of attrs' own validators carry more than their words.
-            words = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+        except (*UNFIT, TypeError) as error:
+            words = own_words(error, self._cls.__module__, "attr")
             raise Unreadable(words or self._texts.want_form) from None
 
     def _value(self, slot: _Slot, text: str) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import opcode
 import os
 import sys
 import sysconfig
@@ -36,6 +37,8 @@ _LIBRARIES: Final = _places("purelib", "platlib")
 _AWAITED: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 # Generators that step a coroutine by hand: to Python, what they step isn't what they wait for.
 _STEPPING: Final[set[CodeType]] = set()
+
+_RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 
 # Letters of a variable that are shown.
 _LONGEST: Final = 10_000
@@ -140,6 +143,29 @@ def failing_line(found: TracebackType | None) -> str:
     """Return ``file:line`` of the innermost frame in an author's code, or ``?``."""
     frames = [(one.tb_frame.f_code.co_filename, one.tb_lineno) for one in _entries(found)]
     return _authors_line(frames[::-1])
+
+
+def own_words(error: BaseException, *homes: str) -> str:
+    """Return what an author's code says by raising this; nothing where Python or a library says it.
+
+    What a builtin raises has the frame of its caller for its innermost, too: there a call was at work, and no
+    ``raise``.
+
+    Args:
+        homes: names of modules; the packages that they are in count as the author's.
+    """
+    *_, innermost = _entries(error.__traceback__)
+    code, module = innermost.tb_frame.f_code, str(innermost.tb_frame.f_globals.get("__name__"))
+    own = is_authors(code.co_filename) or _top(module) in map(_top, homes)
+    if not own or code.co_code[innermost.tb_lasti] != _RAISE:
+        return ""
+    # A KeyError shows its words as a repr, and an error of an attrs validator more than words.
+    plain = type(error).__str__ in (BaseException.__str__, KeyError.__str__)
+    return str(error.args[0] if plain and error.args else error)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def authors_traceback(found: TracebackType | None) -> TracebackType | None:
