@@ -15,6 +15,7 @@ from .conversations.data import Data as Data
 from .conversations.data import Key as Key
 from .conversations.doors.broadcasts import Broadcast as Broadcast
 from .conversations.doors.refs import RoomRef as RoomRef
+from .conversations.questions.boards import Board as Board
 from .conversations.questions.buttons import NO_KEYBOARD as NO_KEYBOARD
 from .conversations.questions.buttons import Buttons as Buttons
 from .conversations.questions.buttons import Keyboard as Keyboard

@@ -18,6 +18,7 @@ import triobot.testing
 import triobot.widgets
 from tests.docs.signatures import names_in
 from triobot import (
+    Board,
     Bot,
     Broadcast,
     Buttons,
@@ -38,6 +39,7 @@ from triobot.testing import DrivenWorld, Person
 FACE: Final = Path(inspect.getfile(triobot)).parent / "surface.py"
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 CLASSES: Final = (
+    Board,
     Bot,
     Broadcast,
     Buttons,

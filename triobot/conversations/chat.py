@@ -46,8 +46,9 @@ from .conversation import Conversation
 from .doors.broadcasts import Broadcast, RecordedAnnouncing
 from .doors.calls import Signal, room_of
 from .doors.refs import RecordedDoor, RoomRef, person_ref, room_ref
-from .questions import asking
+from .questions import asking, boards
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
+from .questions.boards import Board
 from .questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from .questions.live import Live, open_live
 from .routes.filters import Filter
@@ -605,8 +606,28 @@ class Chat(Room[E_co]):
             ...         keys = {page - 1: "«", page + 1: "»"}
             ...         page = await chat.choose(f"Page {page}", keys, into=shown)
         """
-        buttons = options if isinstance(options, Buttons) else Buttons(options)
-        return await asking.choose(self._conversation, question, buttons, also, into, by, otherwise)
+        return await boards.choose(self._conversation, question, options, also, into, by, otherwise)
+
+    def board(
+        self, *, into: Sent | None = None, by: int | None = None, otherwise: OtherwisePolicy | None = None
+    ) -> Board:
+        """Ask several times in one message, and lose no tap: for a block around a loop of `Board.choose`.
+
+        Between a tap and the edit that it brings people see the turn before. With `choose` alone, a tap then
+        is one on an old keyboard; here it counts, as what it stood for: its key says all that it means. The
+        buttons go when the block ends.
+
+        Args:
+            into, by, otherwise: as for `choose`.
+
+        Examples:
+            >>> async def count(chat: Chat) -> None:
+            ...     number = 0
+            ...     with chat.board() as board:
+            ...         while by := await board.choose(f"{number}?", {1: "more", -1: "less", 0: "Done"}):
+            ...             number += by
+        """
+        return Board(self._conversation, into, by, otherwise)
 
     async def fill(
         self,

@@ -29,6 +29,7 @@ from .revival.care import LOOKED_AT
 from .routes.declarations import Table
 from .routes.filters import Setting
 from .routes.routing import (
+    BOARD,
     UNHEARD,
     Answer,
     Break,
@@ -739,7 +740,8 @@ class ChatLife:
         """A wait ended before it looked at what it was given: the event is next for whoever waits."""
         if self.work.cut:
             return
-        if (question := self._question_of(delivery.event)) is not None:
+        question = self._question_of(delivery.event)
+        if question is not None and not question.startswith(BOARD):  # of a board, others have answered
             self.shared.answers.reopened(question)
         if conversation.ending is not None and self._overtaken(delivery):
             self._drop(delivery, conversation.ending.value)

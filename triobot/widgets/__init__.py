@@ -7,9 +7,9 @@
 ...     if await confirm(chat, f"{day:%d %B}, then?"):
 ...         await chat.send("Booked.")
 
-Each is an ordinary sub-conversation, a loop around `Chat.choose`, and uses nothing that bots can't: where one
-doesn't fit, copy its function and change it. So they survive what any question survives: after a restart the
-same page is open.
+Each is an ordinary sub-conversation, a loop around `Board.choose`, and uses nothing that bots can't: where
+one doesn't fit, copy its function and change it. So they survive what any question survives: after a restart
+the same page is open. Every tap counts, as what stood on the screen.
 
 Raises, from each, as `Chat.choose`; what makes no question, such as pages without rows, is a
 ``LocalProtocolError``, and the calling program's fault.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from importlib import import_module
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import attrs
 
@@ -97,7 +97,7 @@ JALALI: Final = CalendarSystem(
 @recorded(name="triobot.widgets.month")
 @attrs.frozen
 class OtherMonth:
-    """The key of a button that turns so many months."""
+    """The key of a button that turns so many months; none of them: that leads back to the days."""
 
     by: int
 
@@ -145,28 +145,52 @@ async def calendar(
         ...     day = await calendar(chat, "Which day?", first=today, last=today + timedelta(days=60))
         ...     await chat.send(f"{day:%d %B}, then.")
     """
-    begin = first
-    while begin <= last and not free(begin):
-        begin += _DAY
-    if begin > last:
-        raise LocalProtocolError("free", "takes no day from `first` to `last`")
-    year, month, _ = system.numbers(begin)
-    shown = into or await chat.send(question)
-    while True:
-        start, after = system.starts(year, month), system.starts(*system.month_after(year, month, 1))
-        turns: dict[OtherMonth | NoDay, str] = {OtherMonth(-1): "«"} if first < start else {}
-        turns[NoDay(-1)] = system.write(f"{system.months[month - 1]} {year}")
-        if after <= last:
+    months = _Months(first, last, free, system)
+    with chat.board(into=into, by=by) as board:
+        while True:
+            match await board.choose(question, months.shown()):
+                case OtherMonth(by=count):
+                    months.turn(count)
+                case NoDay():
+                    pass
+                case day:
+                    return day
+
+
+@final
+class _Months:
+    """The months that have days from `first` to `last`, and which of them is shown."""
+
+    def __init__(self, first: date, last: date, free: Callable[[date], bool], system: CalendarSystem) -> None:
+        self._first, self._last, self._free, self._system = first, last, free, system
+        begin = first
+        while begin <= last and not free(begin):
+            begin += _DAY
+        if begin > last:
+            raise LocalProtocolError("free", "takes no day from `first` to `last`")
+        self._year, self._month, _ = system.numbers(begin)
+
+    def turn(self, by: int) -> None:
+        """Show the month so many months later; two quick taps may ask for one beyond the end."""
+        start, after = self._span(by)
+        if start <= self._last and self._first < after:
+            self._year, self._month = self._system.month_after(self._year, self._month, by)
+
+    def shown(self) -> Buttons[date | OtherMonth | NoDay]:
+        """Return the buttons of the month that is shown."""
+        system, (start, after) = self._system, self._span()
+        turns: dict[OtherMonth | NoDay, str] = {OtherMonth(-1): "«"} if self._first < start else {}
+        turns[NoDay(-1)] = system.write(f"{system.months[self._month - 1]} {self._year}")
+        if after <= self._last:
             turns[OtherMonth(1)] = "»"
-        had = [day for day in _days(start, after) if first <= day <= last and free(day)]
-        rows = Buttons(turns, columns=3) + _weeks(system, start, after, had)
-        match await chat.choose(question, rows, into=shown, by=by):
-            case OtherMonth(by=months):
-                year, month = system.month_after(year, month, months)
-            case NoDay():
-                pass
-            case day:
-                return day
+        had = [day for day in _days(start, after) if self._first <= day <= self._last and self._free(day)]
+        return Buttons(turns, columns=3) + _weeks(system, start, after, had)
+
+    def _span(self, by: int = 0) -> tuple[date, date]:
+        """Return the first day of a month, and that of the next one."""
+        system = self._system
+        year, month = system.month_after(self._year, self._month, by)
+        return system.starts(year, month), system.starts(*system.month_after(year, month, 1))
 
 
 def _days(start: date, after: date) -> Sequence[date]:
@@ -234,22 +258,25 @@ async def date_time(
         instants = [datetime.combine(day, one, tzinfo=tz) for one in times(day)]
         return [one for one in instants if one.astimezone(UTC).astimezone(tz).time() == one.time()]
 
-    shown = into or await chat.send(question)
-    while True:
-        day = await calendar(
-            chat,
-            question,
-            first=first,
-            last=last,
-            free=lambda day: bool(offered(day)),
-            system=system,
-            into=shown,
-            by=by,
-        )
-        labels = {one.time(): system.write(f"{one:%H:%M}") for one in offered(day)}
-        rows = Buttons(labels, columns) + Buttons({NoDay(-1): back})
-        match await chat.choose(question, rows, into=shown, by=by):
-            case NoDay():
-                pass
-            case picked:
-                return datetime.combine(day, picked, tzinfo=tz)
+    def begin() -> _Months:
+        return _Months(first, last, lambda day: bool(offered(day)), system)
+
+    months, day = begin(), cast("date | None", None)
+    with chat.board(into=into, by=by) as board:
+        while True:
+            rows: Buttons[date | OtherMonth | NoDay] = months.shown()
+            if day is not None:
+                labels = {one.astimezone(UTC): system.write(f"{one:%H:%M}") for one in offered(day)}
+                rows = Buttons(labels, columns) + Buttons({OtherMonth(0): back})
+            match await board.choose(question, rows):
+                case datetime() as picked:
+                    return picked.astimezone(tz)
+                case OtherMonth(by=0):
+                    months, day = begin(), None
+                case OtherMonth(by=count):
+                    months.turn(count)
+                    day = None
+                case NoDay():
+                    pass
+                case day:
+                    pass

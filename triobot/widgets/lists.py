@@ -97,17 +97,19 @@ async def pager(
     if not options:
         raise LocalProtocolError("options", "a choice needs at least one option")
     keys, first = list(options), 0
-    shown = into or await chat.send(question)
-    while True:
-        page = Buttons({key: options[key] for key in keys[first : first + size]}, columns)
-        turns = {OtherPage(-1): "«"} if first else {}
-        if first + size < len(keys):
-            turns[OtherPage(1)] = "»"
-        match await chat.choose(question, page + Buttons(turns, columns=2), into=shown, by=by):
-            case OtherPage(by=pages):
-                first += pages * size
-            case key:
-                return key
+    with chat.board(into=into, by=by) as board:
+        while True:
+            page = Buttons({key: options[key] for key in keys[first : first + size]}, columns)
+            turns = {OtherPage(-1): "«"} if first else {}
+            if first + size < len(keys):
+                turns[OtherPage(1)] = "»"
+            rows = page + Buttons(turns, columns=2)
+            match await board.choose(question, rows):
+                case OtherPage(by=pages):
+                    # Two quick taps may go beyond the end.
+                    first = max(0, min(first + pages * size, (len(keys) - 1) // size * size))
+                case key:
+                    return key
 
 
 @final
@@ -153,19 +155,19 @@ async def multi_select(
     highest = len(options) if most is None else most
     if not least <= min(highest, len(options)):
         raise LocalProtocolError("least", "must not be more than `most`, nor than there are options")
-    shown = into or await chat.send(question)
-    while True:
-        labels = {key: f"{'☑' if key in ticked else '☐'} {label}" for key, label in options.items()}
-        rows = Buttons(labels, columns) + Buttons({Done(): done})
-        match await chat.choose(question, rows, into=shown, by=by):
-            case Done():
-                if len(ticked) >= least:
-                    return [key for key in options if key in ticked]
-                await chat.answer(f"≥ {least}")
-            case key if key not in ticked and len(ticked) >= highest:
-                await chat.answer(f"≤ {highest}")
-            case key:
-                ticked ^= {key}
+    with chat.board(into=into, by=by) as board:
+        while True:
+            labels = {key: f"{'☑' if key in ticked else '☐'} {label}" for key, label in options.items()}
+            rows = Buttons(labels, columns) + Buttons({Done(): done})
+            match await board.choose(question, rows):
+                case Done():
+                    if len(ticked) >= least:
+                        return [key for key in options if key in ticked]
+                    await chat.answer(f"≥ {least}")
+                case key if key not in ticked and len(ticked) >= highest:
+                    await chat.answer(f"≤ {highest}")
+                case key:
+                    ticked ^= {key}
 
 
 @final
@@ -199,9 +201,9 @@ class Menu(Generic[K_co]):
 @recorded(name="triobot.widgets.menu")
 @attrs.frozen
 class OtherMenu:
-    """The key of a button that opens the menu of this title; without one, the menu above."""
+    """The key of a button that opens the menu of these titles, from the top; without any, the menu above."""
 
-    title: str | None = None
+    path: tuple[str, ...] = ()
 
 
 async def menu(
@@ -220,17 +222,16 @@ async def menu(
     """
     if not (root.options or root.menus):
         raise LocalProtocolError("root", "needs options, or menus to open")
-    path, shown = [root], into or await chat.send(root.title)
-    while True:
-        here = path[-1]
-        below = {one.title: one for one in here.menus}
-        rows = Buttons({OtherMenu(title): title for title in below}) + Buttons(here.options)
-        above = Buttons({OtherMenu(): back} if len(path) > 1 else {})
-        match await chat.choose(here.title, rows + above, into=shown, by=by):
-            case OtherMenu(title=title):
-                if title is None:
-                    path.pop()
-                else:
-                    path.append(below[title])
-            case key:
-                return key
+    path: tuple[str, ...] = ()
+    with chat.board(into=into, by=by) as board:
+        while True:
+            here = root
+            for title in path:
+                here = next(one for one in here.menus if one.title == title)
+            rows = Buttons({OtherMenu((*path, one.title)): one.title for one in here.menus})
+            above = Buttons({OtherMenu(): back} if path else {})
+            match await board.choose(here.title, rows + Buttons(here.options) + above):
+                case OtherMenu(path=opened):
+                    path = opened or path[:-1]
+                case key:
+                    return key

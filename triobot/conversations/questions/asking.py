@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from operator import contains
 from typing import Any, Final, TypeVar, cast
@@ -19,13 +19,14 @@ from ...seams import OnUnknown
 from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
 from ...wire.events import Event, Join, Leave, Message, Press, Submission
 from ...wire.ids import MessageId
-from ...wire.operations import EditMessage, SendMessage
+from ...wire.operations import SendMessage
 from ...wire.results import Sent
 from ..codec import CODEC, said_text
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter
 from ..routes.routing import (
     KIND,
+    QUESTION,
     TOKEN_BYTES,
     Otherwise,
     OtherwisePolicy,
@@ -37,7 +38,7 @@ from ..routes.typed import NUMBERS, UNFIT, read_number
 from ..running.branches import OperationKind, fingerprint_of_text
 from ..running.failures import Ending
 from ..running.lines import own_words
-from .buttons import Buttons, Keyboard, keyboard_of, keys_of, question_data, reply_of
+from .buttons import Keyboard, reply_of
 from .forms import FormOf, Unreadable
 
 T = TypeVar("T")
@@ -49,9 +50,9 @@ _EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
 
-def new_token(conversation: Conversation) -> str:
+def new_token(conversation: Conversation, front: str = QUESTION) -> str:
     """Draw a secret token, which tells a question's buttons from another's; a replay draws it again."""
-    return question_token(conversation.run.token(TOKEN_BYTES))
+    return question_token(conversation.run.token(TOKEN_BYTES), front)
 
 
 def policy(otherwise: OtherwisePolicy | None, hint: str) -> OtherwisePolicy | PrivateHint:
@@ -77,10 +78,11 @@ def begin_wait(
     question: bool = False,
     token: str = "",
     also: Callable[[Event, Setting], object | None] | None = None,
+    most: int = 1,
 ) -> Wait:
     """Begin to take events, before anything is sent; `end_wait` it however it ends."""
     conversation.check_task()
-    wait = Wait(look, otherwise, question, token, also, owner=conversation.owner)
+    wait = Wait(look, otherwise, question, token, also, owner=conversation.owner, most=most)
     conversation.waits.append(wait)
     conversation.life.offer_queued(conversation, wait)
     return wait
@@ -243,63 +245,10 @@ def _text(event: Event, setting: Setting) -> object | None:
 
 def _content(wanted: type[object], by: int | None, event: Event, setting: Setting) -> object | None:
     """Take content of this class, from this person if one is given."""
-    if not isinstance(event, Message) or not isinstance(event.content, wanted) or not _is_by(event, by):
+    if not isinstance(event, Message) or not isinstance(event.content, wanted) or not is_by(event, by):
         return None
     content: object = event.content
     return content
-
-
-async def choose(
-    conversation: Conversation,
-    question: str,
-    buttons: Buttons[Any],
-    also: Filter[object] | None,
-    into: Sent | None,
-    by: int | None,
-    otherwise: OtherwisePolicy | None,
-) -> object:
-    """Ask with buttons of this question only; the answer is the key of the pressed one, or what else fits."""
-    check_question(question)
-    check_by(by)
-    token = new_token(conversation)
-    keys = {question_data(token, key): key for key in keys_of(buttons).values()}
-    if not keys:
-        raise LocalProtocolError("options", "a choice needs at least one option")
-    if also is not None:
-        check_filter(also, "choose(also=)")
-    if into is not None:
-        check_sent(into, "into")
-    if into is not None and into.chat_id != conversation.life.chat_id:
-        raise LocalProtocolError("into", "must be a message of this chat")
-
-    def look(event: Event, setting: Setting) -> object | None:
-        if isinstance(event, Press) and event.value in keys and _is_by(event, by):
-            return (keys[event.value],)
-        return None
-
-    def look_also(event: Event, setting: Setting) -> object | None:
-        value = also.look(event, setting) if also is not None and _is_by(event, by) else None
-        return None if value is None else (value,)
-
-    said = policy(otherwise, conversation.texts.want_choice)
-    with (
-        open_wait(conversation, look, said, question=True, token=token, also=look_also) as wait,
-        ExitStack() as shown,
-    ):
-        keyboard = keyboard_of(buttons, token)
-        # A message whose id the platform didn't name can't be changed: the question is a new one then.
-        if into is None or into.id is None:
-            sent = await conversation.perform(
-                SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
-            )
-            shown.enter_context(buttons_removed(conversation, sent, question))
-        else:
-            # Before the edit: if that fails, buttons of an earlier question may be left.
-            shown.enter_context(buttons_removed(conversation, into, question))
-            conversation.touch(into.id)
-            await conversation.perform(EditMessage(into.chat_id, into.id, question, keyboard))
-        (answer,) = cast("tuple[object]", await answered(conversation, wait))
-        return answer
 
 
 async def fill(
@@ -357,21 +306,13 @@ async def fill(
                 reopen_wait(conversation, wait)
 
 
-@contextmanager
-def buttons_removed(conversation: Conversation, sent: Sent, text: str) -> Generator[None]:
-    """Take a message's buttons away when the block ends, unless the program stops or the user has left.
-
-    Not if the conversation changes the message at once by itself: what it shows then must stay. When the
-    program stops, the conversation isn't over, only its process.
-    """
-    try:
-        yield
-    finally:
-        tidy(conversation, sent, text)
-
-
 def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
-    """Leave a message as its last text without buttons, beside the conversation."""
+    """Leave a message as its last text without buttons, beside the conversation, when its question ends.
+
+    Not if the program stops or the user has left; nor if the conversation changes the message at once by
+    itself: what it shows then must stay. When the program stops, the conversation isn't over, only its
+    process.
+    """
     work, dry = conversation.work, conversation.dry
     if dry is not None and sent.id is not None:
         dry.tidies(sent.id)
@@ -392,7 +333,8 @@ def check_by(by: object) -> None:
         raise ConfigError("by= takes a whole number, a sender's id, such as chat.sender.id")
 
 
-def _is_by(event: Event, by: int | None) -> bool:
+def is_by(event: Event, by: int | None) -> bool:
+    """Return whether this person did something; None is anybody."""
     return by is None or (event.sender is not None and event.sender.id == by)
 
 

@@ -47,7 +47,7 @@ from ...wire.results import Sent
 from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of, stored_event
 from ..routes.declarations import Route, Table
-from ..routes.routing import KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
+from ..routes.routing import BOARD, KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
 
 log: Final = logging.getLogger("triobot.conversations")
 
@@ -259,7 +259,8 @@ class Stored:
             sent = next((one[2] for one in done if _made(one, event.message_id)), None)
         if sent is None:
             return False
-        lasts = token is None and isinstance(event, Press)
+        # A board has many taps. Where it has ended, what is kept in vain expires later, too.
+        lasts = isinstance(event, Press) and (token is None or token.startswith(BOARD))
         return lasts or not _answered(sent, done)
 
 
@@ -278,7 +279,7 @@ def _drawn_for(seed: str, token: str, done: Sequence[Record]) -> Id | None:
     for branch, n in last.items():
         # It may be the very last, whose sending is not in the journal yet.
         for by in range(1, n + 3):
-            if question_token(drawn(seed, id_in(branch, by), TOKEN_BYTES)) == token:
+            if question_token(drawn(seed, id_in(branch, by), TOKEN_BYTES), token[0]) == token:
                 return id_in(branch, by + 1)
     return None
 

@@ -136,14 +136,15 @@ class Wait:
         token: what its buttons carry; empty without buttons.
         also: what a question takes besides its own buttons, as any wait does.
         since: the time of the turn in which it opened, which a revival doesn't change: the newest goes first.
+        most: so many events it takes before it has to be opened again.
         opened: its conversation's number, and one that grows with each opening in the chat; of those of one
             time that of the youngest conversation goes first, and of these the last, after a restart, too.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
         rests: its task waits for nothing else.
         around: the scopes around it then.
         when_resting: called each time that it comes to rest.
-        ready: what it was given and has not taken, by row; a wait takes one event, then is closed until it is
-            opened again. A payment's news has row 0.
+        ready: what it was given and has not taken, by row; with `most` of them a wait is closed. A payment's
+            news has row 0.
     """
 
     look: Callable[[Event, Setting], object | None] = attrs.field(repr=False)
@@ -154,6 +155,7 @@ class Wait:
     opened: tuple[int, int] = (0, 0)
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
+    most: int = attrs.field(default=1, kw_only=True)
     rests: bool = attrs.field(default=False, init=False)
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     when_resting: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
@@ -167,7 +169,7 @@ class Wait:
     @property
     def open(self) -> bool:
         """Whether it can still take an event."""
-        return not self.ready
+        return len(self.ready) < self.most
 
     @property
     def resting(self) -> bool:
@@ -175,7 +177,7 @@ class Wait:
         return self.rests and not self.ready and not is_cut(self.around)
 
     def give(self, answer: Answer) -> None:
-        """Close the wait with this, which its run is brought next; see `Conversation.give`."""
+        """Give the wait this, which its run is brought next; see `Conversation.give`."""
         self.ready = {**self.ready, answer.delivery.seq: answer}
 
     def let_go(self, seq: int) -> Answer | None:
@@ -254,7 +256,11 @@ class Watch:
 
 TOKEN_BYTES: Final = 5
 """What the token of a question is drawn from."""
-_QUESTION: Final = re.compile(r"q[a-z2-7]{8}\.", re.ASCII)
+QUESTION: Final = "q"
+"""In front of the token of a question that one tap answers."""
+BOARD: Final = "w"
+"""In front of the token of questions that one message asks in turn."""
+_QUESTION: Final = re.compile(r"[qw][a-z2-7]{8}\.", re.ASCII)
 
 
 def no_one_parked(event: Event) -> bool:
@@ -266,9 +272,9 @@ FilterFailed: TypeAlias = Callable[[str, Exception], None]
 """Told the name of a filter, and the error that it raised."""
 
 
-def question_token(drawn: bytes) -> str:
+def question_token(drawn: bytes, front: str) -> str:
     """Return the token of a question that has drawn these bytes."""
-    return "q" + base64.b32encode(drawn).decode().lower()
+    return front + base64.b32encode(drawn).decode().lower()
 
 
 def token_of(event: Event) -> str | None:
@@ -490,12 +496,12 @@ def _aside(case: Case) -> Decision | None:
 
 
 def _question(case: Case) -> Decision | None:
-    questions = [wait for wait in case.waits if wait.question and not wait.ready]
+    questions = [wait for wait in case.waits if wait.question and wait.open]
     return _first(case.event, case.setting, questions) if questions else None
 
 
 def _newest_wait(case: Case) -> Decision | None:
-    return _first(case.event, case.setting, [wait for wait in case.waits if not wait.ready], also=True)
+    return _first(case.event, case.setting, [wait for wait in case.waits if wait.open], also=True)
 
 
 def _parked(case: Case) -> Decision | None:

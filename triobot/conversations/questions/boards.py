@@ -1,0 +1,138 @@
+"""Questions with buttons: one, or several in turn in one message.
+
+A question that is asked alone has a token of its own, so that an old keyboard can't answer it. The turns of a
+board share one: a tap is meant as what stood on the screen, however many turns have gone by since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, Self, TypeVar, cast, final
+
+from ...errors import LocalProtocolError
+from ...wire.events import Event, Press
+from ...wire.operations import EditMessage, SendMessage
+from ...wire.results import Sent
+from ..conversation import Conversation
+from ..routes.filters import Filter, Setting, check_filter
+from ..routes.routing import BOARD, QUESTION, OtherwisePolicy, Wait
+from .asking import (
+    answered,
+    begin_wait,
+    check_by,
+    check_question,
+    check_sent,
+    end_wait,
+    is_by,
+    new_token,
+    policy,
+    tidy,
+)
+from .buttons import Buttons, keyboard_of, keys_of, question_data
+
+K = TypeVar("K", bound=Hashable)
+
+TAPS: Final = 32
+"""So many may wait until the conversation has done what the first of them asks; further ones are dropped."""
+
+
+@final
+class Board:
+    """A message that asks with other buttons from turn to turn, while its block runs; see `Chat.board`."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        into: Sent | None,
+        by: int | None,
+        otherwise: OtherwisePolicy | None,
+        also: Filter[object] | None = None,
+        *,
+        taps: int = TAPS,
+    ) -> None:
+        check_by(by)
+        self._conversation, self._also, self._by, self._taps = conversation, also, by, taps
+        self._token = new_token(conversation, BOARD if taps > 1 else QUESTION)
+        if also is not None:
+            check_filter(also, "choose(also=)")
+        if into is not None:
+            check_sent(into, "into")
+            if into.chat_id != conversation.life.chat_id:
+                raise LocalProtocolError("into", "must be a message of this chat")
+        self._sent, self._text = into, ""
+        self._said = policy(otherwise, conversation.texts.want_choice)
+        self._keys: dict[object, Hashable] = {}
+        self._wait: Wait | None = None
+
+    def __enter__(self) -> Self:
+        self._wait = begin_wait(
+            self._conversation,
+            self._look,
+            self._said,
+            question=True,
+            token=self._token,
+            also=self._look_also,
+            most=self._taps,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        wait, self._wait = self._wait, None
+        try:
+            if self._text and self._sent is not None:
+                tidy(self._conversation, self._sent, self._text)
+        finally:
+            if wait is not None:
+                end_wait(self._conversation, wait)
+
+    async def choose(self, question: str, options: Mapping[K, str] | Buttons[K]) -> K:
+        """Show these buttons, and return the key of the next tap: on one of them, or of an earlier turn.
+
+        Raises: as `Chat.choose`.
+        """
+        check_question(question)
+        if self._wait is None:
+            raise LocalProtocolError("board", "is closed: choose() is for the inside of its block")
+        buttons = options if isinstance(options, Buttons) else Buttons(options)
+        if not (keys := keys_of(buttons).values()):
+            raise LocalProtocolError("options", "a choice needs at least one option")
+        conversation, sent = self._conversation, self._sent
+        self._keys |= {question_data(self._token, key): key for key in keys}
+        keyboard = keyboard_of(buttons, self._token)
+        # Before the edit: if that fails, buttons of an earlier question may be left.
+        self._text = question
+        # A message whose id the platform didn't name can't be changed: the question is a new one then.
+        if sent is None or sent.id is None:
+            self._sent = None
+            asks = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
+            self._sent = await conversation.perform(asks)
+        else:
+            conversation.touch(sent.id)
+            await conversation.perform(EditMessage(sent.chat_id, sent.id, question, keyboard))
+        (answer,) = cast("tuple[K]", await answered(conversation, self._wait))
+        return answer
+
+    def _look(self, event: Event, setting: Setting) -> object | None:
+        if isinstance(event, Press) and event.value in self._keys and is_by(event, self._by):
+            return (self._keys[event.value],)
+        return None
+
+    def _look_also(self, event: Event, setting: Setting) -> object | None:
+        also = self._also
+        value = also.look(event, setting) if also is not None and is_by(event, self._by) else None
+        return None if value is None else (value,)
+
+
+async def choose(
+    conversation: Conversation,
+    question: str,
+    options: Mapping[Any, str] | Buttons[Any],
+    also: Filter[object] | None,
+    into: Sent | None,
+    by: int | None,
+    otherwise: OtherwisePolicy | None,
+) -> object:
+    """Ask once; the answer is the key of the pressed button, or what else fits."""
+    check_question(question)
+    with Board(conversation, into, by, otherwise, also, taps=1) as board:
+        return await board.choose(question, options)
