@@ -357,6 +357,17 @@ async def choose_more(chat: Chat) -> None:
     await chat.send(f"{size} {what}")
 
 
+@scene(Press("more"), Other("Ali", Press("less")), Press("more"), Press("Done"), group=True)
+async def board(chat: Chat) -> None:
+    who = chat.sender
+    assert who is not None
+    number, shown = 0, await chat.send("One moment")
+    with chat.board(into=shown, by=who.id, otherwise="Press, please.") as turns:
+        while by := await turns.choose(f"{number}?", {1: "more", -1: "less", 0: "Done"}):
+            number += by
+    await chat.send(f"{number}")
+
+
 class Crust(enum.Enum):
     """An option of a form."""
 
