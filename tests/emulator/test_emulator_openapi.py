@@ -213,7 +213,7 @@ async def live(platform: Emulated) -> Mapping[str, int]:
     await act(f"{place}/press", label="Yes")
     await act(f"{place}/press", 409, label="No")
     await act(f"{place}/tap", label="Small", value="s")
-    await act(f"{place}/submit", values={"a": "1", "c": "1", "e": "yes"})
+    await act(f"{place}/submit", values={"a": "1", "c": "1", "e": "true"})
     await act(f"{place}/pay")
     await act(f"{place}/pay", newest_invoice=True)
     await act(f"{place}/top-up", IRR=1)

@@ -280,8 +280,8 @@ def test_a_form_is_sent_in_alphabetical_order_and_more_than_once() -> None:
     world, ali = world_with()
     message = sent(world, SendMessage(ali.chat_id, "Please", form=FORM))
 
-    [first] = acts.submit(world, ali, {"married": "y", "agree": "on"}, NOW)
-    [second] = acts.submit(world, ali, {"name": "Ali"}, NOW)
+    [first] = acts.submit(world, ali, {"married": "y", "agree": "true"}, NOW)
+    [second] = acts.submit(world, ali, {"name": "Ali", "agree": ""}, NOW)
 
     assert isinstance(first, Submission) and isinstance(second, Submission)
     assert first.values == (("agree", "true"), ("code", ""), ("married", "y"), ("name", "nobody"))
@@ -301,6 +301,18 @@ def test_a_form_takes_only_what_it_offers() -> None:
         acts.submit(world, ali, {"married": "maybe"}, NOW)
     with pytest.raises(ImpossibleActError, match="no field 'age'"):
         acts.submit(world, ali, {"age": "3"}, NOW)
+
+
+@pytest.mark.parametrize("value", ["false", "0", "off", "no", "on", "yes", "True", " "])
+def test_a_box_is_ticked_with_true_alone(value: str) -> None:
+    """Words for "no" ticked a box once, so that a test passed the wrong way round."""
+    world, ali = world_with()
+    message = sent(world, SendMessage(ali.chat_id, "Please", form=FORM))
+
+    with pytest.raises(ImpossibleActError, match="'agree' is ticked with 'true'"):
+        acts.submit(world, ali, {"agree": value}, NOW)
+
+    assert not world.chat(ali.chat_id).entries[message.id].submitted
 
 
 def test_uploads_are_described_and_can_be_forgotten() -> None:

@@ -168,7 +168,7 @@ def submit(
 ) -> tuple[Event, ...]:
     """Fill in a form, the newest one by default, and send it.
 
-    Text that isn't given stays as it was filled in before, or empty; a tick is any value but the empty one.
+    Text that isn't given stays as it was filled in before, or empty; a tick is ``true``, none is empty.
     """
     world.catch_up(now)
     in_chat = chat_of(world, user, chat)
@@ -198,7 +198,7 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
     """Return the pairs that the app sends for these values: by name in alphabetical order, as was seen live.
 
     Raises:
-        ImpossibleActError: a value for no field, or an option that isn't offered.
+        ImpossibleActError: a value for no field, an option that isn't offered, or neither a tick nor none.
     """
     pairs: list[tuple[str, str]] = []
     names: set[str] = set()
@@ -219,6 +219,10 @@ def filled(form: Form, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]
                 if value is not None:
                     pairs.append((field.name, value))
             case Checkbox():
+                if value not in (None, "", "true"):
+                    raise ImpossibleActError(
+                        f"the field {field.name!r} is ticked with 'true', left with '', takes no {value!r}"
+                    )
                 if value:
                     pairs.append((field.name, "true"))
             case _:
