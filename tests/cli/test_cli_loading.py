@@ -74,6 +74,52 @@ def test_what_can_t_be_loaded_is_one_line(
     assert ended.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "line", "says"),
+    [
+        ("shop/bot.py", "from .texts import HELLO", "name it as shop.bot:sales"),
+        ("shop/bot.py", "from . import texts", "name it as shop.bot:sales"),
+        ("shop/bot.py", "from shop.texts import HELLO", "name it as shop.bot:sales"),
+        ("shop/bot.py", "import absent", None),
+        ("shop/__init__.py", "from .texts import HELLO", "name it as shop:sales"),
+        ("shop/deep/bot.py", "from ..texts import HELLO", "name it as shop.deep.bot:sales"),
+        ("bare/bot.py", "from .texts import HELLO", "name it as bare.bot:sales"),
+    ],
+)
+def test_a_file_that_needs_its_package_is_told_how_to_be_named(
+    tmp_path: Path, place: str, line: str, says: str | None
+) -> None:
+    """A file by itself is in no package, so that its relative imports fail; by its dotted name they don't."""
+    for name in ("shop/__init__.py", "shop/deep/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for folder in ("shop", "bare"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "texts.py").write_text("HELLO = 'hello'\n")
+    (tmp_path / place).write_text(f"{line}\nfrom triobot import Bot\nsales = Bot()\n")
+
+    with pytest.raises(ConfigError) as caught:
+        load_bot(f"{place}:sales")
+
+    if says is None:
+        assert "name it" not in str(caught.value)
+    else:
+        assert str(caught.value).endswith(says)
+        assert isinstance(load_bot(says.removeprefix("name it as ")), Bot)
+
+
+def test_the_folder_to_start_from_is_named_if_it_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "bot.py").write_text("from . import texts\n")
+    monkeypatch.chdir(tmp_path / "shop")
+
+    with pytest.raises(ConfigError, match=f"name it from the folder {tmp_path} as shop.bot:bot"):
+        load_bot("bot.py:bot")
+
+
 def test_debug_shows_where_an_import_failed(triobot: Command, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("x = 1\nx / 0\n")
 

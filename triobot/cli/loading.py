@@ -29,7 +29,7 @@ def load_bot(target: str) -> Bot:
     """
     place, name, is_file = parse_target(target)
     with importing(place):
-        found: object = _import_file(Path(place)) if is_file else _import_module(place)
+        found: object = _import_file(Path(place), name) if is_file else _import_module(place)
     open_logs()
     for part in name.split("."):
         try:
@@ -97,7 +97,7 @@ def _import_module(name: str) -> ModuleType:
         raise _failed(name, contained(error)) from error
 
 
-def _import_file(path: Path) -> ModuleType:
+def _import_file(path: Path, name_in_it: str) -> ModuleType:
     _check_file(path)
     folder = str(path.resolve().parent)
     if folder not in sys.path:
@@ -117,8 +117,22 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        raise _failed(str(path), contained(error)) from error
+        raise _failed(str(path), contained(error), _hint_at_package(path, name_in_it, error)) from error
     return module
+
+
+def _hint_at_package(path: Path, name: str, error: Exception) -> str:
+    """Say how to name a file that imports from its own package, which a file by itself doesn't have."""
+    names, top = [path.stem], Path("/")
+    for top in path.resolve().parents:
+        if len(names) > 1 and not (top / "__init__.py").is_file():
+            break
+        names.insert(0, top.name)
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if "relative import" not in str(error) and (missing or "").partition(".")[0] != names[0]:
+        return ""
+    place = "" if top == Path.cwd() else f" from the folder {top}"
+    return f"; it is in a package: name it{place} as {'.'.join(names).removesuffix('.__init__')}:{name}"
 
 
 def _is_of(module: ModuleType, path: Path) -> bool:
@@ -126,7 +140,7 @@ def _is_of(module: ModuleType, path: Path) -> bool:
     return origin is not None and Path(origin).resolve() == path.resolve()
 
 
-def _failed(name: str, error: Exception) -> ConfigError:
+def _failed(name: str, error: Exception, hint: str = "") -> ConfigError:
     where = "" if isinstance(error, SyntaxError) else f" at {Path(failing_line(error.__traceback__)).name}"
     words = str(error) if isinstance(error, ExitError) else f"{type(error).__name__}: {error}"
-    return ConfigError(f"importing {name} failed{where}: {words}")
+    return ConfigError(f"importing {name} failed{where}: {words}{hint}")
