@@ -56,7 +56,7 @@ class ServingLimits:
     """How many connections a listener takes, and how long it waits for them.
 
     Attributes:
-        header_bytes: the longest request line with its headers, about. Longer: 431.
+        header_bytes: the longest request line with its headers. Longer: 431.
         idle_seconds: how long a connection may wait for a request, and a begun head for its end; up to a
             quarter more. Then it is closed without an answer.
         body_seconds: how long a reader of a body may wait for its next bytes; up to a quarter of

@@ -22,6 +22,7 @@ import httptools
 # Small enough that what pipelined requests become is bounded, large enough for any usual one to be whole.
 _SLICE: Final = 2048
 _CHUNK_LINE: Final = 64
+_LINES: Final = len("  HTTP/1.1\r\n\r\n")
 # llhttp leaves them behind a value.
 _BLANKS: Final = b" \t"
 
@@ -130,7 +131,7 @@ class RequestReader:
     """Reads the requests of one connection.
 
     Args:
-        head_bytes: the longest request line with its headers, about.
+        head_bytes: the longest request line with its headers; blanks around a value are not counted exactly.
         known: shared with other connections.
 
     Attributes:
@@ -271,7 +272,10 @@ class RequestReader:
         content_type: str | None = None
         hosts = 0
         expects = False
+        method = parser.get_method()
+        size = len(method) + len(self._target) + _LINES
         for name, value in self._headers:
+            size += len(name) + len(value) + 4
             if name == b"host":
                 hosts += 1
             elif name == b"content-length":
@@ -284,6 +288,8 @@ class RequestReader:
                 content_type = value.decode("latin-1")
             elif name == b"expect":
                 expects = value.lower() == b"100-continue" and version == "1.1"
+        if size > self._head_bytes:
+            raise MalformedError("a head that is too long", 431)
         if hosts > 1 or (not hosts and version == "1.1"):
             raise MalformedError("not exactly one host")
         upgrade = parser.should_upgrade()
@@ -292,7 +298,7 @@ class RequestReader:
         self._framing = 0
         self._left = length or 0
         self._current = Incoming(
-            parser.get_method().decode("ascii"),
+            method.decode("ascii"),
             self._target,
             version,
             self._headers,

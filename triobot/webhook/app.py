@@ -348,8 +348,8 @@ async def serve_stock(
 ) -> None:
     """Serve the webhook until `shutdown` is set, then answer the requests in hand, and return.
 
-    The limits of a request hold as on our own listener. Those of connections don't: hypercorn takes as many
-    as the process may open files.
+    The limits of a request hold as on our own listener, but hypercorn measures a head only while its end is
+    missing. Those of connections don't: hypercorn takes as many as the process may open files.
 
     Args:
         find: the webhook, or those of several bots.
