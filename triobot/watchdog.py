@@ -32,7 +32,7 @@ log: Final = logging.getLogger("triobot.watchdog")
 # A person notices a second; a garbage collection of many chats takes less.
 STILL_AFTER: Final = 1.0
 _ASKED: Final = 4
-"""How often the loop is asked in the time after which it stands still; systemd is told as often."""
+"""How often a loop at work is asked in the time after which it stands still; systemd is told as often."""
 
 
 @asynccontextmanager
@@ -100,8 +100,17 @@ _watching: Final = trio.lowlevel.RunVar["_SharedWatch | None"]("watching", defau
 def _keep_asking(
     loop: trio.lowlevel.TrioToken, thread: int, still_after: float, over: threading.Event
 ) -> None:
-    """Ask the loop in this thread, time and again until it is over, for a sign of life."""
-    while not over.wait(still_after / _ASKED):
+    """Ask the loop in this thread, time and again until it is over, for a sign of life.
+
+    A loop that waits for something to happen is not asked, and is looked at less often: each question wakes
+    it, and a server may have a hundred bots at rest.
+    """
+    pause = still_after / _ASKED
+    while not over.wait(pause):
+        at_rest = _is_at_rest(sys._current_frames().get(thread))  # pyright: ignore[reportPrivateUsage]
+        pause = still_after if at_rest else still_after / _ASKED
+        if at_rest:
+            continue
         alive, asked, told = threading.Event(), time.monotonic(), 0.0
         try:
             loop.run_sync_soon(alive.set)
@@ -115,6 +124,12 @@ def _keep_asking(
                 log.error("every chat has waited for %.1f s: %s", still, _why(frame))
         if told:
             log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
+
+
+def _is_at_rest(frame: FrameType | None) -> bool:
+    if frame is None or frame.f_code.co_name != "get_events":
+        return False
+    return str(frame.f_globals.get("__name__")).startswith("trio._core.")
 
 
 def _why(frame: FrameType | None) -> str:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import attrs
@@ -22,7 +23,7 @@ from tests.loopback import PATIENCE
 from tests.processes.process import Heard
 from triobot import Bot, Chat, Settings
 from triobot.together import _run_until_signal
-from triobot.watchdog import Systemd, _why, telling_systemd, watched_loop
+from triobot.watchdog import Systemd, _is_at_rest, _why, telling_systemd, watched_loop
 
 HERE = Path(__file__).name
 
@@ -98,6 +99,45 @@ def test_a_process_that_stood_still_accuses_no_line() -> None:
 
     trio.run(wait_until_seen)
     assert "none of the bot's own code is at work" in found[0]
+
+
+async def test_a_loop_at_rest_is_not_woken(caplog: pytest.LogCaptureFixture) -> None:
+    """Each question of the watch woke it, four times a second, whatever else was parked."""
+    woken = 0
+
+    class Woken(trio.abc.Instrument):
+        def after_io_wait(self, timeout: float) -> None:
+            nonlocal woken
+            woken += 1
+
+    async with watched_loop(still_after=0.02):
+        await trio.sleep(0)
+        trio.lowlevel.add_instrument(counting := Woken())
+        try:
+            await trio.sleep(0.2)  # at rest by the real clock, which is the point
+        finally:
+            trio.lowlevel.remove_instrument(counting)
+    assert woken <= 3
+    assert caplog.text == ""
+
+
+async def test_a_line_is_named_after_a_rest_too(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+    told.words = HERE
+    async with watched_loop(still_after=0.04):
+        await trio.sleep(0.1)
+        stand_still(told)
+    assert re.search(rf"the code at .*{HERE}:\d+ neither returns nor awaits", caplog.text)
+
+
+def test_only_trio_s_own_wait_is_a_rest() -> None:
+    """An author's function may have the same name, and stand still."""
+    frames: list[FrameType] = []
+
+    def get_events() -> None:
+        frames.append(sys._getframe())
+
+    get_events()
+    assert not _is_at_rest(frames[0]) and not _is_at_rest(None)
 
 
 async def test_a_loop_that_moves_is_not_talked_about(caplog: pytest.LogCaptureFixture) -> None:
