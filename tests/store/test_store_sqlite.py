@@ -868,6 +868,57 @@ async def test_a_damaged_store_is_refused(path: Path) -> None:
             pytest.fail("opened")
 
 
+@pytest.mark.parametrize("at", range(0, 4096, 226))
+async def test_whatever_a_damage_hits_the_store_says_that_it_is_damaged(path: Path, at: int) -> None:
+    """SQLite's words may quote what is damaged, and Python's error about those said nothing of damage."""
+    async with opened(path) as store:
+        for n in range(20):
+            await accepted(store, arrival(n, body=bytes(2_000)))
+        await store.commit(PutSetting("a", "b"))
+    content = path.read_bytes()
+    path.write_bytes(bytes(x ^ 255 if i % 4096 == at and i > 4096 else x for i, x in enumerate(content)))
+    try:
+        async with opened(path) as store:
+            await store.check()
+    except StoreCorruptError as error:
+        assert "is damaged or is not a store" in str(error) or "schema" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("boot", "CAST(x'ff31' AS TEXT)", "a text in it can't be decoded"),
+        ("boot", "'1x'", "what it says of itself can't be read"),
+        ("schema", "CAST(x'ff' AS TEXT)", "a text in it can't be decoded"),
+        ("schema", "'eight'", "what it says of itself can't be read"),
+    ],
+)
+async def test_what_can_t_be_read_is_damaged(path: Path, name: str, value: str, says: str) -> None:
+    async with opened(path) as store:
+        await store.check()
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE meta SET value = {value} WHERE name = '{name}'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreCorruptError, match="is damaged or is not a store: ") as caught:
+        async with opened(path):
+            pytest.fail("opened")
+    assert str(caught.value).endswith(says)
+
+
+async def test_a_text_that_is_none_ends_an_open_store(path: Path) -> None:
+    async with opened(path) as store:
+        await store.commit(PutSetting("a", "b"))
+    connection = sqlite3.connect(path)
+    assert connection.execute("UPDATE settings SET value = CAST(x'ff5365637265742121' AS TEXT)").rowcount
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreCorruptError, match="is damaged or is not a store") as caught:
+        async with opened(path) as store:
+            await store.setting("a")
+    assert "Secret" not in str(caught.value)
+
+
 async def test_making_a_store_can_be_cut_short_and_done_again(path: Path) -> None:
     half_made = sqlite3.connect(path)
     half_made.execute("PRAGMA journal_mode=WAL")

@@ -43,7 +43,7 @@ from .schema import (
     stored_share,
     stored_stamp,
 )
-from .sqlite_errors import for_the_opener
+from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
 
 STEP: Final = 64
 """Pages copied at a time, with others' turns between: a quarter of a megabyte."""
@@ -224,7 +224,7 @@ def restore_file(
         kept = _set_aside(path)
         part.replace(path)
         sync_folder(path.parent)
-    except sqlite3.Error as error:
+    except ENGINE_ERRORS as error:
         raise for_the_opener(error, path) from error
     except FileExistsError as error:
         raise ConfigError(f"{error.filename} is there already, and was left alone; move it away") from None
@@ -255,7 +255,7 @@ def _what_was_there(path: Path) -> tuple[int, int]:
     """Read epoch and last inbox number of the store that is to be replaced; zeros where it can't tell."""
     if not path.exists():
         return 0, 0
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with suppress(*ENGINE_ERRORS), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         return int(get_meta(connection, "epoch") or 0), _last_seq(connection)
     return 0, 0
 
@@ -305,7 +305,7 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
             if read_version(connection) is None:
                 raise StoreCorruptError(f"{path} is an empty store: its making was cut short")
             yield connection
-    except sqlite3.Error as error:
+    except ENGINE_ERRORS as error:
         raise for_the_opener(error, path) from error
     finally:
         lock.release()
@@ -324,8 +324,8 @@ def examine(connection: sqlite3.Connection) -> list[str]:
 def _integrity(connection: sqlite3.Connection) -> list[str]:
     try:
         rows: list[tuple[str]] = connection.execute(f"PRAGMA integrity_check({MOST})").fetchall()
-    except sqlite3.DatabaseError as error:
-        return [f"SQLite can't read it: {error}"]
+    except ENGINE_ERRORS as error:
+        return [f"SQLite can't read it: {damage_of(error) or error}"]
     return [line for (line,) in rows]
 
 

@@ -56,7 +56,7 @@ from .schema import (
     stored_stamp,
 )
 from .shipping import Shipment, Shipping
-from .sqlite_errors import for_the_opener
+from .sqlite_errors import ENGINE_ERRORS, for_the_opener
 from .statements import Tables
 from .writer import Transactions
 
@@ -248,7 +248,7 @@ def open_file(
     except BaseException as error:
         connection.close()
         lock.release()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, ENGINE_ERRORS):
             raise for_the_opener(error, path) from error
         raise
     return file

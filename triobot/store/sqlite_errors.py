@@ -4,9 +4,10 @@
     FULL, IOERR, READONLY, CANTOPEN, BUSY           callers that wrote   StoreFullError
     on COMMIT, anything but FULL and BUSY           all, for good        StoreCorruptError
     IOERR on a read; CORRUPT, NOTADB                all, for good        StoreCorruptError
+    text that is none, to Python's sqlite3          all, for good        StoreCorruptError
     a value that can't be stored                    its caller alone     LocalProtocolError
 
-A text of SQLite's own never holds a value; a UnicodeEncodeError does, and is not chained.
+A text of SQLite's own never holds a value; those of Python about text that is none do, and are not passed on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _NOT_WRITTEN: Final = frozenset(
         sqlite3.SQLITE_LOCKED,
     }
 )
+ENGINE_ERRORS: Final = (sqlite3.Error, ValueError)
+"""What reading a file may raise: the second where a text is none, or no number."""
 _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
 
@@ -37,12 +40,21 @@ def code_of(error: BaseException) -> int:
     return code & 0xFF if isinstance(code, int) else 0
 
 
+def damage_of(error: Exception) -> str | None:
+    """Say what is damaged, without what is stored there; None: the error is of another kind."""
+    if code_of(error) in _DAMAGED:
+        return str(error)
+    if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
+        return "a text in it can't be decoded"
+    return None
+
+
 def ends_the_store(error: Exception, *, writing: bool, committing: bool = False) -> bool:
     """Tell whether nothing may be asked of the connection after this error."""
     code = code_of(error)
     if committing:
         return code not in _UNHARMED_BY_COMMIT
-    return code in _DAMAGED or (code == sqlite3.SQLITE_IOERR and not writing)
+    return damage_of(error) is not None or (code == sqlite3.SQLITE_IOERR and not writing)
 
 
 def for_the_caller(error: Exception, path: Path) -> Exception:
@@ -57,11 +69,13 @@ def for_the_caller(error: Exception, path: Path) -> Exception:
     return error
 
 
-def for_the_opener(error: sqlite3.Error, path: Path) -> Exception:
-    """Turn SQLite's error into the one that says why a store could not be opened."""
+def for_the_opener(error: Exception, path: Path) -> Exception:
+    """Turn one of `ENGINE_ERRORS` into the one that says why a store could not be opened."""
     code = code_of(error)
-    if code in _DAMAGED:
-        return StoreCorruptError(f"{path} is damaged or is not a store: {error}")
+    if (damage := damage_of(error)) is not None:
+        return StoreCorruptError(f"{path} is damaged or is not a store: {damage}")
+    if isinstance(error, ValueError):
+        return StoreCorruptError(f"{path} is damaged or is not a store: what it says of itself can't be read")
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreLockedError(f"the store {path} is open in another program; close it there")
     if code in _NOT_WRITTEN:

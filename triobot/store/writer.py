@@ -65,7 +65,7 @@ from ..seams import (
 )
 from .hop import Hop
 from .notes import AnyNotes
-from .sqlite_errors import ends_the_store, for_the_caller
+from .sqlite_errors import damage_of, ends_the_store, for_the_caller
 from .statements import SWEEP_AFTER, Tables
 
 R = TypeVar("R")
@@ -421,8 +421,10 @@ class Transactions:
 
     def _break(self, error: Exception) -> None:
         if self._broken is None:
+            damage = damage_of(error)
+            failed = "failed and takes nothing more" if damage is None else "is damaged or is not a store"
             self._broken = (
-                f"the store {self._path} failed and takes nothing more: {error}; what was being committed"
+                f"the store {self._path} {failed}: {damage or error}; what was being committed"
                 " may or may not be stored, everything acknowledged before is; check the disk and start again"
             )
 

@@ -14,7 +14,7 @@ from ..backups import examine
 from ..file import StoreFile, open_file
 from ..schema import MIGRATIONS, Copying, Stamp
 from ..sql import Sql
-from ..sqlite_errors import for_the_opener
+from ..sqlite_errors import ENGINE_ERRORS, for_the_opener
 
 _CHECKPOINT_EVERY: Final = 16
 _LAST: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
@@ -159,7 +159,7 @@ class FileEnd:
             with suppress(sqlite3.Error):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, ENGINE_ERRORS):
                 raise for_the_opener(error, self._file.path) from error
             raise
         self._puts += 1
@@ -173,7 +173,7 @@ class FileEnd:
         """Let SQLite's errors come as ours."""
         try:
             yield
-        except sqlite3.Error as error:
+        except ENGINE_ERRORS as error:
             raise for_the_opener(error, self._file.path) from error
 
     def number_from(self, last: int) -> None:
