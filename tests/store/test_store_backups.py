@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import sqlite3
 import stat
 import threading
@@ -390,6 +391,58 @@ async def test_a_log_that_was_left_behind_is_not_played_into_what_is_restored(
     async with opened(left) as store:
         assert await store.setting("when") == "before"
         assert await store.setting("later-1") is None
+
+
+async def test_a_backup_that_was_copied_over_a_store_is_refused_for_what_it_is(
+    path: Path, backup: Path, tmp_path: Path
+) -> None:
+    """The log that a crash left beside it was laid over it: the mark was gone, or the mixture damaged."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "before"))
+        await store.backup(backup)
+        await store.commit(*(PutSetting(f"later-{n}", "y" * 3_000) for n in range(20)))
+        left = as_a_crash_leaves_it(path, tmp_path / "crashed")
+    shutil.copyfile(backup, left)
+    log = left.with_name("bot.db-wal").read_bytes()
+    for visit in (False, True):
+        with pytest.raises(
+            ConfigError, match="is a backup; `triobot store restore` makes it the bot's store"
+        ):
+            async with opened(left, visit=visit):
+                pytest.fail("opened")
+    assert left.read_bytes() == backup.read_bytes()
+    assert left.with_name("bot.db-wal").read_bytes() == log
+
+
+@pytest.mark.parametrize(("killed", "beside"), [(False, ".lock"), (True, ".lock"), (True, "-wal")])
+async def test_an_emptied_store_is_not_taken_for_a_new_one(
+    path: Path, backup: Path, tmp_path: Path, killed: bool, beside: str
+) -> None:
+    """As a crash of a file system leaves it: what lies beside it knows that there was one."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "before"))
+        await store.backup(backup)
+        left = as_a_crash_leaves_it(path, tmp_path / "crashed") if killed else path
+    if not killed:
+        async with opened(left, visit=True) as store:  # which takes away what was noted, but for the run
+            assert await store.setting("when") == "before"
+    left.write_bytes(b"")
+    left.with_name({".lock": "bot.db-wal", "-wal": "bot.db.lock"}[beside]).unlink(missing_ok=True)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="is empty, but a bot has run on it"):
+            async with opened(left):
+                pytest.fail("opened")
+    await restored(backup, left)
+    async with opened(left) as store:
+        assert await store.setting("when") == "before"
+
+
+async def test_an_empty_file_on_which_no_bot_has_run_becomes_a_store(path: Path) -> None:
+    """One that somebody made beforehand, or whose making was cut short."""
+    path.write_bytes(b"")
+    path.with_name("bot.db.lock").write_bytes(b"")
+    async with opened(path) as store:
+        await store.check()
 
 
 def drop_record(connection: sqlite3.Connection) -> None:

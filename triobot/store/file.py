@@ -16,7 +16,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, final
@@ -30,6 +30,7 @@ from ..seams import Shipped
 from ..shards import Share
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
+from .log_file import HEAD, read_head
 from .notes import AnyNotes
 from .opening import count_run
 from .private_files import checked_path, make_private, remove_leftover, sync
@@ -225,6 +226,7 @@ def open_file(
         check_filesystem(path)
     lock = take_lock(path)
     try:
+        _check_alone(path, lock)
         make_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
     except BaseException:
@@ -252,6 +254,36 @@ def open_file(
             raise for_the_opener(error, path) from error
         raise
     return file
+
+
+def _check_alone(path: Path, lock: FileLock) -> None:
+    """Ask the file by itself whether it is the store that was stopped: SQLite lays the log beside it over it.
+
+    Raises:
+        ConfigError: the file was emptied, or is a backup that was copied over the store. Says what to do.
+    """
+    if not path.is_file():
+        return
+    if not path.stat().st_size:
+        if lock.notes.run_left() or _has_log(path):
+            raise ConfigError(
+                f"the store {path} is empty, but a bot has run on it: put the file back, or a backup with"
+                " `triobot store restore`; to begin with nothing, delete the file and those beside it, whose"
+                f" names begin with {path.name}"
+            )
+        return
+    # Read as it is, without a look at the log; a power loss may leave it torn, and the log mends that.
+    with (
+        suppress(*ENGINE_ERRORS),
+        closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection,
+    ):
+        check_original(connection, path)
+
+
+def _has_log(path: Path) -> bool:
+    with suppress(FileNotFoundError), path.with_name(f"{path.name}-wal").open("rb") as log:
+        return read_head(log.read(HEAD)) is not None
+    return False
 
 
 def grow_log(path: Path) -> None:
@@ -292,7 +324,6 @@ def _prepare(
     check_identity(connection, file.path)
     found = read_version(connection)
     if found is not None:
-        check_original(connection, file.path)
         check_whole(connection, file.path, copying)
     due = due_migrations(found, migrations)
     check_journals(connection, found)

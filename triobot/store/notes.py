@@ -84,10 +84,17 @@ class Notes:
         whole = len(told) // _NUMBER.size * _NUMBER.size
         return tuple([number for (number,) in _NUMBER.iter_unpack(told[:whole])])
 
+    def run_left(self) -> int:
+        """Return the run that noted something last, or zero: no bot has run at this place."""
+        return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
+
     def clear(self) -> None:
-        """Drop whatever is noted in the file; its room stays, for when the disk is full."""
+        """Drop whatever is noted in the file but the run; its room stays, for when the disk is full."""
+        run = self.run_left()
         with suppress(OSError):
             write_at(self._fd, bytes(max(os.fstat(self._fd).st_size - SLOT, 0)), SLOT)
+            if run:
+                write_at(self._fd, _NUMBER.pack(run), _NUMBERS + _RUN * _NUMBER.size)
 
     # --- what this one notes
 
