@@ -1,8 +1,9 @@
 """Run tests of bots under pytest, in virtual time, and show of a failed one what its people saw.
 
 An async test function of a module that has something of `triobot.testing` is run without a setting, unless
-another plugin runs it: pytest-trio in its Trio mode or by its mark, anyio, pytest-asyncio. A failed test is
-told with the bot's own error, and pdb opens there.
+another plugin runs it: pytest-trio in its Trio mode or by its mark, anyio, or pytest-asyncio by its mark.
+Each example of Hypothesis is a run of its own. A failed test is told with the bot's own error, and pdb opens
+there.
 
 pytest loads this wherever triobot is installed. It imports nothing but pytest: tests without a bot don't pay
 for one. Hence it is no part of the package.
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Generator
-from functools import partial
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial, wraps
 from typing import Any, Final, cast
 
 import pytest
@@ -25,15 +26,44 @@ _NO_NAME: Final = "ignore:Binding [0-9]+ .'[?][0-9]+'. is a named parameter:Depr
 _OTHERS: Final = ("trio", "anyio", "asyncio")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave a mistake of Python's out of tests that take each warning for an error."""
+    """Take tests of bots back from pytest-asyncio, and keep a mistake of Python's out of strict tests."""
+    items[:] = [_taken_back(item) if isinstance(item, pytest.Function) else item for item in items]
     if (3, 12) <= sys.version_info < (3, 12, 4):
         for item in items:
             item.add_marker(pytest.mark.filterwarnings(_NO_NAME))
 
 
+def _taken_back(item: pytest.Function) -> pytest.Function:
+    """Return a plain item for a test that pytest-asyncio took because of its automatic mode, unasked."""
+    given = [
+        *getattr(item.obj, "pytestmark", ()),
+        *(mark for node in item.listchain()[:-1] for mark in node.own_markers),
+    ]
+    if not type(item).__module__.startswith("pytest_asyncio.") or "asyncio" in {mark.name for mark in given}:
+        return item
+    if not _is_a_bots(item):
+        return item
+    make = cast("Callable[..., pytest.Function]", pytest.Function.from_parent)  # pyright: ignore[reportUnknownMemberType]
+    plain = make(
+        item.parent,
+        name=item.name,
+        callspec=getattr(item, "callspec", None),
+        callobj=item.obj,
+        fixtureinfo=item._fixtureinfo,  # pyright: ignore[reportPrivateUsage]
+        originalname=item.originalname,
+    )
+    plain.own_markers = [mark for mark in item.own_markers if mark.name != "asyncio"]
+    return plain
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget the chats of the test before."""
+    _forget_chats()
+
+
+def _forget_chats() -> None:
     # Not imported for the sake of tests that have nothing to do with a bot.
     if (driving := sys.modules.get(_DRIVING)) is not None:
         driving.recent.clear()
@@ -43,23 +73,39 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """Run an async test of a bot in virtual time; by the clock of its fixtures, if there is one."""
-    if type(pyfuncitem) is not pytest.Function or not _is_ours(pyfuncitem):
+    if type(pyfuncitem) is not pytest.Function or not _is_a_bots(pyfuncitem):
         return None
-    import trio.testing
-
-    arguments: dict[str, Any] = {
-        name: pyfuncitem.funcargs[name]
-        for name in inspect.signature(pyfuncitem.obj).parameters
-        if name in pyfuncitem.funcargs
-    }
-    clocks = [value for value in arguments.values() if isinstance(value, trio.abc.Clock)]
-    clock = clocks[0] if clocks else trio.testing.MockClock(autojump_threshold=0)
-    trio.run(partial(pyfuncitem.obj, **arguments), clock=clock)
+    if any(map(pyfuncitem.get_closest_marker, _OTHERS)):
+        return None
+    if (given := getattr(pyfuncitem.obj, "hypothesis", None)) is not None:
+        given.inner_test = _in_virtual_time(given.inner_test)
+        return None
+    _in_virtual_time(pyfuncitem.obj)(
+        **{
+            name: pyfuncitem.funcargs[name]
+            for name in inspect.signature(pyfuncitem.obj).parameters
+            if name in pyfuncitem.funcargs
+        }
+    )
     return True
 
 
-def _is_ours(item: pytest.Function) -> bool:
-    if not inspect.iscoroutinefunction(item.obj) or any(map(item.get_closest_marker, _OTHERS)):
+def _in_virtual_time(test: Callable[..., Coroutine[Any, Any, object]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(*values: object, **named: object) -> None:
+        import trio.testing
+
+        _forget_chats()  # of the example before
+        clocks = [value for value in (*values, *named.values()) if isinstance(value, trio.abc.Clock)]
+        clock = clocks[0] if clocks else trio.testing.MockClock(autojump_threshold=0)
+        trio.run(partial(test, *values, **named), clock=clock)
+
+    return run
+
+
+def _is_a_bots(item: pytest.Function) -> bool:
+    given = getattr(item.obj, "hypothesis", None)
+    if not inspect.iscoroutinefunction(item.obj if given is None else given.inner_test):
         return False
     names: dict[str, object] = vars(item.module)
     return any(str(getattr(value, "__module__", "")).startswith(_KIT) for value in names.values())
