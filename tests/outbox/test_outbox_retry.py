@@ -43,14 +43,16 @@ def judged(operation: Operation[Any], error: Exception, **changes: Any) -> Verdi
 @pytest.mark.parametrize("failure", [unreachable, too_many])
 @pytest.mark.parametrize("on_unknown", OnUnknown)
 def test_what_took_no_effect_is_tried_again(operation: Any, failure: Any, on_unknown: OnUnknown) -> None:
-    assert judged(operation, failure(operation), on_unknown=on_unknown) == Again(0.5, possible_repeat=False)
+    assert judged(operation, failure(operation), on_unknown=on_unknown) == Again(0.5, False, False)
 
 
 @pytest.mark.parametrize("failure", [unknown, broken])
 def test_an_unknown_outcome_is_repeated_counted_or_told(failure: Any) -> None:
-    assert judged(EDIT, failure(EDIT)) == Again(0.5, possible_repeat=False)
-    assert judged(EDIT, failure(EDIT), on_unknown=OnUnknown.RAISE) == Again(0.5, possible_repeat=False)
-    assert judged(SEND, failure(SEND)) == Again(0.5, possible_repeat=True)
+    for harmless in (EDIT, VERIFY):
+        for on_unknown in OnUnknown:
+            verdict = judged(harmless, failure(harmless), on_unknown=on_unknown)
+            assert verdict == Again(0.5, possible_repeat=False, unknown=True)
+    assert judged(SEND, failure(SEND)) == Again(0.5, possible_repeat=True, unknown=True)
     for verdict in (
         judged(SEND, failure(SEND), on_unknown=OnUnknown.RAISE),
         judged(INVOICE, failure(INVOICE)),

@@ -212,14 +212,22 @@ class Shop:
             operation = kind(entry.chat_id, entry.id)
         return await self._ask(operation, to)
 
-    async def _ask(self, operation: Any, to: Literal["verify", "inquire"]) -> PaymentAnswer:
+    async def _ask(
+        self, operation: Any, to: Literal["verify", "inquire"], *, again: bool = False
+    ) -> PaymentAnswer:
         try:
             state = await self.platform.perform(operation)
-        except (LostError, NeverLeftError):
-            return PaymentAnswer(to, "unknown")
+        except LostError:
+            # The lane asks once more at once, within the same question.
+            if not again and self.chance.random() < 0.3:
+                return await self._ask(operation, to, again=True)
+            return PaymentAnswer(to, "unknown", again=again)
+        except NeverLeftError:
+            return PaymentAnswer(to, "unknown", again=again)
         except StatusError as error:
-            return PaymentAnswer(to, {400: "400", 403: "403"}.get(error.status, "unknown"))  # type: ignore[arg-type]
-        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount)
+            word: Any = {400: "400", 403: "403"}.get(error.status, "unknown")
+            return PaymentAnswer(to, word, again=again)
+        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount, again)
 
     async def _look_up(self, chat_id: ChatId, invoice_id: InvoiceId) -> PaymentAnswer:
         return await self._ask(InquireInvoice(chat_id, invoice_id), "inquire")

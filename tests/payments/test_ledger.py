@@ -414,6 +414,43 @@ def test_callbacks_keep_no_verify_from_its_turn() -> None:
     assert (early.state, early.ask, early.check_at) == ("verifying", "verify", START)
 
 
+@pytest.mark.parametrize("inquiry", ["inquire_error", "inquire_ok", "inquire_unknown"])
+def test_a_start_spends_no_try_and_keeps_a_verify_s_turn(inquiry: str) -> None:
+    """Killed in each verify, or deployed before each next one: the goods wait for the last pause alone."""
+    lost = after(button(), "send_begun", "send_ok", "callback", "verify_begun")
+    for second in range(50):
+        asked = after(lost, "restart", at=START + second)
+        assert (asked.ask, asked.check_at, asked.tries) == ("inquire", START + second, 0)
+        lost = after(asked, "inquire_ok", "verify_begun", at=START + second)
+    for _ in range(9):
+        lost = after(lost, "inquire_unknown")
+    late = after(lost, inquiry)
+    asked = after(late, "restart", at=START + 1_000)
+    assert (asked.ask, asked.check_at) == (late.ask, START + 1_000)
+    assert asked.tries == late.tries - 1
+
+
+def test_a_verify_that_was_answered_is_in_no_doubt_after_a_start() -> None:
+    """Its answer is in the row; only one that a kill has cut may have captured without a word."""
+    begun = after(button(), "send_begun", "send_ok", "callback", "verify_begun")
+    assert after(begun, "restart", at=START + 1).doubt_at == START
+    answered = after(begun, "verify_error", "inquire_unknown")
+    assert after(answered, "restart", at=START + 1).doubt_at is None
+
+
+def test_what_is_certainly_not_paid_ends_all_doubt() -> None:
+    """What was said and what was sent before took nothing: the next payment is the first."""
+    lost = after(button(), "send_begun", "send_ok", "callback", "verify_begun", "verify_unknown")
+    early = after(lost, "inquire_error", "verify_begun", "verify_error")
+    assert (early.doubt_at, early.claims) == (START, 1)
+    late = START + 6 * MINUTE
+    clean = after(early, "inquire_error", at=late)
+    assert (clean.doubt_at, clean.claims) == (None, 0)
+    paid = told(after(clean, "callback", "verify_begun", at=late), "verify_ok", late)
+    assert paid.alarms == ()
+    assert told(paid.entry, "callback", late).alarms == ()
+
+
 def test_a_restored_backup_grants_nothing_in_silence() -> None:
     """What was captured before is for an operator; its conversation is told that somebody else has it."""
     entry = after(button(), "send_begun", "send_ok", "callback")

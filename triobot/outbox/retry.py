@@ -71,10 +71,16 @@ class RetryRules:
 @final
 @attrs.frozen
 class Again:
-    """Try again after `pause` seconds; `possible_repeat`: the user may see it twice."""
+    """Try again after `pause` seconds.
+
+    Attributes:
+        possible_repeat: the user may see it twice.
+        unknown: this attempt may have taken effect.
+    """
 
     pause: float
     possible_repeat: bool
+    unknown: bool
 
 
 @final
@@ -170,7 +176,7 @@ def judge(
     if failing_for + pause > _patience(operation, rules):
         # "Never left" would be a lie when an earlier attempt may have arrived.
         return GiveUp(as_unknown(operation, error) if doubtful and not may_repeat else error)
-    return Again(pause, possible_repeat=unknown and not may_repeat)
+    return Again(pause, unknown and not may_repeat, unknown)
 
 
 def as_unknown(operation: Operation[object], error: Exception) -> DeliveryUnknownError:

@@ -737,10 +737,10 @@ class LaneSender:
             random=self._random,
         )
         match verdict:
-            case Again(pause, possible_repeat):
+            case Again(pause, possible_repeat, unknown):
                 delivery.doubtful = delivery.doubtful or possible_repeat
                 for call in delivery.calls:
-                    if possible_repeat and call.doubted is not None:
+                    if unknown and call.doubted is not None:
                         call.doubted()
                 self._put_back(delivery, now + pause, now)
             case Suspect(refusal):

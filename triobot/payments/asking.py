@@ -5,7 +5,7 @@ The lane repeats what failed; here a question has its own deadline, because a pa
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 import trio
 
@@ -22,12 +22,13 @@ from ..wire.operations import (
 )
 from ..wire.results import PaymentState
 from .entry import Entry
-from .facts import PaymentAnswer
+from .facts import AnswerWord, PaymentAnswer
 
 To: TypeAlias = Literal["verify", "inquire"]
 
 PATIENCE: Final = 30.0
 """Seconds for an answer, the lane's own repetitions included."""
+_WORDS: Final[dict[int, AnswerWord]] = {400: "400", 403: "403"}
 
 
 async def ask(outbox: Outbox, entry: Entry, to: To) -> PaymentAnswer:
@@ -63,18 +64,19 @@ async def remove_button(outbox: Outbox, entry: Entry) -> bool:
 
 
 async def _answer(outbox: Outbox, operation: Operation[PaymentState], to: To) -> PaymentAnswer:
+    word, amount, again = cast("AnswerWord", "unknown"), None, False
+
+    def doubted() -> None:
+        nonlocal again
+        again = True
+
     with trio.move_on_after(PATIENCE):
         try:
-            state = await outbox.perform(operation, urgency=Urgency.MONEY)
+            state = await outbox.perform(operation, urgency=Urgency.MONEY, doubted=doubted)
         except RefusedError as error:
-            match error.status:
-                case 400:
-                    return PaymentAnswer(to, "400")
-                case 403:
-                    return PaymentAnswer(to, "403")
-                case _:
-                    return PaymentAnswer(to, "unknown")
+            word = _WORDS.get(error.status, "unknown")
         except (TransportError, RemoteProtocolError):
-            return PaymentAnswer(to, "unknown")
-        return PaymentAnswer(to, "verified" if state.verified else "error", state.amount)
-    return PaymentAnswer(to, "unknown")
+            pass
+        else:
+            word, amount = "verified" if state.verified else "error", state.amount
+    return PaymentAnswer(to, word, amount, again)

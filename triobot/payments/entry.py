@@ -94,14 +94,15 @@ class Entry:
         sent_at: the earliest moment at which the user may have seen it.
         hinted_at: the last callback, whatever it said.
         claimed_at: the last callback that may mean that it was paid.
-        claims: how many of those there were.
-        tries: examinations since the last callback.
+        claims: how many of those there were since it was certainly not paid.
+        tries: examinations since the last callback, but those that starts of the program brought.
         hinted: a callback came since the last verify was begun.
         ask: what an examination starts with; the inquiry, once a verify may have left.
         asked_at: when the last verify was begun.
         verify_said: what that verify answered; None until it did, and after an inquiry said "verified".
         seen_at: since when the inquiry has said "verified", without a verify that did.
-        doubt_at: when the last verify was begun whose answer was lost: it may take effect for a while yet.
+        doubt_at: when the last verify was begun of which an answer was lost: it may take effect for a while
+            yet. None again once it is certain that it took nothing.
         clean_at: it was certainly not paid then; the hour can't have begun earlier.
         clean: the last examination said so.
         decline: a code that will be believed once verify and inquiry have said "error" after it.

@@ -224,11 +224,16 @@ AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 @final
 @attrs.frozen
 class PaymentAnswer:
-    """What verify or inquiry answered; `amount` as far as it was told, always with "verified"."""
+    """What verify or inquiry answered; `amount` as far as it was told, always with "verified".
+
+    Attributes:
+        again: it was asked once more at once, and the first may have taken effect.
+    """
 
     to: Literal["verify", "inquire"]
     word: AnswerWord
     amount: int | None = None
+    again: bool = False
 
 
 Fact: TypeAlias = Plain | SendOk | Adopted | Hint | PaymentAnswer | SetForward

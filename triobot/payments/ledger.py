@@ -57,6 +57,7 @@ _LONGEST_LINK: Final = 2_100
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
 _CLEARS: Final = _EXAMINED | {"inquire_early"}
 """After a restored backup: so far nobody has captured it."""
+_BESIDES: Final = frozenset({"restart", "stood_still"})
 _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen", "inquire_early"})
 
 
@@ -139,8 +140,7 @@ def _with_fact(entry: Entry, fact: Fact, name: FactName, now: int) -> Entry:
 
 def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     if entry.state in CAPTURED:
-        again = name == "callback" and not _doubled(entry, now)
-        return attrs.evolve(entry, claims=entry.claims + 1) if again else entry
+        return attrs.evolve(entry, claims=entry.claims + 1) if name == "callback" else entry
     warned = tuple(kind for kind in entry.warned if kind != "hint_age_30min")
     shown_as = hint.message_id if hint.chat_id == entry.chat_id else None
     if entry.lost and entry.gone_at is not None and shown_as not in (None, entry.message_id):
@@ -163,19 +163,14 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
         return hinted
     if name == "declined_final":
         return attrs.evolve(hinted, decline=hint.code)
-    claims = entry.claims + (not _doubled(entry, now))
+    claims = entry.claims + 1
     return attrs.evolve(hinted, claimed_at=now, claims=claims, warned=warned, decline=None, said=None)
-
-
-def _doubled(entry: Entry, now: int) -> bool:
-    """Tell whether a callback is the last one once more: no person pays twice in so little time."""
-    return entry.claimed_at is not None and now - entry.claimed_at <= schedule.DOUBLED
 
 
 def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> Entry:
     if answer.to == "verify":
         said: Said = "error" if answer.word in ("error", "400") else "unknown"
-        lost = answer.word == "unknown"
+        lost = answer.again or answer.word == "unknown"
         entry = attrs.evolve(entry, verify_said=said, doubt_at=entry.asked_at if lost else entry.doubt_at)
     elif name == "inquire_seen":
         entry = attrs.evolve(entry, seen_at=now if _anew(entry) else entry.seen_at, verify_said=None)
@@ -228,7 +223,8 @@ def _clocked(entry: Entry, name: FactName, now: int) -> Entry:
         case "operator_redeliver":
             return attrs.evolve(entry, failures=0, redelivered=True, held=False)
         case "restart" | "stood_still":
-            return attrs.evolve(entry, watched_at=now)
+            # It asks besides: that is no try, and a verify whose turn has come keeps it.
+            return attrs.evolve(entry, watched_at=now, tries=max(0, entry.tries - 1))
         case "clock_set_back":
             return schedule.without_future(entry, now)
         case "delivered":
@@ -247,7 +243,7 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
         after = attrs.evolve(after, ended_at=now)
     if before.state == "delivered" and after.state == "verified":
         after = attrs.evolve(after, redelivered=True, delivered_at=None)
-    if name == "restart" and after.state == "verifying":
+    if name == "restart" and after.state == "verifying" and after.ask == "inquire" and not after.verify_said:
         # What the last process sent may be on its way.
         after = attrs.evolve(after, doubt_at=after.asked_at)
     if name == "inquire_early":
@@ -266,6 +262,9 @@ def _with_state(before: Entry, after: Entry, name: FactName, now: int) -> Entry:
             clean=certain,
             clean_at=after.asked_at if certain else after.clean_at,
             warned=() if certain else after.warned,
+            # Nothing that was said or sent before has taken anything.
+            claims=0 if certain and not after.hinted else after.claims,
+            doubt_at=None if certain else after.doubt_at,
         )
     match after.state:
         case "verified" | "mismatch" if before.state == "verifying":
@@ -313,8 +312,9 @@ def _with_duties(
                 if not after.verifiable:
                     continue
                 later = after.check_at if name in _UNANSWERED else now
-                # Whoever posts callbacks without end must not take a verify's turn for ever.
-                ask = after.ask if isinstance(fact, Hint) else "inquire"
+                # Whoever posts callbacks without end, or is started again and again, must not take a
+                # verify's turn for ever.
+                ask = after.ask if isinstance(fact, Hint) or name in _BESIDES else "inquire"
                 after = attrs.evolve(after, check_at=later, ask=ask)
             case "remove":
                 if after.kind != "button" or after.message_id is None or after.gone_at is not None:
@@ -405,7 +405,7 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
             again = before.doubt_at is not None and after.claims > 1
             return isinstance(fact, Hint) and (again or _is_another(before, fact, now))
         case "perhaps_twice":
-            return after.claims > 1 and before.doubt_at is not None
+            return after.claims > 1 and after.doubt_at is not None
         case "orphan":
             return after.kind == "button" and after.message_id is None
         case "not_again":

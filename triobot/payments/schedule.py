@@ -41,8 +41,6 @@ HINT_AGE: Final = 30 * MINUTE
 BUTTON_LIFE: Final = DAY
 INVOICE_LIFE: Final = DAY
 SECOND_PAYMENT: Final = 10 * MINUTE
-DOUBLED: Final = 10 * SECOND
-"""In so little time the same callback is the same payment's: to pay again, a user presses and confirms."""
 UNSETTLED: Final = DAY
 TRIES: Final = 5
 REMOVE_PAUSES: Final = (2 * SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, HOUR)
