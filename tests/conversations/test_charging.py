@@ -329,6 +329,7 @@ async def test_a_number_that_is_taken_is_exchanged_once() -> None:
         first = town.pay_button().ref_id
         await town.pays(code=1003)
         assert shop.outcomes == []
+        assert town.sent() == ["Pizza", TEXTS.pay_again]
         (edit,) = town.edits()
         button = edit.inline_keyboard.rows[0][0] if edit.inline_keyboard else None
         assert isinstance(button, PayButton)
@@ -336,6 +337,7 @@ async def test_a_number_that_is_taken_is_exchanged_once() -> None:
         assert await state(town, first) in ("closing", "check")
         await town.pays(ref_id=button.ref_id, code=1003)
         assert isinstance(shop.outcomes[0], PaymentDeclinedError)
+        assert town.sent().count(TEXTS.pay_again) == 1
 
     shop = Shop()
     async with open_town(shop.bot) as town:
@@ -401,13 +403,13 @@ async def test_a_failed_payment_may_be_tried_again() -> None:
 
 @pytest.mark.parametrize("code", [1005, 1006, 9999])
 async def test_an_unknown_outcome_is_no_decline(code: int) -> None:
-    """The charge waits on, without a word."""
+    """The charge waits on, and the payer reads that the button can be pressed again."""
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
         await town.pays(code=code)
         assert shop.outcomes == []
-        assert town.sent() == ["Pizza"]
+        assert town.sent() == ["Pizza", TEXTS.pay_again]
         town.outbox.reply(YES, verifies)
         await town.pays(code=code)
         assert isinstance(shop.outcomes[0], Paid)

@@ -451,9 +451,9 @@ class Shop:
                     return await self.store.commit(*over)
                 case Notice("mismatch"):
                     ends = True
-                case Notice("declined", 1003) if "/" not in entry.owner and entry.message_id is not None:
+                case Notice("retry", 1003) if "/" not in entry.owner and entry.message_id is not None:
                     return await self._exchanges(owner, plan, entry)
-                case Notice("declined"):
+                case Notice("declined") | Notice("retry", 1003):
                     ends = True
                 case Notice("retry"):
                     ends = plan.impatient

@@ -176,7 +176,7 @@ async def test_a_decline_is_confirmed_first(autojump_clock: MockClock) -> None:
         ticket = await till.charges()
         await till.posts(till.pays(code=1003))
         assert await ticket.wait_notice() is None
-        assert await ticket.wait_decided() == PaymentNotice("declined", 1003)
+        assert await ticket.wait_decided() == PaymentNotice("retry", 1003)
         assert till.line.asked[-2:] == ["payment/verify", "payment/inquiry"]
 
 

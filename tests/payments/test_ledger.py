@@ -187,7 +187,33 @@ def test_a_decline_is_believed_after_an_examination_that_began_behind_it() -> No
     assert "verify" in early.due
 
     late = told(after(early.entry, "verify_begun", "verify_error"), "inquire_error")
-    assert late.notice == Notice("declined", 1003)
+    assert late.notice == Notice("retry", 1003)
+
+
+@pytest.mark.parametrize("code", [1001, 1003, 1005, 1006])
+def test_who_did_not_pay_is_told_once_it_is_certain(code: int) -> None:
+    """1001: for good. Else that the button can be pressed again; once, and not if a claim comes behind it."""
+    hinted = told(after(button(), "send_begun", "send_ok"), str(code))
+    assert hinted.notice is None
+    asked = after(hinted.entry, "verify_begun", "verify_error")
+    clean = told(asked, "inquire_error")
+    assert clean.notice is not None
+    assert (clean.notice.outcome, clean.notice.code) == ("declined" if code == 1001 else "retry", code)
+    assert told(after(clean.entry, "verify_begun", "verify_error"), "inquire_error").notice is None
+    later = after(hinted.entry, "callback", "verify_begun", "verify_error")
+    assert told(later, "inquire_error").notice is None
+    paid = told(after(hinted.entry, "verify_begun"), "verify_ok").notice
+    assert paid is not None and paid.outcome == "paid"
+
+
+@pytest.mark.parametrize("code", [None, 77])
+def test_a_failure_that_says_so_needs_no_code_that_we_know(code: int | None) -> None:
+    """Unless it says that it failed, it may be a success."""
+    sent = after(button(), "send_begun", "send_ok")
+    for failed in (True, False):
+        hint = Hint(code, ChatId(1001), MessageId(5), failed=failed)
+        asked = after(sent, hint, "verify_begun", "verify_error")
+        assert (told(asked, "inquire_error").notice is not None) is failed
 
 
 def test_who_presses_a_paid_button_again_rings_no_alarm() -> None:

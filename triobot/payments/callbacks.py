@@ -68,7 +68,8 @@ class CallbackHandler:
         Returns: False if it can't be told yet whose it is: nothing was stored, take it again later.
         """
         if isinstance(event, PayCallback):
-            hint = Hint(event.code, event.chat_id, event.message_id, event.sender, event.charge_url)
+            failed = event.status.lower() == "error"
+            hint = Hint(event.code, event.chat_id, event.message_id, event.sender, event.charge_url, failed)
             if await self._books.move(event.ref_id, hint, also=also) is None:
                 await self._foreign(event.ref_id, event.chat_id, also)
             return True

@@ -150,7 +150,9 @@ NOT_ENOUGH: Final = 1000
 TRY_AGAIN: Final = 1004
 RETRY: Final = frozenset({NOT_ENOUGH, TRY_AGAIN})
 USED: Final = 1003
-FINAL: Final = frozenset({1001, 1002, USED})
+REFUSED: Final = frozenset({1001, 1002})
+FINAL: Final = REFUSED | {USED}
+UNVERIFIED: Final = frozenset({1005, 1006})
 LINGER: Final = 5 * 60 * 1_000
 """How long after it was begun a verify that we gave up may still reach the platform."""
 WINDOW: Final = 60 * 60 * 1_000
@@ -198,6 +200,7 @@ class Hint:
 
     Attributes:
         code: of a payCallback; None when it had none.
+        failed: it says itself that the payment failed, whatever its code means.
         chat_id, message_id: where the button was pressed, as it says.
         payer: who pressed it, as it says.
         charge_url: where to top up, as it says.
@@ -208,6 +211,7 @@ class Hint:
     message_id: MessageId | None = None
     payer: Sender | None = attrs.field(default=None, repr=False)
     charge_url: str | None = attrs.field(default=None, repr=False)
+    failed: bool = False
 
 
 @final

@@ -12,9 +12,23 @@ import attrs
 
 from ..alarm_kinds import AlarmKind
 from ..money import PaymentNotice as Notice
+from ..money import PaymentOutcome as Outcome
 from . import schedule
 from .entry import CAPTURED, NOTHING, Entry, Said, Taker
-from .facts import USED, Adopted, Fact, FactName, Hint, PaymentAnswer, SendOk, SetForward, name_of
+from .facts import (
+    REFUSED,
+    TRY_AGAIN,
+    UNVERIFIED,
+    USED,
+    Adopted,
+    Fact,
+    FactName,
+    Hint,
+    PaymentAnswer,
+    SendOk,
+    SetForward,
+    name_of,
+)
 from .table import Duty, Transition, When, find
 
 
@@ -159,12 +173,15 @@ def _hinted(entry: Entry, hint: Hint, name: FactName, now: int) -> Entry:
     )
     if name == "declined_retry":
         return hinted
-    if name == "declined_final" and _elsewhere(entry, hint):
-        return hinted
+    no = None if _elsewhere(entry, hint) else hint.code
     if name == "declined_final":
-        return attrs.evolve(hinted, decline=hint.code)
+        return hinted if no is None else attrs.evolve(hinted, decline=no)
+    if hint.failed and not _elsewhere(entry, hint):
+        no = hint.code or TRY_AGAIN
+    elif no not in UNVERIFIED:
+        no = None
     claims = entry.claims + 1
-    return attrs.evolve(hinted, claimed_at=now, claims=claims, warned=warned, decline=None, said=None)
+    return attrs.evolve(hinted, claimed_at=now, claims=claims, warned=warned, decline=no, said=None)
 
 
 def _answered(entry: Entry, answer: PaymentAnswer, name: FactName, now: int) -> Entry:
@@ -364,7 +381,9 @@ def _told(before: Entry, after: Entry, row: Transition, fact: Fact) -> tuple[Ent
         # Only an examination that began after the callback can confirm it.
         if after.decline is None or not after.clean or after.hinted:
             return after, None
-        return attrs.evolve(after, decline=None), Notice("declined", after.decline)
+        # Not paid, but by pressing again: with a new number, if this one is used.
+        word: Outcome = "declined" if after.decline in REFUSED else "retry"
+        return attrs.evolve(after, decline=None), Notice(word, after.decline)
     if isinstance(fact, Hint):
         return after, None if _elsewhere(before, fact) else Notice(outcome, fact.code, fact.charge_url)
     return after, Notice(outcome, captured=after.captured)

@@ -57,7 +57,8 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "refused": "RefusedError",
     "unknown": "DeliveryUnknownError of an invoice; a button is waited for",
     "retry": "the user is told, and a way to top up offered; waits on",
-    "declined": "PaymentDeclinedError, or once a fresh button after 1003",
+    "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told, and once gets a fresh button "
+    "after 1003",
     "mismatch": "AmountMismatchError",
     "paid": "Paid, once the aside for the item has come to its end",
     "handed_over": "PaymentHandedOverError: the aside for the item gets it again, or an operator has it",
