@@ -61,11 +61,13 @@ class PutPayment:
     Attributes:
         fact: what happened, for the history.
         at: when, in wall milliseconds.
+        folds: this is all of the history that is kept.
     """
 
     row: PaymentRow
     fact: str
     at: int
+    folds: bool = False
 
 
 @final

@@ -230,6 +230,12 @@ def _taken(row: Transition) -> Iterator[str]:
     match row.taker:
         case "late":
             yield "the aside takes it if `late=` says so"
+        case "last":
+            yield 'the aside takes it; with `late="refund"`, only if the next answer says that it is paid'
+        case "once":
+            yield "if nobody waits, the aside takes it from now on only if `late=` says so"
+        case "once_more":
+            yield "the same, unless this is new"
         case "handler":
             yield "the aside takes it"
         case "somebody":

@@ -58,9 +58,10 @@ class PlainMoney:
     def apply(self, write: MoneyWrite) -> None:
         """Do one write that `check` has passed."""
         match write:
-            case PutPayment(row, fact, at):
+            case PutPayment(row, fact, at, folds):
                 self._payments[row.id] = row
-                self._moves.setdefault(row.id, []).append(PaymentMove(row.revision, at, fact, row.state))
+                before = [] if folds else self._moves.get(row.id, [])
+                self._moves[row.id] = [*before, PaymentMove(row.revision, at, fact, row.state)]
             case RaiseAlarm():
                 self._raise_alarm(write)
             case AcknowledgeAlarms(kinds, key, at):

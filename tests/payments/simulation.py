@@ -289,9 +289,15 @@ def _captured(
         yield f"{entry.id}: captured, {entry.state} and nobody told"
 
 
+def _goes_back(shop: Shop, entry: Entry) -> bool:
+    """Whether its author wants no late money for it, whatever an operator has said since."""
+    plan = shop.plans.get(entry.id)
+    return (entry.late if plan is None else plan.late) == "nobody"
+
+
 def _unwanted(shop: Shop, entry: Entry | None, bill: Bill) -> Iterator[str]:
     """What nobody wants any more is not captured, unless an operator says so."""
-    if entry is None or entry.late != "nobody" or entry.ended_at is None:
+    if entry is None or not _goes_back(shop, entry) or entry.ended_at is None:
         return
     if entry.id in shop.wanted_by_hand:
         return
@@ -310,7 +316,7 @@ def _refunded(shop: Shop, entry: Entry | None, bill: Bill, seen: Seen) -> Iterat
         seen.refunded += 1
         if any(other.captured_at is not None for other in takings):
             continue
-        if entry and entry.late == "nobody" and entry.ended_at and entry.ended_at < taking.refunded_at:
+        if entry and _goes_back(shop, entry) and entry.ended_at and entry.ended_at < taking.refunded_at:
             continue
         keys = {entry.id if entry is not None else ""}
         in_time = [

@@ -257,7 +257,9 @@ def test_a_decline_waits_for_a_clear_answer(answer: str) -> None:
 
 def test_what_nobody_wants_goes_back_by_itself() -> None:
     """``late="refund"``: not verifying is the only refund there is, so a late callback only alarms."""
-    entry = after(button(late="nobody"), "send_begun", "send_ok", "taker_gone", "removed")
+    gone = after(button(late="nobody"), "send_begun", "send_ok", "taker_gone", "removed")
+    assert (gone.taker, gone.check_at) == ("handler", START)
+    entry = after(gone, "verify_begun", "verify_error", "inquire_error")
     late = told(entry, "callback", START + MINUTE)
 
     assert late.alarms == ("paid_will_lapse",)

@@ -44,7 +44,7 @@ rows = st.builds(
     urgent=numbers,
 )
 writes: st.SearchStrategy[MoneyWrite] = st.one_of(
-    st.builds(PutPayment, rows, st.sampled_from(["made", "verified"]), ats),
+    st.builds(PutPayment, rows, st.sampled_from(["made", "verified"]), ats, st.booleans()),
     st.builds(RaiseAlarm, st.sampled_from(KINDS), keys, st.sampled_from(["x", "y"]), ats),
     st.builds(
         AcknowledgeAlarms, st.lists(st.sampled_from(KINDS), max_size=2).map(tuple), st.none() | keys, ats

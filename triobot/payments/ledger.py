@@ -71,7 +71,6 @@ _LONGEST_LINK: Final = 2_100
 _EXAMINED: Final = frozenset({"inquire_error", "inquire_400"})
 _CLEARS: Final = _EXAMINED | {"inquire_early"}
 """After a restored backup: so far nobody has captured it."""
-_BESIDES: Final = frozenset({"restart", "stood_still"})
 _UNANSWERED: Final = frozenset({"inquire_unknown", "inquire_403", "inquire_seen", "inquire_early"})
 
 
@@ -86,6 +85,7 @@ def move(entry: Entry, fact: Fact, now: int) -> Outcomes:
         after,
         state=row.next or entry.state,
         taker=_taker(entry, row),
+        late=entry.late if entry.wanted or row.taker != "somebody" else "handler",
         revision=entry.revision + 1,
     )
     after = _with_state(entry, after, name, now)
@@ -119,6 +119,13 @@ def _taker(entry: Entry, row: Transition) -> Taker:
             return entry.taker
         case "late":
             return entry.late if entry.taker == "conversation" else entry.taker
+        case "last":
+            # What was paid in time, and nobody heard of, is found by a question that is asked now.
+            asked = entry.verifiable and entry.ask == "verify"
+            return entry.taker if entry.taker != "conversation" else "handler" if asked else entry.late
+        case "once" | "once_more":
+            over = entry.taker == "handler" and (row.taker == "once" or not _anew(entry))
+            return entry.late if over else entry.taker
         case "handler" | "nobody":
             return row.taker
         case "somebody":
@@ -329,9 +336,8 @@ def _with_duties(
                 if not after.verifiable:
                     continue
                 later = after.check_at if name in _UNANSWERED else now
-                # Whoever posts callbacks without end, or is started again and again, must not take a
-                # verify's turn for ever.
-                ask = after.ask if isinstance(fact, Hint) or name in _BESIDES else "inquire"
+                # Callbacks without end, starts and clocks must not take a verify's turn for ever.
+                ask = "inquire" if name == "restored" else after.ask
                 after = attrs.evolve(after, check_at=later, ask=ask)
             case "remove":
                 if after.kind != "button" or after.message_id is None or after.gone_at is not None:
@@ -358,7 +364,8 @@ def _when(at: int, entry: Entry) -> int | None:
 def _remove_at(entry: Entry, name: FactName, now: int) -> int:
     if name != "remove_failed":
         return now
-    return now + schedule.pause(schedule.REMOVE_PAUSES, entry.remove_failures - 1, schedule.HOUR)
+    then = schedule.rarely(entry, now, schedule.HOUR)
+    return now + schedule.pause(schedule.REMOVE_PAUSES, entry.remove_failures - 1, then)
 
 
 def _deliver_at(entry: Entry, name: FactName, now: int) -> int | None:
@@ -430,6 +437,8 @@ def _holds(when: When, before: Entry, after: Entry, fact: Fact, now: int) -> boo
         case "not_again":
             again = isinstance(fact, Hint) and fact.code == USED
             return not (again and before.claimed_at is not None)
+        case "next":
+            return before.ask == "verify"
         case "orphan_found":
             return after.taker != "conversation" and before.message_id != after.message_id
         case _:

@@ -93,7 +93,9 @@ def writes_of(outcome: Moved | Impossible, now: int) -> Iterator[PutPayment | Ra
         yield _alarm("impossible_transition", outcome.entry, now, what)
         return
     entry = outcome.entry
-    yield PutPayment(row_of(entry), outcome.fact, now)
+    # Whoever looked at a price and left has a row of the books, and no more.
+    folds = outcome.fact == "life_over" and entry.claimed_at is None
+    yield PutPayment(row_of(entry), outcome.fact, now, folds)
     for kind in outcome.alarms:
         yield _alarm(kind, entry, now)
     over: tuple[AlarmKind, ...] = (

@@ -1,8 +1,11 @@
 """When a payment is looked at: after a callback at once and ever more rarely, else now and then; pure.
 
 The hour in which money must be verified begins no earlier than the last moment at which the payment was
-certainly not paid. So the sweep's interval and the hour together say how long an answer may fail to come
-before a lost callback costs a sale.
+certainly not paid. So the sweep's distance and the hour together say how long an answer may fail to come
+before a lost callback costs a sale. For three hours since the button was shown, since the last callback, and
+since nobody waits any more, that is 20 minutes at least. Behind that the distances grow as the time does: a
+button that nobody pays must not cost a question every while for ever. Whoever pays it then is found by the
+callback, by another press, or by the question that is asked when the conversation goes.
 """
 
 from __future__ import annotations
@@ -27,12 +30,17 @@ UNCLEAR: Final = 5 * MINUTE
 """Between examinations while nothing certain is known, when the pauses are used up."""
 
 SWEEP: Final = 18 * MINUTE
-"""Between examinations of what can be paid; the two minutes to `BLIND` are for the platform to answer."""
+LONGEST: Final = 40 * MINUTE
+"""Between examinations of what can be paid: at first, and in the `FRESH` time at most."""
+FRESH: Final = 3 * HOUR
+"""For so long each lost callback is found within its hour."""
 
 NEAR: Final = 30 * SECOND
 """Between examinations while nothing certain is known, when the alarm would come before the next one."""
 
 BLIND: Final = 20 * MINUTE
+ANSWER: Final = BLIND - SWEEP
+"""For the platform to answer, before somebody is told that it doesn't."""
 BLIND_STILL: Final = 30 * MINUTE
 """After so long it is said again: who has acknowledged it has to hear of what was paid since, in its hour."""
 
@@ -61,11 +69,28 @@ def next_check(entry: Entry, now: int) -> int:
     """Say when to ask about it again, after an answer that decided nothing."""
     hinted = entry.hinted_at is not None and entry.tries < len(PAUSES)
     if not (hinted or not entry.clean):
-        return now + SWEEP
-    at = now + pause(PAUSES, entry.tries, UNCLEAR)
+        return now + distance(entry, now)
+    at = now + pause(PAUSES, entry.tries, rarely(entry, now, UNCLEAR))
     alarm = None if "unchecked_20min" in entry.warned else _blind(entry)
     # One lost answer, or a death in a verify, is no silence: it is asked again before an operator is told.
     return now + NEAR if alarm is not None and now < alarm[0] <= at else at
+
+
+def distance(entry: Entry, clean_at: int) -> int:
+    """Return how long after a moment at which it wasn't paid it is asked about again."""
+    age = clean_at - _fresh_at(entry, clean_at)
+    return age if age > FRESH else max(SWEEP, min(age, LONGEST))
+
+
+def rarely(entry: Entry, at: int, pause: int) -> int:
+    """Return the pause, longer by and by for what is unclear for days: that is for the books alone."""
+    return max(pause, (at - _fresh_at(entry, at)) // 24)
+
+
+def _fresh_at(entry: Entry, now: int) -> int:
+    """Return the last moment up to now at which somebody was about to pay it, or it ended."""
+    known = (entry.made_at, entry.sent_at, entry.hinted_at, entry.ended_at)
+    return max((at for at in known if at is not None and at <= now), default=now)
 
 
 def verify_by(entry: Entry) -> int:
@@ -174,10 +199,13 @@ def _blind(entry: Entry) -> tuple[int, Clock] | None:
     if entry.sent_at is None or not _asked_about(entry):
         return None
     if "unchecked_20min" in entry.warned and entry.blind_at is not None:
-        return entry.blind_at + BLIND_STILL, "unchecked_20min"
+        return entry.blind_at + rarely(entry, entry.blind_at, BLIND_STILL), "unchecked_20min"
+    unpaid = unpaid_until(entry)
+    asked = [unpaid + distance(entry, unpaid) + ANSWER]
+    # Asked about before its time: the platform gets as long to answer as at first.
+    asked += [at + BLIND for at in (entry.hinted_at, entry.ended_at) if at is not None and at > unpaid]
     # Whoever was away is told so in one word; then the platform gets the time to answer.
-    since = unpaid_until(entry) if entry.watched_at is None else entry.watched_at - SWEEP
-    return max(unpaid_until(entry), since) + BLIND, "unchecked_20min"
+    return max(min(asked), (entry.watched_at or 0) + ANSWER), "unchecked_20min"
 
 
 def _asked_about(entry: Entry) -> bool:

@@ -35,6 +35,7 @@ When: TypeAlias = Literal[
     "orphan",
     "not_again",
     "orphan_found",
+    "next",
 ]
 
 WHEN: Final[dict[When, str]] = {
@@ -51,14 +52,15 @@ WHEN: Final[dict[When, str]] = {
     "orphan": "of a button whose message nobody knows",
     "not_again": "unless it is 1003 after a callback that claimed it was paid: who pays twice hears it",
     "orphan_found": "if nobody waits, and the callback is the first to name this message of it",
+    "next": "if that is next",
 }
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "refused": "RefusedError",
     "unknown": "DeliveryUnknownError of an invoice; a button is waited for",
     "retry": "the user is told, and a way to top up offered; waits on",
-    "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told, and once gets a fresh button "
-    "after 1003",
+    "declined": "PaymentDeclinedError after 1001 and 1002; else the user is told, after 1003 with a fresh "
+    "button, once",
     "mismatch": "AmountMismatchError",
     "paid": "Paid, once the aside for the item has come to its end",
     "handed_over": "PaymentHandedOverError: the aside for the item gets it again, or an operator has it",
@@ -90,7 +92,9 @@ class Transition:
 
     Attributes:
         next: the state behind it; None to stay.
-        taker: who takes it from here on: whoever was named for late money, the aside, or nobody.
+        taker: who takes it from here on: whoever was named for late money, the aside, or nobody. "last": the
+            aside takes what one more question finds paid. "once": that question is answered, or can't be;
+            "once_more": unless the answer is new.
         outcome: what a conversation that waits for it gets, if one does.
     """
 
@@ -98,7 +102,7 @@ class Transition:
     facts: tuple[FactName, ...]
     next: State | None = None
     due: tuple[Due, ...] = ()
-    taker: Literal["late", "handler", "somebody", "nobody"] | None = None
+    taker: Literal["late", "last", "once", "once_more", "handler", "somebody", "nobody"] | None = None
     outcome: Outcome | None = None
     tell: tuple[TellOperator, ...] = ()
 
@@ -200,16 +204,16 @@ TABLE: Final[tuple[Transition, ...]] = (
         tell=(TellOperator("declined_by_code", "not_again"),),
     ),
     Transition(_WATCHED, ("verify_begun",), "verifying"),
-    Transition(("open", "unsure", "closing", "check"), ("restart", "stood_still"), due=_VERIFY),
+    Transition(("open", "unsure", "closing", "check"), ("restart", "stood_still"), due=_VERIFY, taker="once"),
     Transition(
-        ("sending", "open", "check"), ("taker_gone",), "closing", due=(*_VERIFY, Due("remove")), taker="late"
+        ("sending", "open", "check"), ("taker_gone",), "closing", due=(*_VERIFY, Due("remove")), taker="last"
     ),
     Transition(
         ("unsure",),
         ("taker_gone",),
         "closing",
         due=(*_VERIFY, Due("remove")),
-        taker="late",
+        taker="last",
         tell=(TellOperator("button_still_live", "orphan"),),
     ),
     Transition(_WATCHED, ("hint_age_30min",), due=_VERIFY, tell=(TellOperator("paid_maybe_unverified"),)),
@@ -262,9 +266,10 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("verifying",),
         ("verify_403", "inquire_403"),
         due=_INQUIRE,
+        taker="once",
         tell=(TellOperator("token_or_chat_refused"),),
     ),
-    Transition(("verifying",), ("inquire_seen",), due=_VERIFY),
+    Transition(("verifying",), ("inquire_seen",), due=_VERIFY, taker="once_more"),
     Transition(
         ("verifying",),
         ("inquire_ok",),
@@ -279,10 +284,11 @@ TABLE: Final[tuple[Transition, ...]] = (
         ("inquire_error", "inquire_400"),
         "check",
         due=(Due("verify", "hinted_since"),),
+        taker="once",
         outcome="declined",
     ),
-    Transition(("verifying",), ("inquire_early",), due=(Due("examine"),)),
-    Transition(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE),
+    Transition(("verifying",), ("inquire_early",), due=(Due("examine"),), taker="once"),
+    Transition(("verifying",), ("inquire_unknown", "restart", "stood_still"), due=_INQUIRE, taker="once"),
     Transition(
         ("verifying",),
         ("callback",),
@@ -301,7 +307,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         due=(*_INQUIRE, *_FOUND),
         tell=(TellOperator("declined_by_code", "not_again"),),
     ),
-    Transition(("verifying",), ("taker_gone",), due=(Due("remove"),), taker="late"),
+    Transition(("verifying",), ("taker_gone",), due=(Due("verify", "next"), Due("remove")), taker="last"),
     # --- captured: whoever waited for it or not, the aside for its item gives the goods
     Transition(("verified",), ("delivered",), "delivered"),
     Transition(("verified",), ("restart",), due=(Due("deliver"),)),

@@ -149,6 +149,8 @@ class MoneyTables:
             )
         if self._sql.execute(statement, (*values, row.id)).rowcount != 1:
             raise StaleRowError(row.id)
+        if write.folds:
+            self._sql.execute("DELETE FROM payment_moves WHERE id = ?", (row.id,))
         self._sql.execute(
             "INSERT INTO payment_moves (id, revision, at, fact, state) VALUES (?, ?, ?, ?, ?)",
             (row.id, row.revision, write.at, write.fact, row.state),

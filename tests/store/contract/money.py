@@ -63,6 +63,26 @@ class MoneyContract(Contract):
             assert (row.state, row.revision) == ("check", 2)
             assert await store.setting("other") is None
 
+    async def test_a_history_is_folded_into_its_last_line(self, clock: SettableClock, tmp_path: Path) -> None:
+        """Keep the payment and another's history; nothing of a commit that is refused is folded."""
+        other = attrs.evolve(ROW, id=RefId("2222"))
+        async with self.opened(clock, tmp_path) as store:
+            await store.commit(put(), put(other))
+            await store.commit(*(put(revision=number) for number in range(2, 9)))
+            with pytest.raises(StaleRowError):
+                await store.commit(attrs.evolve(put(revision=9), folds=True), put(revision=3))
+            assert len(await store.payments.history(ROW.id)) == 8
+            await store.commit(PutPayment(attrs.evolve(ROW, revision=9, state="lapsed"), "over", NOON, True))
+            moves = await store.payments.history(ROW.id)
+            row = await store.payments.get(ROW.id)
+
+            assert [(move.revision, move.fact, move.state) for move in moves] == [(9, "over", "lapsed")]
+            assert row is not None
+            assert row.state == "lapsed"
+            await store.commit(put(revision=10))
+            assert [move.revision for move in await store.payments.history(ROW.id)] == [9, 10]
+            assert len(await store.payments.history(other.id)) == 1
+
     async def test_a_move_is_decided_from_the_row_as_it_is_when_it_is_stored(
         self, clock: SettableClock, tmp_path: Path
     ) -> None:
