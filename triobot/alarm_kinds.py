@@ -43,6 +43,7 @@ AlarmKind: TypeAlias = Literal[
     "captured_but_parked",
     "handler_keeps_failing",
     "captured_not_fulfilled",
+    "goods_misplaced",
     "maybe_paid_again",
     "paid_will_lapse",
     "callback_after_end",
@@ -305,6 +306,14 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The aside that gives what was paid for has run for a day, and not ended.",
         "The user's money: perhaps they never got the goods.",
         "Find out whether the user has the goods, then `triobot payments settle REF`.",
+    ),
+    "goods_misplaced": About(
+        "The aside for a payment has ended and gave nothing; one alarm a route. Or, while one develops, what "
+        "it gave is given once more behind `charge`.",
+        "Goods behind `charge`: who writes /cancel or pays late never gets them, and others get them twice.",
+        "Give what was bought in the aside alone, by a step, a change of what the chat keeps, or a signal. If "
+        "a text is all that was bought, keep in the aside that it was sent.",
+        once=True,
     ),
     "maybe_paid_again": About(
         "The platform said once more that a captured payment was paid.",

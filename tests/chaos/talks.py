@@ -254,10 +254,10 @@ class _Branch:
         name = self.chat.uuid().hex
         with self.chat.move_on_after(seconds):
             try:
-                bought = await self.chat.charge(PRICE, self.words("pay"), item=Goods(name))
+                await self.chat.charge(PRICE, self.words("pay"), item=Goods(name))
             except PaymentHandedOverError:
                 return
-            await self.say(f"thank you for {bought.key}")
+            await self.say(f"thank you for {name}")
 
     async def every(self, name: str, seconds: float) -> None:
         """Do what the table has, for a while; also as the first thing in a block that has ended."""

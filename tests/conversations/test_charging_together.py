@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from tests.payments.plain_money import all_decided
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
+from triobot.conversations.data import Key
 from triobot.conversations.routes.router import Router
 from triobot.conversations.workload import CommitQueue, UnitWriter
 from triobot.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
@@ -23,6 +24,8 @@ from triobot.seams import Acceptance, Arrival, Consume, InboxRow, Quota, Write
 from triobot.wire.results import PaymentState
 
 PRICE = 250_000
+
+SOLD = Key("sold", int, default=0)
 
 
 class Watched(FakeStore):
@@ -162,6 +165,7 @@ async def test_continue_as_settles_with_what_hands_over(autojump_clock: MockCloc
 
     @bot.aside(paid(int))
     async def deliver(chat: Chat[Paid[int]]) -> None:
+        chat.data[SOLD] += 1
         await chat.continue_as(goes_on)
 
     @bot.aside
@@ -170,8 +174,8 @@ async def test_continue_as_settles_with_what_hands_over(autojump_clock: MockCloc
 
     @bot.conversation
     async def sell(chat: Chat) -> None:
-        bought = await chat.charge(PRICE, "Pizza", item=1)
-        await chat.send(f"Here is {bought.item}.")
+        await chat.charge(PRICE, "Pizza", item=1)
+        await chat.send("Here is 1.")
 
     async with open_town(bot, store=store) as town:
         town.outbox.reply(PaymentState(True, PRICE), verifies)

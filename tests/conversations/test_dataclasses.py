@@ -55,6 +55,7 @@ def shop() -> Bot:
     @bot.aside(paid(Details))
     async def deliver(chat: Chat[Paid[Details]]) -> None:
         await chat.send(f"to {chat.event.item.street}")
+        chat.data[LAST] = chat.event.item
 
     @bot.aside(pressed(Take))
     async def take(chat: Chat[Press[Take]]) -> None:

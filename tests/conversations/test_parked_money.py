@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.chat import Chat
+from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError
@@ -28,6 +29,9 @@ YES = PaymentState(True, PRICE)
 @attrs.frozen
 class Pizza:
     """What is bought."""
+
+
+SOLD = Key("sold", int, default=0)
 
 
 def shop(*, mended: bool, given: list[str], had: list[object]) -> Router:
@@ -50,6 +54,7 @@ def shop(*, mended: bool, given: list[str], had: list[object]) -> Router:
     @bot.aside(paid(Pizza))
     async def delivers(chat: Chat[Paid[Pizza]]) -> None:
         given.append(chat.event.key)
+        chat.data[SOLD] += 1
         await chat.send("Here it is.")
 
     return bot
@@ -75,7 +80,7 @@ async def test_what_is_paid_to_a_parked_conversation_is_given_at_once(autojump_c
     async with open_town(shop(mended=True, given=given, had=had), store=store, outbox=outbox) as town:
         await town.says("hello")
         await town.rest()
-        assert [type(one) for one in had] == [Paid]
+        assert had == [None]
         assert len(given) == 1
 
 
@@ -120,8 +125,7 @@ async def test_an_operators_end_takes_nothing_from_the_aside(autojump_clock: Moc
         assert other.state in ("closing", "check")
 
 
-@pytest.mark.parametrize("who", ["aside", "conversation"])
-async def test_whose_item_has_changed_is_parked_with_its_money(autojump_clock: MockClock, who: str) -> None:
+async def test_whose_item_has_changed_is_parked_with_its_money(autojump_clock: MockClock) -> None:
     """It was paid before the deploy: neither the money nor what was said is lost."""
     store, outbox, had = FakeStore(), FakeOutbox(), list[object]()
 
@@ -131,16 +135,13 @@ async def test_whose_item_has_changed_is_parked_with_its_money(autojump_clock: M
 
         @bot.conversation(text("buy"), name="buy")
         async def buy(chat: Chat) -> None:
-            money = await chat.charge(PRICE, "An item", item=cls())
-            if who == "conversation":
-                await chat.ask("Where to?")
-                had.append(money.item)
+            await chat.charge(PRICE, "An item", item=cls())
 
         @bot.aside(paid(cls), name="deliver")
         async def deliver(chat: Chat[Paid[object]]) -> None:
-            if who == "aside":
-                await chat.ask("Where to?")
-                had.append(chat.event.item)
+            await chat.ask("Where to?")
+            had.append(chat.event.item)
+            chat.data[SOLD] += 1
 
         return bot
 

@@ -37,7 +37,8 @@ def shop(sell: Callable[[Chat], Awaitable[object]]) -> Router:
 
 
 async def charge(chat: Chat) -> object:
-    return await chat.charge(PRICE, "Pizza", item=1, late="refund")
+    await chat.charge(PRICE, "Pizza", item=1, late="refund")
+    return None
 
 
 async def declined(town: Town) -> None:

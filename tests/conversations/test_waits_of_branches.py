@@ -5,9 +5,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from triobot import Bot, Chat, Paid
+from triobot import Bot, Chat, Key, Paid
 from triobot.filters import command, paid
 from triobot.testing import drive
+
+OWNS = Key("owns", bool, default=False)
 
 
 @attrs.frozen
@@ -54,6 +56,7 @@ async def test_a_branch_hears_that_it_was_paid(how: str, autojump_clock: object)
     @bot.aside(paid(Course))
     async def deliver(chat: Chat[Paid[Course]]) -> None:
         await chat.send(f"Here is {chat.event.item.name}.")
+        chat.data[OWNS] = True
 
     async def sell(chat: Chat) -> None:
         await chat.charge(1_000, "A course", item=Course("Persian"), late="refund")

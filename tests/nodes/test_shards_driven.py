@@ -21,6 +21,8 @@ SHARDS = 4
 COUNTED = Key("nodes.counted", int, default=0)
 SUBSCRIBED = Key("nodes.subscribed", bool)
 
+GIVEN = Key("given", int, default=0)
+
 
 @pytest.fixture(autouse=True)
 def in_shards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -302,6 +304,7 @@ async def test_everybody_pays_in_a_shard_and_is_given_once_whatever_crashes(
     @bot.aside(paid(str), name="deliver")
     async def deliver(chat: Chat[Paid[str]]) -> None:
         await chat.send(f"Here is your {chat.event.item}.")
+        chat.data[GIVEN] += 1
 
     async with drive(bot) as world:
         found = [world.user(f"P{number}", wallet=10_000) for number in range(12)]

@@ -86,10 +86,10 @@ class Pizzeria:
         @self.bot.conversation(text("buy"))
         async def buy(chat: Chat) -> None:
             try:
-                money = await chat.charge(PRICE, "Pizza", item=Pizza(), options={"no": "No, thanks"})
+                no = await chat.charge(PRICE, "Pizza", item=Pizza(), options={"no": "No, thanks"})
             except PaymentDeclinedError:
                 return await chat.send("Declined.")
-            if not isinstance(money, Paid):
+            if no:
                 return await chat.send("Another time.")
             await chat.send("Thank you.")
             return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import attrs
 
-from triobot import Bot, Chat, Paid
+from triobot import Bot, Chat, Key, Paid
 from triobot.emulator.faults import EventFault, Fault
 from triobot.filters import command, paid, text
 from triobot.testing import DrivenWorld, drive
+
+GIVEN = Key("given", int, default=0)
 
 
 @attrs.frozen
@@ -28,6 +30,7 @@ def pizzeria() -> Bot:
 
     @bot.aside(paid(Pizza))
     async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        chat.data[GIVEN] += 1
         await chat.send("Here it is.")
 
     return bot
@@ -63,7 +66,7 @@ async def test_what_is_paid_on_the_other_button_is_found(autojump_clock: object)
         await ali.says("buy")
         await world.waits(minutes=2)
         await ali.says("/cancel")
-        await world.waits(hours=5)
+        await world.waits(hours=2)
         world.faults.add(EventFault(type="payCallback", drop=True))
         await ali.pays()
-        await ali.sees("Here it is.", within=20 * 60)
+        await ali.sees("Here it is.", within=40 * 60)

@@ -8,12 +8,14 @@ import attrs
 import pytest
 import trio
 
-from triobot import Bot, Chat, Paid
+from triobot import Bot, Chat, Key, Paid
 from triobot.conversations.charges.charging import RunningCharge
 from triobot.errors import LocalProtocolError
 from triobot.filters import command, paid, text
 from triobot.seams import Store
 from triobot.testing import DrivenWorld, drive
+
+GIVEN = Key("given", int, default=0)
 
 
 @attrs.frozen
@@ -37,6 +39,7 @@ def shop(words: str) -> Bot:
 
     @bot.aside(paid(Pizza))
     async def deliver(chat: Chat[Paid[Pizza]]) -> None:
+        chat.data[GIVEN] += 1
         await chat.send("Here it is.")
 
     return bot

@@ -10,13 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from triobot import Bot, Chat, Paid
+from triobot import Bot, Chat, Key, Paid
 from triobot.errors import PaymentExpiredError
 from triobot.filters import join, paid
 from triobot.testing import DrivenWorld, Person, drive
 from triobot.testing.virtual import MORNING
 
 HOURS = [2, -2]
+
+GIVEN = Key("given", int, default=0)
 
 
 async def joins(world: DrivenWorld) -> Person:
@@ -371,7 +373,7 @@ async def test_a_charge_goes_by_the_new_time(autojump_clock: MockClock, hours: i
 
     @bot.aside(paid(Pizza))
     async def deliver(chat: Chat[Paid[Pizza]]) -> None:
-        """Give it."""
+        chat.data[GIVEN] += 1
 
     async with drive(bot) as world:
         sara = world.user("Sara", wallet=5_000)

@@ -8,11 +8,13 @@ from typing import Any
 import attrs
 import pytest
 
-from triobot import Bot, Buttons, Chat, Paid
+from triobot import Bot, Buttons, Chat, Key, Paid
 from triobot.emulator.person import Person
 from triobot.filters import paid, text
 from triobot.testing import drive
 from triobot.wire.ids import ChatId
+
+GIVEN = Key("given", int, default=0)
 
 
 @attrs.frozen
@@ -77,7 +79,7 @@ async def test_nothing_shows_that_a_chat_has_left_memory(
 
     @bot.aside(paid(Pizza))
     async def deliver(chat: Chat[Paid[Pizza]]) -> None:
-        """Give it."""
+        chat.data[GIVEN] += 1
 
     async with drive(bot) as world:
         ali = world.user("Ali", wallet=10_000)

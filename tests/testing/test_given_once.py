@@ -297,6 +297,7 @@ async def test_what_goes_on_behind_the_goods_fails_as_any_conversation(autojump_
 
     @bot.aside(paid(Month))
     async def deliver(chat: Chat[Paid[Month]]) -> None:
+        chat.data[CREDIT] += 1
         await chat.continue_as(address)
 
     async with drive(bot) as world:

@@ -7,10 +7,12 @@ from typing import Any
 import attrs
 import pytest
 
-from triobot import Bot, Buttons, Chat, Paid
+from triobot import Bot, Buttons, Chat, Key, Paid
 from triobot.emulator.faults import Fault
 from triobot.filters import command, paid, text
 from triobot.testing import drive
+
+GIVEN = Key("given", int, default=0)
 
 
 @attrs.frozen
@@ -33,7 +35,7 @@ def asking() -> Bot:
 
     @bot.aside(paid(Pizza))
     async def deliver(chat: Chat[Paid[Pizza]]) -> None:
-        """Give it."""
+        chat.data[GIVEN] += 1
 
     @bot.interrupt(command("cancel"))
     async def cancel(chat: Chat) -> None:

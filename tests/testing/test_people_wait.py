@@ -7,11 +7,13 @@ import re
 import attrs
 import pytest
 
-from triobot import Bot, Buttons, Chat, Paid
+from triobot import Bot, Buttons, Chat, Key, Paid
 from triobot.emulator.person import AppError
 from triobot.filters import by, paid, text
 from triobot.testing import NotSeenError, drive
 from triobot.wire.ids import SenderId
+
+GIVEN = Key("given", int, default=0)
 
 
 @attrs.frozen
@@ -34,6 +36,7 @@ def slow_shop() -> Bot:
 
     @bot.aside(paid(Order))
     async def give(chat: Chat[Paid[Order]]) -> None:
+        chat.data[GIVEN] += 1
         await chat.send(f"Here is {chat.event.item.size}.")
 
     @bot.conversation

@@ -6,9 +6,11 @@ import re
 
 import attrs
 
-from triobot import Bot, Chat, Paid
+from triobot import Bot, Chat, Key, Paid
 from triobot.filters import command, paid
 from triobot.testing import drive
+
+GIVEN = Key("given", int, default=0)
 
 
 @attrs.frozen
@@ -24,23 +26,22 @@ def shop() -> Bot:
 
     @bot.aside(paid(Order))
     async def give(chat: Chat[Paid[Order]]) -> None:
+        chat.data[GIVEN] += 1
         await chat.send(f"given for {chat.event.reference}")
 
     @bot.conversation(command("button"))
     async def charge(chat: Chat) -> None:
-        receipt = await chat.charge(1_000, "A pizza", item=Order("s"))
-        await chat.send(f"receipt {receipt.reference}")
+        await chat.charge(1_000, "A pizza", item=Order("s"))
 
     @bot.conversation(command("invoice"))
     async def invoice(chat: Chat) -> None:
-        receipt = await chat.invoice(1_000, "A pizza", item=Order("s"))
-        await chat.send(f"receipt {receipt.reference}")
+        await chat.invoice(1_000, "A pizza", item=Order("s"))
 
     return bot
 
 
 async def test_a_receipt_names_the_payment_as_the_platform_does(autojump_clock: object) -> None:
-    """A button by its ``ref_id``, an invoice by its id, and to both who give and who wait."""
+    """A button by its ``ref_id``, an invoice by its id."""
     async with drive(shop()) as world:
         sara = world.user("Sara", wallet=10_000)
         await sara.joins()
@@ -50,6 +51,5 @@ async def test_a_receipt_names_the_payment_as_the_platform_does(autojump_clock: 
             await world.waits(seconds=1)
             await sara.pays(invoice=way == "invoice")
             given = (await sara.sees(re.compile("given for"))).text.removeprefix("given for ")
-            await sara.sees(f"receipt {given}")
             bill = bills.payment(given) if way == "button" else bills.invoice(given)
             assert bill is not None

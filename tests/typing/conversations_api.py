@@ -15,7 +15,6 @@ from uuid import UUID
 
 import attrs
 
-from triobot.conversations.charges.paid import Paid
 from triobot.conversations.chat import Chat, Room
 from triobot.conversations.questions.buttons import Buttons
 from triobot.conversations.routes.filters import Command, Filter, command, join, message, pressed, text, when
@@ -182,11 +181,10 @@ async def receives(chat: Chat) -> None:
 
 async def charges(chat: Chat) -> None:
     order = Order("Ali", "s")
-    assert_type(await chat.charge(1000, "Pizza", item=order), Paid[Order])
-    assert_type(await chat.charge(1000, "Pizza", item=order, options={"no": "Not now"}), Paid[Order] | str)
-    assert_type(await chat.invoice(1000, "Pizza", item=7), Paid[int])
-    paid = await chat.charge(1000, "Pizza", item=order)
-    assert_type(paid.item.name, str)
+    assert_type(await chat.charge(1000, "Pizza", item=order, options={"no": "Not now"}), str | None)
+    paid = await chat.charge(1000, "Pizza", item=order)  # type: ignore[func-returns-value]
+    paid = await chat.invoice(1000, "Pizza", item=7)  # type: ignore[func-returns-value]
+    assert_type(paid, None)
     await chat.charge(1000, "Pizza")  # type: ignore[call-overload]
     await chat.charge(1000, "Pizza", item=1, currency="USD")  # type: ignore[call-overload]
 

@@ -6,14 +6,15 @@ the logger ``triobot.development``. Nothing here changes what a conversation doe
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import logging
 import os
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final, final
+from typing import Final, cast, final
 
 import attrs
 import trio
@@ -23,6 +24,7 @@ from ..errors import UnrecordableError
 from ..values import encode_value
 from ..wire.events import Event, Message, Press
 from .routes.typed import read_command
+from ..wire.ids import RefId
 from .running.branches import code_tasks, step_tasks
 from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors
@@ -39,6 +41,15 @@ _CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cance
 _OURS: Final = str(Path(__file__).parent.parent) + os.sep
 # Where a route's function is awaited, and a child's.
 _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
+
+
+@final
+@attrs.frozen
+class Gift:
+    """What an aside has done for a payment, at a line of the author's, with these values."""
+
+    line: str
+    args: frozenset[str] = attrs.field(repr=False)
 
 
 @final
@@ -65,6 +76,17 @@ def copied(key: str, text: str, value: object) -> Copy | None:
     return Copy(key, value, text, calling_line()) if type(value) in (list, dict, set) else None
 
 
+def added(before: object, after: object) -> Sequence[object]:
+    """Return what is added to a value by putting another in its place; nothing if that can't be told."""
+    match before, after:
+        case int() | float(), int() | float():
+            return (after - before,)
+        case list(), list():
+            return cast("list[object]", after)[len(cast("list[object]", before)) :]
+        case _:
+            return (after,) if isinstance(after, str | dt.datetime) else ()
+
+
 def is_changed(copy: Copy) -> bool:
     """Return whether a copy is no longer what was read."""
     try:
@@ -79,6 +101,8 @@ class Advice(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
+        # What an aside gave for a payment and where, until its charge returns.
+        self.given: dict[RefId, Mapping[str, Gift]] = {}
 
     def cannot_work(self, line: str, what: str, wrong: str) -> None:
         """Warn of a line that was found in the source of a route."""

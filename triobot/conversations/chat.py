@@ -40,7 +40,7 @@ from .blocks import (
 )
 from .charges import charging
 from .charges.charging import Late
-from .charges.paid import Currency, Paid
+from .charges.paid import Currency, named_step
 from .chat_data import ChatData
 from .conversation import Conversation
 from .doors.broadcasts import Broadcast, RecordedAnnouncing
@@ -169,6 +169,7 @@ class Room(Generic[E_co]):
         """
         giving = self._conversation.giving
         first = None if giving is None else giving.step(args)
+        self._conversation.gives(named_step(fn), args)
         return await run_step(self._conversation, fn, args, raises, first)
 
     @overload
@@ -663,23 +664,23 @@ class Chat(Room[E_co]):
         amount: int,
         text: str,
         *,
-        item: T,
+        item: object,
         currency: Currency = "IRR",
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
-    ) -> Paid[T]: ...
+    ) -> None: ...
     @overload
     async def charge(
         self,
         amount: int,
         text: str,
         *,
-        item: T,
+        item: object,
         options: Mapping[K, str] | Buttons[K],
         currency: Currency = "IRR",
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
-    ) -> Paid[T] | K: ...
+    ) -> K | None: ...
     async def charge(
         self,
         amount: int,
@@ -691,13 +692,14 @@ class Chat(Room[E_co]):
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> object:
-        """Send a payment button, and return verified money.
+        """Send a payment button, and return None when it is paid, and the goods are given.
 
         **The amount is in rials.** A wallet that is too low, or a payment that fails, keeps it waiting.
 
         The goods are given by the aside for what is bought, ``@bot.aside(paid(Item))``, as soon as the money
-        is verified; this returns when that aside has come to its end. So don't give them here. Whatever
-        becomes of this conversation meanwhile, the aside goes on. No interface gives captured money back.
+        is verified; this returns when that aside has come to its end. What is given behind this is given
+        twice, or never to whoever writes "/cancel". Whatever becomes of this conversation meanwhile, the
+        aside goes on. No interface gives captured money back.
 
         Args:
             amount: at least 1; in `currency`.
@@ -729,11 +731,11 @@ class Chat(Room[E_co]):
         amount: int,
         text: str,
         *,
-        item: T,
+        item: object,
         expires: int | None = None,
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
-    ) -> Paid[T]:
+    ) -> None:
         """Send an invoice for the wallet page; return as `charge` when it is paid. The amount is in rials.
 
         Args:
@@ -746,7 +748,7 @@ class Chat(Room[E_co]):
 
         Platform: interface section 4.1.
         """
-        return await charging.invoice(self._conversation, amount, text, item, expires, late, otherwise)
+        await charging.invoice(self._conversation, amount, text, item, expires, late, otherwise)
 
     # --- others, and what goes on beside or after this
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TypeVar, final
 
-from .advice import copied
+from ..errors import UnreadableRecordError
+from .advice import added, copied
 from .conversation import Conversation
 from .data import Key, check_key
 
@@ -51,12 +53,27 @@ class ChatData:
             UnrecordableError: it can't be recorded; nothing was changed.
         """
         check_key(key)
-        self._conversation.keep(key.name, key.dump(value))
+        text = key.dump(value)
+        self._changes(key, text, value)
+        self._conversation.keep(key.name, text)
 
     def __delitem__(self, key: Key[T]) -> None:
         """Empty the slot; an empty one stays so."""
         check_key(key)
+        self._changes(key, None, None)
         self._conversation.keep(key.name, None)
+
+    def _changes(self, key: Key[T], text: str | None, value: object) -> None:
+        """Note a change, which may be what was paid for."""
+        conversation = self._conversation
+        if conversation.giving is None and not conversation.behind:
+            return
+        old, more = conversation.kept().get(key.name), None
+        if conversation.services.advice is not None:
+            with suppress(KeyError, UnreadableRecordError):
+                more = added(key.load(old), value)
+        if old != text or conversation.giving is not None:
+            conversation.gives(f"a change of what {key.name!r} keeps", more or ())
 
     def __contains__(self, key: Key[T]) -> bool:
         """Whether the slot holds a value, its default aside."""

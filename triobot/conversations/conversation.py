@@ -46,8 +46,8 @@ from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
-from .advice import Copy, is_changed
-from .charges.paid import Giving, abandon, paid_of
+from .advice import Copy, Gift, is_changed
+from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC, leaves
 from .data import View, await_store
 from .doors.calls import Call, room_of
@@ -145,6 +145,7 @@ class Conversation:
         "args",
         "at",
         "awaited",
+        "behind",
         "beside",
         "carried",
         "copies",
@@ -217,6 +218,7 @@ class Conversation:
         self.ending: Ending | None = None
         self.giving: Giving | None = None
         self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = _NONE
+        self.behind: Mapping[str, Gift] = {}
         self.settled = None if stored is None else trio.Event()
         self.stuck = False
         self.stuck_at = "?"
@@ -751,6 +753,18 @@ class Conversation:
         else:
             self.run.write(key, value)
 
+    def gives(self, what: str, args: Sequence[object] = ()) -> None:
+        """Note that something is done that may be what was paid for.
+
+        Args:
+            what: in words that are the same each time; empty if it can't be told from another.
+            args: with which it is done.
+        """
+        if self.giving is not None:
+            self.giving.gives(what, args)
+        elif self.behind and not self.replaying:
+            tell_of_second_gift(self, self.behind, what, args)
+
     @property
     def texts(self) -> Texts:
         """The runtime's own words, as this chat is to hear them."""
@@ -777,6 +791,8 @@ class Conversation:
     ) -> Awaitable[T]:
         """Send something, in the order of the chat, `unless` that is needless; to be awaited at once."""
         own = self.enter(OperationKind.SEND)
+        if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
+            self.gives("")  # a file may be what was bought
         if self.dry is not None:
             self.dry.sends(own, operation)
 

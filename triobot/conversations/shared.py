@@ -27,6 +27,7 @@ class Shared:
         answers: which questions got their answer a moment ago.
         care: counts whose code is at work when the program is killed.
         elsewhere: signals to chats, and starts and stops their routes for code.
+        gave_nothing: the asides that ended with money and gave nothing, as somebody was told.
     """
 
     work: Workload
@@ -37,3 +38,4 @@ class Shared:
     answers: Answered
     care: Care
     elsewhere: Elsewhere
+    gave_nothing: set[str] = attrs.field(factory=set[str])

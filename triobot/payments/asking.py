@@ -5,7 +5,7 @@ The lane repeats what failed; here a question has its own deadline, because a pa
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 import trio
 
@@ -64,7 +64,9 @@ async def remove_button(outbox: Outbox, entry: Entry) -> bool:
 
 
 async def _answer(outbox: Outbox, operation: Operation[PaymentState], to: To) -> PaymentAnswer:
-    word, amount, again = cast("AnswerWord", "unknown"), None, False
+    word: AnswerWord = "unknown"
+    amount: int | None = None
+    again = False
 
     def doubted() -> None:
         nonlocal again

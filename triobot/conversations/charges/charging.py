@@ -52,7 +52,7 @@ from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
 from ..routes.filters import Setting
 from ..routes.routing import Delivery, OtherwisePolicy, Taken, Wait
 from ..running.branches import OperationKind
-from .paid import Currency, Paid, moves, paid_of, payments_of, refuse_without_aside
+from .paid import Currency, moves, payments_of, refuse_without_aside
 
 # Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
 _LINK: Final = re.compile(
@@ -397,12 +397,11 @@ class RunningCharge:
                     return captured
                 await self._deal_with(notice)
 
-    async def goods(self, captured: Captured) -> Paid[Any]:
+    async def goods(self, captured: Captured) -> None:
         """Wait until the aside for what was paid has come to its end; what is said meanwhile waits, too.
 
         Raises:
             PaymentHandedOverError: it failed, or an operator has the money.
-            RecordError: this program doesn't know what was bought; the conversation is parked.
         """
         conversation = self._conversation
         # It is paid in time: an aside that gives at once isn't taken for one that came too late.
@@ -417,8 +416,8 @@ class RunningCharge:
             conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
         if ending != "given":
             raise PaymentHandedOverError
-        with conversation.reading():
-            return paid_of(captured)
+        if (advice := conversation.services.advice) is not None:
+            conversation.behind = {**conversation.behind, **advice.given.pop(captured.id, {})}
 
     async def _look(self, _: Id) -> Seen:
         """What is known by now, up to what ends the charge; a callback is looked at to its end."""
@@ -501,8 +500,8 @@ async def charge(
     options: Buttons[Any] | None,
     late: Late,
     otherwise: OtherwisePolicy | None,
-) -> Paid[Any] | object:
-    """Send a payment button and wait until it is paid, or another button is pressed."""
+) -> object:
+    """Send a payment button and wait until it is paid, or return the key of another that is pressed."""
     asked = _asked(conversation, "button", amount, text, item, currency, late, BUTTON_LIFE)
     token = new_token(conversation)
     keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
@@ -547,7 +546,10 @@ async def charge(
                         await opened.tell_to_press_again()
             if answer is None:
                 raise PaymentExpiredError
-            return await opened.goods(answer) if isinstance(answer, Captured) else answer[0]
+            if not isinstance(answer, Captured):
+                return answer[0]
+            await opened.goods(answer)
+            return None
 
 
 async def invoice(
@@ -558,7 +560,7 @@ async def invoice(
     expires: int | None,
     late: Late,
     otherwise: OtherwisePolicy | None,
-) -> Paid[Any]:
+) -> None:
     """Send an invoice and wait until it is paid on the wallet page."""
     life = BUTTON_LIFE if expires is None else expires
     asked = _asked(conversation, "invoice", amount, text, item, "IRR", late, life)
@@ -573,7 +575,7 @@ async def invoice(
                 answer = await opened.wait()
             if answer is None:
                 raise PaymentExpiredError
-            return await opened.goods(cast("Captured", answer))  # an invoice has no other buttons
+            await opened.goods(cast("Captured", answer))  # an invoice has no other buttons
 
 
 def _asked(

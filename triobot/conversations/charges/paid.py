@@ -9,14 +9,16 @@ on after the next start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
 
 from ...authors import contained, kind_of
+from ...alarm_kinds import ABOUT, Alarm
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
 from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
@@ -25,10 +27,11 @@ from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
+from ..advice import Gift
 from ..doors.calls import PaymentArrived
 from ..routes.declarations import Route, Table
 from ..routes.filters import Filter, Same, Setting
-from ..running.lines import calling_line
+from ..running.lines import calling_line, is_authors, running_frames
 
 if TYPE_CHECKING:
     from ..conversation import Conversation
@@ -41,6 +44,10 @@ T_co = TypeVar("T_co", covariant=True)
 Currency: TypeAlias = WireCurrency
 
 log: Final = logging.getLogger("triobot.conversations")
+
+MISPLACED: Final = ABOUT["goods_misplaced"]
+NOTED: Final = Gift("", frozenset())
+"""Something was done; what it was can't be told from what others do, or nobody asks."""
 
 for _cls in (Captured, PaymentNotice):
     register(_cls, name=f"triobot.{_cls.__name__}")
@@ -252,6 +259,7 @@ class Giving:
         self._given = self._goes_on = False
         self._keyed = False
         self._line = ""
+        self._gave: dict[str, Gift] = {}
 
     @property
     def owes(self) -> bool:
@@ -264,6 +272,13 @@ class Giving:
             self._line = self._line or calling_line()
             self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
         return self._check
+
+    def gives(self, what: str, args: Sequence[object]) -> None:
+        """Note what may be the goods."""
+        if not what or self._conversation.services.advice is None:
+            self._gave[what] = NOTED
+        elif what not in self._gave:
+            self._gave[what] = _gift(self._conversation, args, self.paid.key) or NOTED
 
     async def _check(self) -> None:
         """Ask the ledger whether this may still be given here; in the body of a step, which records it.
@@ -299,9 +314,65 @@ class Giving:
         self.alone = not (well or paid.redelivered or places.waiting_for(self._conversation))
         if advice is not None and well and self._line and not self._keyed:
             advice.keyless(self._line)
+        if advice is not None and well:
+            advice.given[paid.id] = {what: gift for what, gift in self._gave.items() if gift is not NOTED}
+        if well and not (self._gave or paid.redelivered or self._conversation.dry):
+            self._tell_that_nothing_was_given()
         end: PaymentEnd = "settled" if well else "failed"
         ends = moves(self._conversation, lambda ledger: [ledger.ended(paid.id, end)])
         self._conversation.also("ends", ends)
+
+    def _tell_that_nothing_was_given(self) -> None:
+        """Raise an alarm, one for each route in the life of a program."""
+        route, shared = self._conversation.route, self._conversation.shared
+        if route.name in shared.gave_nothing:
+            return
+        shared.gave_nothing.add(route.name)
+        text = (
+            f"{route.line}: the aside {route.name} did no step, changed nothing that is kept, and sent no "
+            f"signal and no file. {MISPLACED.risk} {MISPLACED.act}"
+        )
+        self._conversation.services.raise_alarm(Alarm("goods_misplaced", route.name, text))
+
+
+def _gift(conversation: Conversation, args: Sequence[object], key: str) -> Gift | None:
+    """Describe what is done now; None in a hook, which does the same around every route."""
+    route = conversation.route
+    own = getattr(route.handler, "__code__", None)
+    if route.hooks and all(frame.f_code is not own for frame, _ in running_frames()):
+        return None
+    plain = {encode_value(conversation.life.chat_id)}
+    values = frozenset(_text(arg) for arg in args if not (key and _names(arg, key)))
+    return Gift(calling_line(), values - plain)
+
+
+def _text(value: object) -> str:
+    try:
+        return encode_value(value)
+    except UnrecordableError:
+        return f"a {type(value).__qualname__}"
+
+
+def tell_of_second_gift(
+    conversation: Conversation, given: Mapping[str, Gift], what: str, args: Sequence[object]
+) -> None:
+    """Raise an alarm if an aside has done this for a payment, with one of the same values or without any."""
+    first = given.get(what)
+    again = None if first is None else _gift(conversation, args, "")
+    if first is None or again is None or (first.args and again.args and not first.args & again.args):
+        return
+    text = (
+        f"{again.line}: behind charge() there is {what}, as in the aside for the payment ({first.line}). "
+        f"{MISPLACED.risk} {MISPLACED.act}"
+    )
+    conversation.services.raise_alarm(Alarm("goods_misplaced", again.line, text))
+
+
+def named_step(fn: object) -> str:
+    """Return how a step with this function is named; empty for one that isn't the author's own."""
+    code = getattr(fn, "__code__", None)
+    own = isinstance(code, CodeType) and is_authors(code.co_filename)
+    return f"a step {getattr(fn, '__qualname__', '')}" if own else ""
 
 
 def _names(arg: object, key: str) -> bool:

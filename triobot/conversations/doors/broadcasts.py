@@ -180,6 +180,7 @@ class RecordedAnnouncing:
             finally:
                 step_tasks.discard(task)
 
+        self._conversation.gives("")
         return await self._conversation.effect(OperationKind.BROADCAST, body)
 
     async def status(self, key: str) -> BroadcastStatus:

@@ -100,6 +100,8 @@ class RecordedDoor:
         """Tell another place something."""
         elsewhere = self._conversation.shared.elsewhere
 
+        self._conversation.gives(f"a signal {type(value).__qualname__}", (value,))
+
         async def body(own: Id) -> None:
             await elsewhere.signal(place, value, key or self._once(own, value), room)
 
@@ -113,6 +115,8 @@ class RecordedDoor:
         own_chat = chat_id == conversation.life.chat_id
         route = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()")
         value, sender = recordable(conversation.value), conversation.event.sender
+
+        conversation.gives(f"a start of {route.name}")
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
@@ -171,6 +175,8 @@ class RecordedDoor:
         """Keep something, once: that it was done is stored with it, or its owner knows that it was."""
         far = self._conversation.shared.keeping.far_of(place)
 
+        self._conversation.gives(f"a change of what {key!r} keeps")
+
         async def body(own: Id) -> None:
             once = self._once(own, (key, value))
             if far is not None:
@@ -188,6 +194,7 @@ class RecordedDoor:
         """Put what this makes of the old value in its place, once: the result is stored with it."""
         conversation, keeping = self._conversation, self._conversation.shared.keeping
         far = keeping.far_of(place)
+        conversation.gives(f"a change of what {key!r} keeps")
 
         def changed(old: str | None) -> str:
             with conversation.reading():
