@@ -311,8 +311,8 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         "The aside for a payment has ended and gave nothing; one alarm a route. Or, while one develops, what "
         "it gave is given once more behind `charge`.",
         "Goods behind `charge`: who writes /cancel or pays late never gets them, and others get them twice.",
-        "Give what was bought in the aside alone, by a step, a change of what the chat keeps, or a signal. If "
-        "a text is all that was bought, keep in the aside that it was sent.",
+        "Give what was bought in the aside alone, by a step, a change of what the chat keeps, or a signal. "
+        "If a text is all that was bought, keep in the aside that it was sent.",
         once=True,
     ),
     "maybe_paid_again": About(

@@ -20,8 +20,9 @@ from triobot.cli.line_editor import open_editor
 BOT = """
 import time
 import attrs
-from triobot import Bot, Chat, File, Location, Paid
+from triobot import Bot, Chat, File, Key, Location, Paid
 from triobot.filters import paid
+SOLD = Key("sold", int, default=0)
 bot = Bot()
 
 @attrs.frozen
@@ -46,6 +47,7 @@ async def shop(chat: Chat) -> None:
 
 @bot.aside(paid(str))
 async def deliver(chat: Chat[Paid[str]]) -> None:
+    chat.data[SOLD] += 1
     await chat.send("Here it is.")
 """
 

@@ -12,6 +12,7 @@ from scene import playing
 
 from triobot.cli import parse
 from triobot.cli.loading import load_bot
+from triobot.testing import drive
 
 pytest_plugins = ["pytester"]
 
@@ -43,6 +44,21 @@ async def test_the_readme_s_bot_takes_orders(tmp_path: Path) -> None:
         await sara.sees("2 pizzas (s) for Sara. Thank you!")
         await sara.says("/cancel")
         await sara.sees("Cancelled.")
+
+
+async def test_the_readme_s_shop_gives_once(tmp_path: Path, autojump_clock: object) -> None:
+    """And is short: no more is needed than two functions."""
+    [program] = [block for block in BLOCKS if "chat.charge" in block]
+    assert len([line for line in program.splitlines() if line]) <= 10
+    (tmp_path / "readme_shop.py").write_text(program, encoding="utf-8")
+    async with drive(load_bot(f"{tmp_path}/readme_shop.py:shop")) as world:
+        for after in ("stays", "/cancel"):
+            sara = world.user(after, wallet=500_000)
+            await sara.joins()
+            await sara.sees_buttons("Pay")
+            await sara.pays()
+            await sara.sees("You have 100 coins.")
+        await world.waits(days=2)
 
 
 def test_the_readme_s_test_passes_in_a_folder_of_its_own(

@@ -80,6 +80,7 @@ async def order(chat: Chat) -> None:
 
 @bot.aside(paid(Cake))
 async def deliver(chat: Chat[Paid[Cake]]) -> None:
+    chat.data[NAME] = chat.data[NAME] + "!"
     await chat.send("In the oven.")
 
 

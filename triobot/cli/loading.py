@@ -121,7 +121,7 @@ def _import_file(path: Path, name_in_it: str) -> ModuleType:
     return module
 
 
-def _hint_at_package(path: Path, name: str, error: Exception) -> str:
+def _hint_at_package(path: Path, name: str, error: BaseException) -> str:
     """Say how to name a file that imports from its own package, which a file by itself doesn't have."""
     names, top = [path.stem], Path("/")
     for top in path.resolve().parents:
