@@ -23,8 +23,8 @@ from ..engine import Run
 from ..errors import UnrecordableError
 from ..values import encode_value
 from ..wire.events import Event, Message, Press
-from .routes.typed import read_command
 from ..wire.ids import RefId
+from .routes.typed import read_command
 from .running.branches import code_tasks, step_tasks
 from .running.leash import held
 from .running.lines import calling_line, frames_of, is_authors

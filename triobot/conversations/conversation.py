@@ -51,7 +51,7 @@ from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC, leaves
 from .data import View, await_store
 from .doors.calls import Call, room_of
-from .journal_writer import JournalWriter
+from .journal_writer import Carried, JournalWriter
 from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
@@ -81,23 +81,6 @@ HELD: Final = 5000
 _OF_PLATFORM: Final = frozenset(
     kind.value for kind in (OperationKind.SEND, OperationKind.ANSWER, OperationKind.CHARGE)
 )
-
-
-@final
-@attrs.frozen
-class Carried:
-    """The beginning of what goes on in another one's place, as it is stored already.
-
-    Attributes:
-        run: counts the runs of the conversation.
-        position: of the next record.
-        written: of the unit that stores it, see `CommitQueue.wait_for`.
-    """
-
-    first: Record = attrs.field(repr=False)
-    run: int
-    position: int
-    written: int
 
 
 @final

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
+import attrs
 import trio
 
 from ..engine import ABSENT, Host, Put, Record, encode_record
@@ -55,7 +56,7 @@ from .services import HearRecords
 from .workload import EarlyEvent
 
 if TYPE_CHECKING:
-    from .conversation import Carried, Conversation
+    from .conversation import Conversation
 
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
@@ -63,6 +64,23 @@ log: Final = logging.getLogger("triobot.conversations")
 # Few runs ever have some, and an empty set takes 216 bytes.
 _NO_IDS: Final = frozenset[Id]()
 _NO_EFFECTS: Final = frozenset[str]()
+
+
+@final
+@attrs.frozen
+class Carried:
+    """The beginning of what goes on in another one's place, as it is stored already.
+
+    Attributes:
+        run: counts the runs of the conversation.
+        position: of the next record.
+        written: of the unit that stores it, see `CommitQueue.wait_for`.
+    """
+
+    first: Record = attrs.field(repr=False)
+    run: int
+    position: int
+    written: int
 
 
 @final

@@ -21,9 +21,10 @@ from ..rooms import is_chat
 from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
-from .conversation import Carried, Conversation, Ending
+from .conversation import Conversation, Ending
 from .doors.calls import Halt, Order, is_signal, room_of
-from .places import Places, TooLate, ends
+from .journal_writer import Carried
+from .places import MANY, Places, TooLate, ends
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
 from .routes.declarations import Table
@@ -75,8 +76,6 @@ _QUIESCENT: Final = attrgetter("quiescent")
 # One for all, since few chats ever have some, and an empty set takes 216 bytes.
 _NONE: Final = frozenset[int]()
 _AT_REST: Final = attrgetter("at_rest")
-# So many live conversations may take an event early.
-MOST_EARLY: Final = 8
 _DURABLE: Final = attrgetter("route.durable")
 
 
@@ -200,10 +199,9 @@ class ChatLife:
         if not (self.group or sender is None or sender == self._sender):
             return False
         waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
-        if waiting or len(self.places.live) > MOST_EARLY:
+        if waiting or len(self.places.live) >= MANY:
             return False
-        conversations = self.places.all()
-        return bool(conversations) and all(map(_AT_REST, conversations))
+        return bool(self.places.live or self.places.asides) and all(map(_AT_REST, self.places.all()))
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""

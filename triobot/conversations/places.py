@@ -22,8 +22,8 @@ from .workload import EarlyEvent
 
 W = TypeVar("W", Wait, Watch)
 Due: TypeAlias = tuple[Start, Delivery]
-# With fewer live conversations than this, all of them are looked at for each event.
-_MANY: Final = 4
+MANY: Final = 8
+"""With fewer live conversations than this, all of them are looked at for each event."""
 
 
 def ends(halt: Halt, delivery: Delivery) -> bool:
@@ -106,7 +106,7 @@ class Places:
         A member's event concerns no other member's conversation, and a group may have thousands of these.
         """
         sender = event.sender
-        if sender is None or len(self.live) < _MANY or is_signal(event) or is_payment(event):
+        if sender is None or len(self.live) < MANY or is_signal(event) or is_payment(event):
             return self.all()
         own = [self.live[owner] for owner in (None, sender.id) if owner in self.live]
         if (token := token_of(event)) is not None:

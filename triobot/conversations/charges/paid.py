@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast,
 import attrs
 import trio
 
-from ...authors import contained, kind_of
 from ...alarm_kinds import ABOUT, Alarm
+from ...authors import contained, kind_of
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
 from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
