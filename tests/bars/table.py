@@ -10,8 +10,8 @@ from typing import Final
 
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 358,
-    "code lines": 59_240,
+    "modules": 360,
+    "code lines": 60_300,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 51,
     "classes that an answer enters": 45,

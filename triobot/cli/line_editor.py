@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType
-from typing import Final, final
+from typing import Final, cast, final
 
 import trio
 
@@ -79,8 +79,11 @@ async def open_editor(words: Callable[[], Awaitable[Sequence[str]]]) -> AsyncGen
     Args:
         words: what Tab completes a line to, asked each time.
     """
-    if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # a byte that is no UTF-8 costs itself, and no line
+    stdin: object = sys.stdin
+    if isinstance(stdin, TextIOWrapper):
+        cast("TextIOWrapper", stdin).reconfigure(
+            errors="replace"
+        )  # a bad byte costs itself alone
     readline, termios = _module("readline"), _module("termios")
     if readline is None or termios is None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         yield LineEditor(None)
