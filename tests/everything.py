@@ -168,6 +168,11 @@ def async_block(
     return acts
 
 
+async def with_board(things: Things) -> object:
+    with things.chat.board() as board:
+        return await board.choose("Which?", {1: "One"})
+
+
 async def with_child(things: Things) -> None:
     async with things.chat.open_nursery() as nursery:
         nursery.start_soon(things.chat.send, "a child")
@@ -250,6 +255,7 @@ OPERATIONS: Final[dict[str, Act]] = {
     "Chat.live": async_block(lambda it: it.chat.live("0 %", buttons=KEEP)),
     "Chat.ask": lambda it: it.chat.ask("How many?", int),
     "Chat.choose": lambda it: it.chat.choose("Which?", {1: "One"}),
+    "Chat.board": with_board,
     "Chat.fill": lambda it: it.chat.fill(Address),
     "Chat.charge": lambda it: it.chat.charge(1_000, "A cake", item=Cake(), options={"n": "No"}),
     "Chat.invoice": lambda it: it.chat.invoice(1_000, "A cake", item=Cake()),

@@ -666,7 +666,7 @@ async def test_a_second_one_by_another_name_is_refused(path: Path, tmp_path: Pat
     other_name = tmp_path / "link.db"
     other_name.symlink_to(path)
     async with opened(path):
-        with pytest.raises(StoreLockedError, match="another process"):
+        with pytest.raises(StoreLockedError, match="this process"):
             async with opened(other_name):
                 pytest.fail("two at once")
 

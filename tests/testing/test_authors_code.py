@@ -676,6 +676,8 @@ NO_CODE: Final = "takes no code, or only names what was declared"
 FILTERS: Final = "a_route_s_filter, a_wait_s_filter, a_block_s_filter"
 # Each function that is given code, a class or a filter: the places that call it, or why none does.
 DOORS: Final[Mapping[str, str]] = {
+    "Board.__init__": "made by the chat",
+    "Board.choose": "a_key_of_buttons, a_wait_s_filter",
     "Bot.__init__": "the_bot_s_words; a transport: test_a_transport; a clock ends the process, with an error",
     "Bot.around": "a_hook",
     "Bot.aside": "an_aside",
@@ -767,6 +769,8 @@ NARROW: Final = {
     "conversations/charges/charging.py": 1,
     "conversations/workload.py": 1,
     "conversations/blocks.py": 1,  # what a step came to
+    "conversations/questions/live.py": 1,  # what the platform says to an operation of our own
+    "resources.py": 1,  # what is contained already, and gets a note
     "authors.py": 1,
     "client/exchange.py": 1,
 }

@@ -22,6 +22,7 @@ from triobot.travel.past import look_back, notch_starts
 from triobot.travel.same_answers import open_same_answers, replacement_of
 
 SIZE = Key("same-size", str)
+BAKED = Key("baked", int, default=0)
 
 
 @attrs.frozen
@@ -80,6 +81,7 @@ def a_shop(  # each is a way to change the code
 
     @bot.aside(paid(Cake), name="bake")
     async def bake(chat: Chat[Paid[Cake]]) -> None:
+        chat.data[BAKED] += 1
         await chat.send("It is in the oven.")
 
     return bot
@@ -179,7 +181,7 @@ async def test_all_fits_the_same_code(autojump_clock: MockClock) -> None:
     assert [one[3] for one in mine.records if one[0] == "D"] == kinds
     assert instead.chat is not None
     assert min(instead.chat.entries) > 500
-    assert instead.data == {"same-size": '[1,"l"]'}
+    assert instead.data == {"baked": "[1,1]", "same-size": '[1,"l"]'}
     assert [(bill.amount, bill.state(instead.at)) for bill in instead.bills] == [(7_000, "captured")]
     assert [row.state for row in instead.payments] == ["settled"]
 
