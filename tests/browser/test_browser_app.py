@@ -53,7 +53,7 @@ async def test_people_talk_in_both_directions(browser: Browser) -> None:
     async with window(browser, joined=False) as shown:
         page = shown.page
         await page.click(".join", "Start")
-        await page.has(".compose")
+        await page.has(".composer:not([hidden]) .compose")  # hidden until the platform has taken the join
         first = shown.sends("سلام! ۲۵۰٬۰۰۰ ریال\nand (some) English")
         await page.sees("سلام!", within=".bubble")
         assert await page.run("getComputedStyle(document.querySelector('.text')).direction") == "rtl"
