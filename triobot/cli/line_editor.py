@@ -81,9 +81,7 @@ async def open_editor(words: Callable[[], Awaitable[Sequence[str]]]) -> AsyncGen
     """
     stdin: object = sys.stdin
     if isinstance(stdin, TextIOWrapper):
-        cast("TextIOWrapper", stdin).reconfigure(
-            errors="replace"
-        )  # a bad byte costs itself alone
+        cast("TextIOWrapper", stdin).reconfigure(errors="replace")  # a bad byte costs itself alone
     readline, termios = _module("readline"), _module("termios")
     if readline is None or termios is None or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         yield LineEditor(None)
