@@ -312,7 +312,7 @@ async def test_every_event_is_decoded_to_itself(as_json: bool, lower_case: bool,
         for content in contents:
             posted += exchange.act(partial(acts.say, world, ali, content))
         posted += exchange.act(partial(acts.press, world, ali, sent.id, YES))
-        posted += exchange.act(partial(acts.submit, world, ali, {"name": "a=b&c ب", "agree": "1"}))
+        posted += exchange.act(partial(acts.submit, world, ali, {"name": "a=b&c ب", "agree": "true"}))
         posted += exchange.act(partial(acts.pay, world, ali, sent.id, PAY))
         posted += exchange.act(partial(acts.pay, world, ali, sent.id, PAY, code=1000))
         posted += exchange.act(partial(acts.pay_invoice, world, ali, invoice.id))
