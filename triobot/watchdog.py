@@ -122,7 +122,7 @@ def _keep_asking(
                 told = still
                 frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
                 log.error("every chat has waited for %.1f s: %s", still, _why(frame))
-        if told:
+        if told and not over.is_set():
             log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
 
 

@@ -50,6 +50,15 @@ def told(request: pytest.FixtureRequest) -> Told:
     return handler
 
 
+@pytest.fixture(autouse=True)
+def no_watch_goes_on() -> Iterator[None]:
+    """What the thread of one test says at its end is not in the log of the next."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "triobot watchdog":
+            thread.join(PATIENCE)
+
+
 def stand_still(told: Told) -> None:
     """What no bot should do; it goes on as soon as somebody has complained."""
     assert told.said.wait(PATIENCE)

@@ -524,7 +524,7 @@ class LaneSender:
             if call.error is not None:
                 raise call.error
             delivery.sending = delivery.written = True
-            request = self._write_out(delivery, call.operation)
+            request = self._write_out(call, delivery, call.operation)
             if request is None:
                 delivery.sending = delivery.written = False
                 self._send_courier(delivery)
@@ -558,10 +558,10 @@ class LaneSender:
             raise call.error
         return AGAIN
 
-    def _write_out(self, delivery: Delivery, operation: Operation[object]) -> Begun[object] | None:
+    def _write_out(self, call: Call, delivery: Delivery, asked: Operation[object]) -> Begun[object] | None:
         assert self._begin is not None
-        last = is_never_repeated(operation, delivery.call.on_unknown)
-        request = delivery.begun = self._begin(operation, fresh=True) if last else self._begin(operation)
+        last = is_never_repeated(asked, call.on_unknown)
+        request = delivery.begun = self._begin(asked, fresh=True) if last else self._begin(asked)
         if request is not None:
             deadline = delivery.began + min(request.within, self._rules.answer_within)
             if not self._carried:  # all have the same time: the first one's is over first
@@ -612,7 +612,7 @@ class LaneSender:
             delivery.written = True
             last = is_never_repeated(operation, delivery.call.on_unknown)
             if last and delivery.begun is None and self._begin is not None:
-                self._write_out(delivery, operation)
+                self._write_out(delivery.call, delivery, operation)
             if delivery.begun is not None:
                 result = await delivery.begun.result()
             else:
