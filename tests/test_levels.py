@@ -79,6 +79,7 @@ ALLOWED: dict[str, set[str]] = {
     "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
+    "version": set(),
     # Written as bots are, on what a bot may import.
     "widgets": {"__init__", "errors", "extras"},
     "cli": BOT
@@ -133,7 +134,7 @@ def parts_imported(module: Path) -> set[str]:
     found: set[str] = set()
     for name in absolute_imports(module):
         root, _, rest = name.partition(".")
-        if root == "triobot" and rest != "__version__":
+        if root == "triobot" and rest not in ("__version__", "version"):
             part = rest.partition(".")[0]
             known = (HOUSE / part).is_dir() or (HOUSE / f"{part}.py").is_file()
             found.add(part if part and known else "__init__")

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import typing as _typing
 
+from .version import __version__ as __version__
+
 if _typing.TYPE_CHECKING:
     from .surface import *  # noqa: F403
 else:
@@ -37,6 +39,3 @@ else:
 
     def __dir__() -> list[str]:
         return sorted(_load())
-
-
-__version__ = "0.1.0"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, Protocol, cast, final
 
-from .. import __version__
+from ..version import __version__
 
 COMMANDS: Final = {
     "new": "make a folder for a new bot",

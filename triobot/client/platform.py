@@ -17,7 +17,6 @@ import httpx
 import trio
 from typing_extensions import TypeVar
 
-from .. import __version__
 from ..errors import (
     ConfigError,
     DeliveryUnknownError,
@@ -29,6 +28,7 @@ from ..http.connections import ClientConnection, Connections, NothingSentError, 
 from ..http.outgoing import encode_head
 from ..http.transport import TrioTransport
 from ..secrets import Secret
+from ..version import __version__
 from ..wire.content import Media
 from ..wire.decode import decode_result, is_taken, shape_of, take_unread
 from ..wire.encode import FilePart, Request, encode_operation, encode_operation_form

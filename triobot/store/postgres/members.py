@@ -15,11 +15,11 @@ from typing import Final, TypeVar, final
 import psycopg
 import trio
 
-from ... import __version__
 from ...clock import steady_time
 from ...errors import ConfigError, StoreAwayError
 from ...seams import Store, WallClock
 from ...shards import Share, home_of
+from ...version import __version__
 from ..members import NodeRow, OwnerRow, Roster
 from ..rules import Retention
 from ..schema import Stamp, check_stamp, stored_stamp
