@@ -72,6 +72,7 @@ ECHO: Final = (
     attrs.evolve(STOCK_IN, name="triobot, hypercorn and quart-trio in"),
     attrs.evolve(STOCK_BOTH, name="triobot, and httpx out"),
     *(FRAMEWORK, PTB, NODE, BARE, DESIGN, FLOOR),
+    attrs.evolve(FLOOR, name="Trio and httptools in, httpx out", arguments=("httpx",)),
 )
 ACKNOWLEDGING: Final = (TRIOBOT, FRAMEWORK, NODE, BARE, FLOOR)
 INBOUND: Final = (

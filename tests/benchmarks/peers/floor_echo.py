@@ -1,6 +1,7 @@
 """The floor: Trio's streams and httptools, and nothing else. No framework, no limits, no timeouts, no store.
 
 What a runtime on Trio costs above this is what it does; what is below this is another event loop.
+As "httpx" the echoes go out by httpx's transport: the floor of who sends by it.
 """
 
 import sys
@@ -9,6 +10,7 @@ from functools import partial
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httptools
+import httpx
 import trio
 
 port, platform, secret, token, kind = sys.argv[1:6]
@@ -65,12 +67,30 @@ class Sender:
         self.free.append(line)
 
 
-async def chat(events: trio.MemoryReceiveChannel[str], sender: Sender, chat_id: str) -> None:
+class Stock:
+    """Sends by httpx."""
+
+    def __init__(self) -> None:
+        # Without it twenty connections are kept, and the others are made anew for each request.
+        limits = httpx.Limits(max_keepalive_connections=None)
+        self.transport = httpx.AsyncHTTPTransport(limits=limits)
+
+    async def send(self, form: dict[str, str]) -> None:
+        url = f"{platform}/sendMessage"
+        request = httpx.Request("POST", url, data=form, headers={"token": token})
+        answer = await self.transport.handle_async_request(request)
+        await answer.aread()
+        await answer.aclose()
+
+
+async def chat(events: trio.MemoryReceiveChannel[str], sender: Sender | Stock, chat_id: str) -> None:
     async for text in events:
         await sender.send({"chat_id": chat_id, "type": "text", "data": text})
 
 
-async def serve(stream: trio.SocketStream, nursery: trio.Nursery, chats: dict, sender: Sender) -> None:
+async def serve(
+    stream: trio.SocketStream, nursery: trio.Nursery, chats: dict, sender: Sender | Stock
+) -> None:
     line = Message(stream, httptools.HttpRequestParser)
     while (body := await line.read()) is not None:
         if line.path != PATH:
@@ -89,7 +109,8 @@ async def serve(stream: trio.SocketStream, nursery: trio.Nursery, chats: dict, s
 
 async def main() -> None:
     async with trio.open_nursery() as nursery:
-        handler = partial(serve, nursery=nursery, chats={}, sender=Sender())
+        sender = Stock() if kind == "httpx" else Sender()
+        handler = partial(serve, nursery=nursery, chats={}, sender=sender)
         await trio.serve_tcp(handler, int(port), host="127.0.0.1")
 
 
