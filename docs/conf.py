@@ -30,7 +30,7 @@ DOCS: Final = Path(__file__).parent
 ROOT: Final = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.docs.signatures import FACES, names_in  # noqa: E402  what is public, and where
+from tests.docs.summaries import FACES, names_in  # noqa: E402  what is public, and where
 
 project = "triobot"
 version = release = triobot.__version__
@@ -89,8 +89,6 @@ TAKEN_IN: Final = {
     "SECURITY.md": "project/security.md",
     "deploy/README.md": "project/deploying.md",
 }
-# What the reference tells on a forge, where no page of the API is.
-SIGNATURES: Final = re.compile(r"(?ms)^<!-- signatures -->$.*?^<!-- end of signatures -->$")
 SEVERAL: Final = re.compile(r"^ +[a-z_]+(?:, (?:[a-z_]+|\.\.\.))+(?=: )")
 LINK: Final = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?![a-z]+:|#)(?P<path>[^)\s#]+)(?P<part>#[^)\s]*)?\)")
 
@@ -114,7 +112,7 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     """Take a page of this folder."""
     path = Path(app.env.doc2path(docname))
     if path.suffix == ".md":
-        source[0] = with_links(SIGNATURES.sub("", source[0]), path, path)
+        source[0] = with_links(source[0], path, path)
 
 
 def included(app: Sphinx, path: Path, parent: str, source: list[str]) -> None:

@@ -26,7 +26,7 @@ import triobot
 from tests.browser.chrome import Page as BrowserPage
 from tests.browser.chrome import running_browser, what_is_missing
 from tests.docs.questions import QUESTIONS
-from tests.docs.signatures import FACES, names_in
+from tests.docs.summaries import FACES, names_in
 from tests.samples import sample
 
 ROOT: Final = Path(__file__).parents[2]

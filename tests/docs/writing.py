@@ -1,4 +1,4 @@
-"""What is written from the code: signatures, the emulator's wire, the template of our words, drawings.
+"""What is written from the code: the API's tables, the emulator's wire, the template of our words, drawings.
 
     python -m tests.docs.writing        write it anew
 
@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from tests.docs import shapes, signatures
+from tests.docs import shapes, summaries
 from tests.docs.pictures import PICTURES
 from triobot import Texts
 
@@ -43,7 +43,7 @@ def _messages() -> Iterator[str]:
 
 WRITTEN: Final[Mapping[Path, Callable[[], str]]] = {
     TEMPLATE: template,
-    signatures.PAGE: signatures.page,
+    **summaries.WRITTEN,
     shapes.PAGE: shapes.page,
     **PICTURES,
 }
