@@ -28,12 +28,10 @@ from tests.clocks import run_in_virtual_time
 from tests.postgres import Server
 from tests.postgres import postgres as postgres
 from tests.postgres import postgres_server as postgres_server
-from tests.store.copied_rows import copy_at_each_start
 from tests.store.postgres_rows import drive_on
 from tests.warm import popen
 from triobot import Key
 from triobot.conversations import data as slots
-from triobot.testing import driving
 
 # The same examples in each run, and no verdict that hangs on how busy the machine is. New ones come with
 # ``--hypothesis-profile=search``.
@@ -53,14 +51,11 @@ _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long``, ``--turn``, ``--shards``, ``--postgres`` and ``--copies``."""
+    """Add ``--long``, ``--turn`` and ``--postgres``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
     turn = f"run one of {TURNS} of the slow tests as well: another one with each number"
     parser.addoption("--turn", type=int, help=turn)
-    parser.addoption("--shards", type=int, default=1, help="keep the stores of driven bots in N shards")
     parser.addoption("--postgres", action="store_true", help="keep the stores of driven bots in PostgreSQL")
-    copies = "copy the stores of driven bots to another number of shards at each restart"
-    parser.addoption("--copies", action="store_true", help=copies)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,7 +64,6 @@ def pytest_configure(config: pytest.Config) -> None:
         enable_trio_mode
     )  # not by pyproject.toml: it is read for a reader's own test, too
     passing.install()
-    driving._shards = config.getoption("--shards")  # pyright: ignore[reportPrivateUsage]
     if config.getoption("--long"):
         samples.take_all()
     # Where Python is told to keep no bytecode, each of a hundred processes would compile two hundred modules.
@@ -81,8 +75,6 @@ def pytest_configure(config: pytest.Config) -> None:
     popen.install()
     if config.getoption("--postgres"):
         config.pluginmanager.register(OnPostgres())
-    if config.getoption("--copies"):
-        config.pluginmanager.register(OnCopies())
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -170,15 +162,6 @@ class OnPostgres:
     def driven_on_postgres(self, postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         """Keep the stores of the bots that are driven in PostgreSQL."""
         drive_on(postgres_server, monkeypatch)
-
-
-class OnCopies:
-    """What is added by ``--copies``."""
-
-    @pytest.fixture(autouse=True)
-    def driven_on_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Copy the stores of the bots that are driven at each restart."""
-        copy_at_each_start(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -73,7 +73,7 @@ ALLOWED: dict[str, set[str]] = {
     "holding": SEAMS | {"conversations"},
     # What answers while another process has it.
     "standby": HTTP | {"store", "webhook"},
-    "together": BOT | {"nodes", "watchdog", "endings", "standby"},
+    "together": BOT | {"watchdog", "endings", "standby"},
     # Several shards in one process, and the ways to those in others.
     "nodes": BOT | {"broadcast"},
     "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog"},

@@ -53,7 +53,7 @@ from .rooms import SHARED, is_chat
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import PREFIX, Settings, check_prefix, read_environment
-from .shards import ALONE, NodePlace, read_shards
+from .shards import read_shards
 from .wire.content import Media
 from .wire.ids import ChatId, SenderId, as_recipient
 from .wire.operations import Operation, Upload
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from .client.successor import AnyTransport
     from .conversations.services import Services
     from .nodes.node import Node
-    from .nodes.parent import ParentLine
     from .runtime import Front, Intake, Runtime, Statistics, Surroundings
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
@@ -394,26 +393,17 @@ class Bot(Router):
                 around.opened(intake)
             yield intake
 
-    def _opened(
-        self, settings: Settings, clock: WallClock, place: NodePlace = ALONE, line: ParentLine | None = None
-    ) -> AbstractAsyncContextManager[Front]:
-        """Return what accepts events while it is entered: one store's intake, or those of several shards.
-
-        Args:
-            place, line: of a process that another one has started for some of the shards.
-        """
+    def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
+        """Return what accepts events while it is entered: one store's intake, or those of several shards."""
         from .logs import open_logs
         from .runtime import open_intake
 
         open_logs()
         around = self._around
-        if around.shards if around is not None else read_shards(settings.store).shards is not None:
+        if around is None and read_shards(settings.store).shards is not None:
             from .nodes.cluster import open_cluster
-            from .nodes.node import open_node
 
-            if around is None and read_shards(settings.store).whole.startswith("postgresql:"):
-                return open_cluster(settings, clock, self._hook)
-            return open_node(settings, clock, self._hook, around=around, place=place, line=line)
+            return open_cluster(settings, clock, self._hook)
         return open_intake(settings, clock, self._hook, around=around)
 
     @asynccontextmanager
@@ -633,14 +623,12 @@ class Bot(Router):
         return self._work
 
 
-def _node_work(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[Runtime | None]]:
-    """Return what opens the works of the shards of this process; where they come and go it yields None."""
+def _node_work(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
+    """Return what opens the works of the shards that come to this process."""
     from .nodes.keeper import keeps, open_kept_work
-    from .nodes.node import Node, open_node_work
+    from .nodes.node import Node
 
     assert isinstance(front, Node)
-    if front.keeper is None:
-        return partial(open_node_work, front)
     bot._node = front  # pyright: ignore[reportPrivateUsage]
     keeps(front).background = bot._background  # pyright: ignore[reportPrivateUsage]
     return partial(open_kept_work, front)

@@ -151,7 +151,6 @@ class Surroundings:
         clock: the time of day.
         transport: carries requests to the platform, and downloads.
         store: an open store, which stays open; `settings` names one otherwise.
-        shards: all stores, if the bot's store is in shards; `store` is any of them.
         on_alarm: told of each alarm at once, before the author's hook.
         provided: values in place of resources.
         opened: called with the intake once events can be accepted.
@@ -166,7 +165,6 @@ class Surroundings:
     transport: httpx.AsyncBaseTransport
     store: Store
     on_alarm: RaiseAlarm
-    shards: Sequence[Store] = ()
     provided: Sequence[Provided] = ()
     opened: Callable[[Intake], None]
     replays: ReplayCheck | None = None

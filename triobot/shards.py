@@ -1,4 +1,4 @@
-"""Shards: a store in several files or schemas, each a whole store of its own chats, with one owner at a time.
+"""Shards: a store in several schemas, each a whole store of its own chats, with one owner at a time.
 
 Which shard has a chat follows from the chat's number, for as long as the store lives: so the number of shards
 is fixed when the store is made. What is the whole bot's (its room, its jobs, its webhook's secret) is at home
@@ -28,8 +28,12 @@ MADE: Final = "shards_made"
 """The setting of the home shard that says that all shards were made, and names the store that they are."""
 MEMBER_OF: Final = "member_of"
 """The setting of each shard that names the store that it is a part of."""
-_EXAMPLE: Final = "such as sqlite:bot.db?shards=4"
-_EXAMPLE_ON_SERVER: Final = "such as postgresql://bots@10.0.0.20/pizza?shards=4"
+_EXAMPLE: Final = "such as postgresql://bots@10.0.0.20/pizza?shards=4"
+IN_ONE_FILE: Final = (
+    "SQLite keeps a store in one file, for one process. If it was made in several, PATH.0 and so on, the"
+    " triobot that made it makes one of them: triobot store copy 'sqlite:PATH?shards=N' sqlite:NEW"
+)
+"""What is said of a store in several files, which no release has made."""
 # Odd, and without a pattern in its bits: 2**64 divided by the golden ratio (Knuth, volume 3, section 6.4).
 _SPREAD: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 2**64 - 1
@@ -87,37 +91,11 @@ WHOLE: Final = Share(0, 1, 1)
 
 @final
 @attrs.frozen
-class NodePlace:
-    """Which of the processes that run a bot together this one is.
-
-    Attributes:
-        number: from 0.
-        of: how many there are.
-    """
-
-    number: int
-    of: int
-
-    def node_of(self, shard: int) -> int:
-        """Return the process that has a shard."""
-        return shard % self.of
-
-    def has(self, shard: int) -> bool:
-        """Return whether this process has a shard."""
-        return self.node_of(shard) == self.number
-
-
-ALONE: Final = NodePlace(0, 1)
-"""One process, which has all shards."""
-
-
-@final
-@attrs.frozen
 class ShardedAddress:
     """What a store's address says of shards.
 
     Attributes:
-        whole: the address without them, such as ``sqlite:bot.db``.
+        whole: the address without them, such as ``postgresql://bots@10.0.0.20/pizza``.
         shards: how many there are; None: it is one store, in one file.
         shard: the one that is meant; None: all of them.
     """
@@ -133,12 +111,9 @@ class ShardedAddress:
 
     @property
     def file(self) -> Path | None:
-        """Return the file; None if it is in several, or in none."""
+        """Return the file; None if it is in none."""
         engine, _, place = self.whole.partition(":")
-        if engine != "sqlite" or not place or (self.shards is not None and self.shard is None):
-            return None
-        path = Path(place)
-        return path if self.shard is None else path.with_name(f"{path.name}.{self.shard}")
+        return Path(place) if engine == "sqlite" and place else None
 
     @property
     def each(self) -> Sequence[str]:
@@ -160,31 +135,31 @@ def read_shards(store: str) -> ShardedAddress:
     whole, mark, query = store.partition("?") if on_server else store.rpartition("?")
     if not (mark and (on_server or (query.startswith("shard") and whole.startswith(("sqlite:", "memory:"))))):
         return ShardedAddress(store)
+    if whole.startswith("sqlite:"):
+        raise ConfigError(f"{IN_ONE_FILE}. Leave ?{query} out of the address of a new one")
     said, others = dict[str, str](), list[str]()
-    example = _EXAMPLE_ON_SERVER if on_server else _EXAMPLE
     for one in query.split("&"):
         name, _, value = one.partition("=")
-        if on_server and name not in ("shards", "shard"):
+        if name not in ("shards", "shard"):
             others.append(one)
             continue
-        if name not in ("shards", "shard") or name in said:
-            besides = "" if on_server else ", and nothing besides"
-            raise ConfigError(f"a store's address says ?shards= once{besides}, {example}")
+        if name in said:
+            raise ConfigError(f"a store's address says ?shards= once, {_EXAMPLE}")
         said[name] = value
     if not said:
         return ShardedAddress(store)
     if others:
         whole = f"{whole}?{'&'.join(others)}"
     if "shards" not in said:
-        raise ConfigError(f"the store's address names a shard, and not of how many: say ?shards=, {example}")
-    shards = _whole("shards", said["shards"], 1, MOST_SHARDS, example)
-    shard = _whole("shard", said["shard"], 0, shards - 1, example) if "shard" in said else None
+        raise ConfigError(f"the store's address names a shard, and not of how many: say ?shards=, {_EXAMPLE}")
+    shards = _whole("shards", said["shards"], 1, MOST_SHARDS)
+    shard = _whole("shard", said["shard"], 0, shards - 1) if "shard" in said else None
     return ShardedAddress(whole, shards, shard)
 
 
-def _whole(name: str, text: str, least: int, most: int, example: str) -> int:
+def _whole(name: str, text: str, least: int, most: int) -> int:
     if text.isascii() and text.isdigit() and len(text) < 5 and least <= int(text) <= most:
         return int(text)
     raise ConfigError(
-        f"{name}= in the store's address must be a whole number from {least} to {most}, {example}"
+        f"{name}= in the store's address must be a whole number from {least} to {most}, {_EXAMPLE}"
     )

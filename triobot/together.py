@@ -17,7 +17,7 @@ from contextlib import (
     contextmanager,
 )
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -40,15 +40,12 @@ from .resources import Provided
 from .runtime import Front
 from .seams import LeaseLostError, OnAlarm, WallClock
 from .settings import Settings
-from .shards import ALONE, NodePlace, read_shards
+from .shards import read_shards
 from .standby import stand_by
 from .watchdog import telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, EndpointT, endpoint_of
 from .webhook.limits import Limits
-
-if TYPE_CHECKING:
-    from .nodes.parent import ParentLine
 
 log: Final = logging.getLogger("triobot")
 # Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
@@ -75,39 +72,19 @@ class Servable(Protocol):
         self, front: Front, provided: Sequence[Provided], *, claims: bool
     ) -> AbstractAsyncContextManager[None]: ...
 
-    def _opened(
-        self, settings: Settings, clock: WallClock, place: NodePlace, line: ParentLine | None
-    ) -> AbstractAsyncContextManager[Front]: ...
+    def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]: ...
 
 
 Server: TypeAlias = Literal["triobot", "hypercorn"]
 """Whose server listens: ours, or hypercorn with Quart behind it."""
 
 
-@attrs.frozen
-class OneOfSeveral:
-    """What a process is told that runs some of the shards of a bot's store.
-
-    Attributes:
-        place: which of the processes it is.
-        line: to the one that has started it.
-    """
-
-    place: NodePlace
-    line: ParentLine
-
-
 def run_together(
-    bots: Sequence[tuple[Servable, Settings]],
-    *,
-    server: Server = "triobot",
-    one_of: OneOfSeveral | None = None,
-    ends: bool = False,
+    bots: Sequence[tuple[Servable, Settings]], *, server: Server = "triobot", ends: bool = False
 ) -> None:
     """Run bots in one process until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
 
     Args:
-        one_of: the process has some of the shards of each store; None: it has the whole store.
         ends: the process ends with this.
 
     Raises:
@@ -119,7 +96,7 @@ def run_together(
     allow_descriptors(limits.connections + limits.spare_descriptors)
     try:
         with rarely_collected(ends=ends):
-            trio.run(_run_until_signal, bots, server, one_of)
+            trio.run(_run_until_signal, bots, server)
     except BaseException as error:
         # Nothing but a signal ends a process without an error.
         failure = contained(error)
@@ -130,9 +107,7 @@ def run_together(
         raise failure from failure.__cause__
 
 
-async def _run_until_signal(
-    bots: Sequence[tuple[Servable, Settings]], server: Server, one_of: OneOfSeveral | None = None
-) -> None:
+async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: Server) -> None:
     stopping = False
 
     def stop() -> None:
@@ -159,15 +134,10 @@ async def _run_until_signal(
                     stop()
 
             nursery.start_soon(watch)
-            if one_of is not None:
-                nursery.start_soon(one_of.line.listen, stop, nursery.cancel_scope.cancel)
             async with telling_systemd() as systemd, trio.open_nursery() as serving:
-                run = partial(
-                    serve_together, bots, server=server, stopping=systemd.tell_stopping, one_of=one_of
+                await serving.start(
+                    partial(serve_together, bots, server=server, stopping=systemd.tell_stopping)
                 )
-                await serving.start(run)
-                if one_of is not None:
-                    await one_of.line.tell_ready()
                 # Not before: what is started after this one may need what the resources opened.
                 systemd.tell("READY=1")
             nursery.cancel_scope.cancel()
@@ -179,7 +149,6 @@ async def serve_together(
     clock: WallClock | None = None,
     server: Server = "triobot",
     stopping: Callable[[], None] | None = None,
-    one_of: OneOfSeveral | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and work for bots that share a listener, until one of them is to stop; see `Bot.serve`.
@@ -193,7 +162,6 @@ async def serve_together(
     Args:
         server: whose; under hypercorn no event is handled in the transaction that accepts it.
         stopping: called when one is to stop, before any comes to rest.
-        one_of: the process has some of the shards of each store.
 
     Raises:
         ConfigError: two of them have something in common that each must have for itself.
@@ -201,7 +169,6 @@ async def serve_together(
     if len(bots) > 1:
         _check_apart(bots)
     first, stop = bots[0][1], trio.Event()
-    place, line = (ALONE, None) if one_of is None else (one_of.place, one_of.line)
     # A certificate that can't be used starts nothing, under hypercorn as well.
     tls = None
     if first.tls_certificate is not None:
@@ -216,8 +183,6 @@ async def serve_together(
         provided,
         stop,
         binds,
-        place,
-        line,
         clock=clock,
         server=server,
         stopping=stopping,
@@ -285,8 +250,6 @@ async def _serve_now(
     provided: Sequence[Provided],
     stop: trio.Event,
     binds: Sequence[Bind],
-    place: NodePlace,
-    line: ParentLine | None,
     listening: Callable[[list[str]], None],
     *,
     clock: WallClock | None,
@@ -299,7 +262,7 @@ async def _serve_now(
     async with AsyncExitStack() as opened:
         intakes = [
             await opened.enter_async_context(
-                bot._opened(settings, clock or bot._clock, place, line)  # pyright: ignore[reportPrivateUsage]
+                bot._opened(settings, clock or bot._clock)  # pyright: ignore[reportPrivateUsage]
             )
             for bot, settings in bots
         ]

@@ -7,6 +7,7 @@ beside the load. The streamer's own CPU is told beside the bot's: it is another 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -20,11 +21,33 @@ from typing import Final
 import trio
 
 from tests.loopback import Users, open_platform
-from tests.processes.process import ROOT, SECRET, BotProcess, environment, listen, start_bot
-
-from .shards import cpu_of, load
+from tests.processes.process import ROOT, SECRET, BotProcess, environment, family, listen, start_bot
 
 _CONNECTIONS: Final = (1, 64)
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(process: BotProcess) -> float:
+    """Seconds of CPU that the bot has used, in all its processes."""
+    seconds = 0.0
+    for pid in family(process.popen.pid):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        seconds += (int(fields[11]) + int(fields[12])) / _TICKS
+    return seconds
+
+
+async def load(users: Users, events: int, *, start: int, connections: int) -> None:
+    """Post so many texts of as many chats, over connections that stay open."""
+    left = iter(range(start, start + events))
+
+    async def post() -> None:
+        async with users.connect() as line:
+            for chat in left:
+                assert await users.say(line, chat, "hello") == 200
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(connections):
+            nursery.start_soon(post)
 
 
 async def measure(events: int, connections: int, *, streamed: bool) -> tuple[float, float, float]:

@@ -57,37 +57,6 @@ async def test_the_same_bot_runs_again_and_again() -> None:
             await chats.wait_for(number, "hello")
 
 
-async def test_shards_share_a_transport_that_is_closed_behind_the_last_of_them(tmp_path: Path) -> None:
-    """One that goes to another process must not take it from those that stay."""
-    chats = Chats()
-
-    class Transport(httpx.MockTransport):
-        closed = 0
-
-        async def aclose(self) -> None:
-            self.closed += 1
-
-    transport = Transport(chats.take)
-    settings = Settings(
-        token=Secret("rig-token"),
-        base_url="http://127.0.0.1:9",
-        webhook_secret=Secret(SECRET),
-        store=f"sqlite:{tmp_path}/bot.db?shards=3",
-    )
-    bot = Bot(settings=settings, transport=transport)
-
-    @bot.conversation
-    async def echo(chat: Chat) -> None:
-        await chat.send(chat.event.content)  # type: ignore[attr-defined]
-
-    async with bot.running() as intake:
-        for chat in range(5):
-            await say(intake, chat, "hello")
-            await chats.wait_for(chat, "hello")
-        assert transport.closed == 0
-    assert transport.closed == 1
-
-
 async def test_serve_hands_over_its_address_and_stops_cleanly() -> None:
     """An embedding program starts it in its nursery, and stops it."""
     chats = Chats()

@@ -1,4 +1,4 @@
-"""The owner's limit holds for the whole bot, however many shards its store has."""
+"""The owner's limit holds for the whole bot."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ RATE = 4.0
 PEOPLE = 24
 
 
-@pytest.mark.parametrize("shards", [1, 4])
 async def test_no_more_requests_a_second_than_the_owner_says(
-    shards: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bot = Bot()
 
@@ -28,7 +27,6 @@ async def test_no_more_requests_a_second_than_the_owner_says(
     async def greet(chat: Chat) -> None:
         await chat.send("Hello.")
 
-    monkeypatch.setattr(driving, "_shards", shards)
     monkeypatch.setattr(driving, "Settings", partial(Settings, rate=RATE))
     heard: list[float] = []
     async with drive(bot) as world:
@@ -43,11 +41,11 @@ async def test_no_more_requests_a_second_than_the_owner_says(
         async with trio.open_nursery() as nursery:
             for number in range(PEOPLE):
                 nursery.start_soon(meet, number)
-    # In each second so many, and at its beginning one in each shard.
+    # In each second so many, and one at its beginning.
     for at, seconds in enumerate(sorted(heard)):
-        assert at < RATE * seconds + shards + 1e-6
-    # Nobody waits for longer than the limit asks for, but that the shards don't have equally many people.
-    assert max(heard) < 2.5 * PEOPLE / RATE
+        assert at < RATE * seconds + 1 + 1e-6
+    # Nobody waits for longer than the limit asks for.
+    assert max(heard) <= PEOPLE / RATE
 
 
 async def test_a_stop_does_not_wait_until_a_low_rate_has_let_all_through(

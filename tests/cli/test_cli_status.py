@@ -17,7 +17,7 @@ async def test_shards_that_give_no_answer_take_five_seconds_together(
         await trio.sleep_forever()
 
     monkeypatch.setattr(status, "ask_running", silent)
-    shards = [Settings(store=f"sqlite:bot.db?shards=8&shard={shard}") for shard in range(8)]
+    shards = [Settings(store=f"postgresql:?shards=8&shard={shard}") for shard in range(8)]
     began = trio.current_time()
     checked = await status._check_all(shards)
 

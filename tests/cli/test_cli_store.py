@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from pathlib import Path
 
 import pytest
-import trio
 from cli_rig import Command
-
-from triobot.clock import SystemClock
-from triobot.journals import AppendRecords, BeginConversation, ConversationId, ParkConversation
-from triobot.seams import Arrival, InboxRow, KeepRaw, Quota
-from triobot.settings import read_environment
-from triobot.store import Stamp, open_store
-from triobot.wire.ids import ChatId
 
 PUBLIC = ("--public-url", "https://bot.example.com")
 
@@ -101,21 +91,14 @@ def test_a_store_is_moved_and_its_bot_goes_there(
     """With its secret; the command says what was copied, and nothing runs on the old one any more."""
     monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
     before = triobot("webhook-url", "hello:bot", *PUBLIC)
-    there = "sqlite:busy.db?shards=3"
+    there = "sqlite:busy.db"
 
     copied = triobot("store", "copy", "sqlite:triobot.db", there)
     refused = triobot("run", "hello:bot", "--port", "0")
     monkeypatch.setenv("TRIOBOT_STORE", there)
     told = triobot("status")
-    fewer = [
-        triobot(*command.split(), "--store", f"sqlite:busy.db?shards={shards}")
-        for command in ("status", "journal list", "forget 1 --yes", "payments totals")
-        for shards in (1, 2)
-    ]
     after = triobot("webhook-url", "hello:bot", *PUBLIC)
 
-    assert {(one.code, one.out) for one in fewer} == {(1, "")}
-    assert all("has more than" in one.err for one in fewer)
     assert told.out.startswith("no bot runs; none has run on this store\n")
     assert (copied.code, copied.err) == (0, "")
     lines = copied.out.splitlines()
@@ -126,35 +109,9 @@ def test_a_store_is_moved_and_its_bot_goes_there(
         f"no bot runs on sqlite:triobot.db any more: set TRIOBOT_STORE to {there}",
     ]
     assert refused.code == 1
-    assert f"was copied to sqlite:{hello.parent}/busy.db?shards=3, and its conversations" in refused.err
+    assert f"was copied to sqlite:{hello.parent}/busy.db, and its conversations" in refused.err
     assert refused.err.count("\n") == 1
     assert (after.code, after.out) == (0, before.out)
-
-
-def test_what_a_chat_said_is_forgotten_in_all_shards(
-    triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A request that can't be read is kept in whichever shard it came to."""
-    monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
-    monkeypatch.setenv("TRIOBOT_STORE", there := "sqlite:busy.db?shards=3")
-    assert triobot("webhook-url", "hello:bot", *PUBLIC).code == 0
-    stamp = Stamp(read_environment(os.environ).base_url, "a-token-of-tests")
-
-    async def keep_and_count(*, keep: bool) -> int:
-        kept = 0
-        for shard in range(3):
-            address = f"{there}&shard={shard}"
-            async with open_store(address, stamp=stamp, clock=SystemClock(), visit=True) as store:
-                if keep:
-                    await store.commit(KeepRaw(1, "not readable", "text/plain", b"chat_id=7071&data=secret"))
-                kept += len(await store.raw(limit=9))
-        return kept
-
-    assert trio.run(partial(keep_and_count, keep=True)) == 3
-    told = triobot("forget", "7071", "--yes")
-    assert (told.code, "3 other rows" in told.out) == (0, True), told
-    assert trio.run(partial(keep_and_count, keep=False)) == 0
-    assert "nothing was kept of chat 7071" in triobot("forget", "7071", "--yes").out
 
 
 def test_a_copy_that_was_made_is_not_made_again(
@@ -212,37 +169,3 @@ def test_a_copy_needs_the_bots_token(triobot: Command, hello: Path, monkeypatch:
     assert (without.code, other.code) == (1, 1)
     assert "TRIOBOT_TOKEN" in without.err
     assert "another token" in other.err
-
-
-@pytest.mark.slow
-def test_a_conversation_is_found_by_its_number_in_whichever_shard_it_is(
-    triobot: Command, hello: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Numbers are kept, so after a copy they don't tell the shard any more."""
-    monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
-    settings = read_environment(os.environ)
-    stamp, clock = Stamp(settings.base_url, "a-token-of-tests"), SystemClock()
-
-    async def begin_some() -> None:
-        async with open_store("sqlite:triobot.db", stamp=stamp, clock=clock) as store:
-            for number in range(1, 9):
-                event = Arrival(ChatId(number), None, clock.now(), "text/plain", b"hi")
-                row = await store.accept(event, quota=Quota())
-                assert isinstance(row, InboxRow)
-                lease, id_ = store.lease(row.chat_id), ConversationId(row.seq)
-                assert lease is not None
-                begin = BeginConversation(lease, id_, ChatId(number), "hello", "v1", clock.now())
-                park = ParkConversation(lease, id_, clock.now(), "no such route")
-                await store.commit(begin, AppendRecords(lease, id_, 0, ('["S", 1]',)), park)
-
-    trio.run(begin_some)
-    there = "sqlite:busy.db?shards=3"
-    assert triobot("store", "copy", "sqlite:triobot.db", there).code == 0
-    monkeypatch.setenv("TRIOBOT_STORE", there)
-
-    shown = [triobot("journal", "show", str(number)) for number in range(1, 10)]
-    ended = [triobot("journal", "end", str(number)) for number in range(1, 10)]
-
-    assert [one.code for one in shown] == [0] * 8 + [1]
-    assert "there is no conversation 9" in shown[-1].err
-    assert [one.code for one in ended] == [0] * 8 + [1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
@@ -21,10 +20,9 @@ from triobot.errors import ConfigError, ConflictError, NotFoundError, StoreError
 from triobot.operator.requests import Told
 from triobot.seams import Shipped
 from triobot.secrets import Secret
-from triobot.store import Replica, is_replica, lock_replica
+from triobot.store import Replica, lock_replica
 
 STORE = "sqlite:disk/bot.db"
-SHARDS = "sqlite:disk/bot.db?shards=2"
 
 
 @pytest.fixture(autouse=True)
@@ -125,67 +123,6 @@ def test_a_bot_that_was_streamed_comes_back_on_an_empty_disk(command: Command, t
     continue_all()
 
 
-@pytest.mark.slow
-def test_each_shard_is_streamed_to_a_folder_of_its_own(command: Command) -> None:
-    chats, replicas = range(1, 9), [Path("replica/0"), Path("replica/1")]
-    beside_a_stream(replicas, store=SHARDS, chats=chats)
-    assert all(map(is_replica, replicas))
-    for file in Path("disk").iterdir():
-        file.unlink()
-
-    assert command("store", "check", "replica").code == 0
-    restored = command("store", "restore", "replica", "--store", SHARDS)
-
-    assert (restored.code, restored.err) == (0, "")
-    assert restored.out.count("it has all that was committed by") == 2
-    continue_all(SHARDS, chats)
-
-
-@pytest.mark.slow
-def test_shards_are_restored_together_or_not_at_all(command: Command) -> None:
-    beside_a_stream([Path("replica/0"), Path("replica/1")], store=SHARDS, chats=range(1, 3))
-    before = {file.name: file.read_bytes() for file in Path("disk").glob("bot.db.?")}
-    Path("replica/1").rename("elsewhere")
-
-    checked = command("store", "check", "replica")
-    assert checked.code == 1
-    assert checked.out.endswith("\nshard 1 of 2 isn't there\n")
-    lacking = command("store", "restore", "replica", "--store", SHARDS)
-    assert lacking.code == 1
-    assert "replica holds the streams of shard 0, and no stream of shard 1: bring that back" in lacking.err
-
-    Path("elsewhere").rename("replica/1")
-    others = command("store", "restore", "replica/0", "--store", f"{SHARDS}&shard=1")
-    assert others.code == 1
-    assert "is shard 0 of 2, and the address says shard 1 of 2" in others.err
-    assert "triobot: replica/0 is shard 0 of 2, and" in others.err
-    for folder, store, says in (
-        (
-            "replica/1",
-            STORE,
-            "replica/1 is a shard of a store; the address of all of it is sqlite:...?shards=2",
-        ),
-        ("replica", STORE, "replica holds the streams of shards 0, 1, and sqlite:disk/bot.db is one file"),
-        ("replica", f"{SHARDS}&shard=1", "is one: name that one's own, replica/1"),
-        ("replica", SHARDS.replace("2", "3"), "of shards 0, 1, and no stream of shard 2: bring that back"),
-        ("replica/1", SHARDS, "replica/1 holds one stream, and sqlite:disk/bot.db?shards=2 is 2 shards"),
-        ("replica/1/store.db", SHARDS, "is one file, and sqlite:disk/bot.db?shards=2 is 2 shards"),
-    ):
-        refused = command("store", "restore", folder, "--store", store)
-        assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
-        assert says in refused.err
-    shutil.copytree("replica/1", "replica/2")
-    fewer = command("store", "restore", "replica", "--store", SHARDS)
-    assert "of shards 0, 1, 2, and sqlite:disk/bot.db?shards=2 is 2: give the address that" in fewer.err
-    shutil.rmtree("replica/2")
-    Path("replica/0").rename("elsewhere")
-    Path("replica/1").rename("replica/0")
-    Path("elsewhere").rename("replica/1")
-    swapped = command("store", "restore", "replica", "--store", SHARDS)
-    assert swapped.code == 1
-    assert {file.name: file.read_bytes() for file in Path("disk").glob("bot.db.?")} == before
-
-
 def test_a_store_that_is_there_is_kept_when_a_stream_takes_its_place(command: Command) -> None:
     beside_a_stream([Path("replica")])
     restored = command("store", "restore", "replica")
@@ -214,7 +151,6 @@ def test_a_damaged_stream_is_told(command: Command) -> None:
         (("stream", "replica", "--store", "postgresql://nowhere/bot"), "streams no store in PostgreSQL"),
         (("stream", "replica", "--store", "memory:"), "only a sqlite: store is a file"),
         (("stream", "absent"), "there is no folder"),
-        (("stream", "absent", "--store", SHARDS), "absent; make it, or mount what belongs there"),
         (("stream", "disk"), "is where the store is"),
         (("stream", "hello"), "holds hello.py and no stream"),
         (("restore", "replica"), "holds no stream"),
@@ -222,9 +158,8 @@ def test_a_damaged_stream_is_told(command: Command) -> None:
             ("restore", "absent"),
             "there is no file or folder absent; name a backup, or the folder of a stream",
         ),
-        (("restore", "absent", "--store", SHARDS), "there is no file or folder absent; name a backup"),
         (("check", "replica"), "holds no stream"),
-        (("restore", "replica", "--store", SHARDS), "holds no stream"),
+        (("restore", "replica"), "holds no stream"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

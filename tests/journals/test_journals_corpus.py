@@ -30,12 +30,8 @@ NAMES = [f"{name}: {take.name}" for name, release in RELEASES.items() for take i
 
 
 @pytest.mark.parametrize(("release", "take"), TAKES, ids=NAMES)
-async def test_what_a_release_recorded_goes_on(
-    release: Release, take: Take, request: pytest.FixtureRequest, autojump_clock: object
-) -> None:
+async def test_what_a_release_recorded_goes_on(release: Release, take: Take, autojump_clock: object) -> None:
     """Behind each transaction it is cut, comes back, and sends and records the rest of what was recorded."""
-    if request.config.getoption("--copies"):
-        pytest.skip("what is recorded into a copy isn't seen here")
     with stage.no_chance():
         found = [await go_on(operations.bot, release, take, cut) for cut in take.cuts]
     others = [one for one in found if one is not None]

@@ -281,7 +281,7 @@ class Rig:
         voice = Speaker(name, "k", lambda text: text)
         secrets = Secrets.parse("a-secret-of-the-keeper-test-1")
         doors = Doors(SHARDS, owners, directory.peers)
-        node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
+        node = Node(settings, doors, owners, voice, secrets, directory.peers)
         node.inbox.certain, node.inbox.hold_seconds = member.held, 5.0
         node.keeper = keeper = Keeper(node, member, directory, settings, clock, None, name)
         keeper.clock_off = lambda: -3_000 if name in self.wrong else 0

@@ -42,7 +42,7 @@ def shop(late: Any) -> Bot:
 
 
 def rows_of(world: Any) -> Counter[str]:
-    sql = world._process._rows[0].sql
+    sql = world._process._rows.sql
     tables = sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return Counter({name: sql.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for (name,) in tables})
 

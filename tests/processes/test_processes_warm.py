@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.loopback import PATIENCE
-from tests.processes.process import ROOT, family, lives
+from tests.processes.process import ROOT
 from tests.warm import popen
 
 pytestmark = [
@@ -239,38 +238,3 @@ def test_what_an_interpreter_goes_by_has_it_start_as_ever(
     for own in ({"PYTHONHASHSEED": "7"}, {"PYTHONWARNINGS": "error"}, {"LC_ALL": "C"}):
         assert run(tmp_path, "print('so')", env={**os.environ, **own}).stdout == "so\n"
     assert run(tmp_path, "print('so')", umask=0o77).stdout == "so\n"
-
-
-@pytest.mark.slow
-def test_a_command_that_starts_others_forks_its_own(tmp_path: Path) -> None:
-    """They are its children, and what forks them ends with it."""
-    bot = tmp_path / "bot.py"
-    bot.write_text(BOT)
-    own = {"TRIOBOT_TOKEN": "t0ken", "TRIOBOT_WEBHOOK_SECRET": "process-test-secret-0123456789"}
-    command = [sys.executable, "-m", "triobot", "run", "bot.py:bot", "--port", "0", "--processes", "2"]
-    with subprocess.Popen(
-        [*command, "--store", "sqlite:bot.db?shards=2"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **own},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        try:
-            said = [""]
-            while "processes run" not in said[-1]:
-                said.append(process.stderr.readline())
-                assert said[-1], said
-            children = family(process.pid)[1:]
-            assert len(children) == 2
-            commands = {Path(f"/proc/{one}/cmdline").read_bytes() for one in children}
-            assert len(commands) == 1
-            assert b"tests.warm" in commands.pop()
-            every = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            assert len(every) == 3
-        finally:
-            process.kill()
-    until = time.monotonic() + PATIENCE
-    while any(lives(int(one)) for one in every):
-        assert time.monotonic() < until
-        time.sleep(0.005)

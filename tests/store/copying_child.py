@@ -38,16 +38,13 @@ def _dying(put: Callable[..., None], at: int, when: str, counted: list[int]) -> 
 
 def main(origin: str, target: str, at: str, when: str) -> None:
     """Copy, with a page for every few rows."""
-    from triobot.nodes.copied_settings import divided_settings
     from triobot.store.postgres import end
 
     tables._MOST_ROWS = 12  # type: ignore[misc]
     counted = [0]
     for kind in (ends.FileEnd, end.ShardEnd):
         kind.put = _dying(kind.put, int(at), when, counted)  # type: ignore[method-assign, assignment]
-    counts = copier.copy_elsewhere(
-        origin, target, stamp=STAMP, clock=_Noon(), divide=divided_settings, tell=print
-    )
+    counts = copier.copy_elsewhere(origin, target, stamp=STAMP, clock=_Noon(), tell=print)
     print(f"done {counted[0]} {len(counts)}")
 
 

@@ -25,21 +25,9 @@ class Sqlite:
         return open_store(f"sqlite:{folder}/bot.db", stamp=Stamp("https://platform.test", "t"), clock=clock)
 
 
-class Shard:
-    """One shard of four: a whole store, whose events have numbers of their own."""
-
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        stamp = Stamp("https://platform.test", "t")
-        return open_store(f"sqlite:{folder}/bot.db?shards=4&shard=3", stamp=stamp, clock=clock)
-
-
 class TestMemory(Memory, StoreContract):
     pass
 
 
 class TestSqlite(Sqlite, StoreContract):
-    pass
-
-
-class TestShard(Shard, StoreContract):
     pass

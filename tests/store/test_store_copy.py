@@ -1,4 +1,4 @@
-"""`triobot store copy`: all is there again, in another engine or number of shards, whatever cuts it off."""
+"""`triobot store copy`: all is there again, in another engine or place, whatever cuts it off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from copying_rig import contents, copy, facts, fill, settings
+from copying_rig import contents, copy, facts, fill
 from sqlite_rig import STAMP
 
 from tests.postgres import Server
@@ -23,21 +23,10 @@ from triobot.errors import (
     StoreLockedError,
     StoreVersionError,
 )
-from triobot.seams import (
-    AddReceivers,
-    AdvanceBroadcast,
-    Consume,
-    KeepRaw,
-    OpenBroadcast,
-    Outcome,
-    PutSetting,
-    TurnBroadcast,
-)
-from triobot.shards import home_of, home_of_key, read_shards, shard_of, shard_of_number
+from triobot.seams import STREAM_ID, Consume, KeepRaw, OpenBroadcast
 from triobot.store import Stamp, back_up_sqlite, open_store, restore_sqlite, schema
 from triobot.store.copying import copier, copy_elsewhere, tables
 from triobot.store.copying.ends import CopyEnd
-from triobot.store.copying.tables import merged_alarm
 from triobot.store.schema import Copying
 from triobot.wire.ids import ChatId
 
@@ -47,20 +36,16 @@ WHEN = ("before", "after")
 
 
 def at(address: str, folder: Path, request: pytest.FixtureRequest) -> str:
-    """An address in this folder, or of a schema that isn't there; behind ``postgres``, how many shards."""
-    if not address.startswith("postgres"):
+    """An address in this folder, or of a schema that isn't there."""
+    if address != "postgres":
         return address.format(folder)
-    server: Server = request.getfixturevalue("postgres_server")
-    shards = address.removeprefix("postgres")
-    return new_on(server, int(shards)) if shards else new_on(server)
+    return new_on(request.getfixturevalue("postgres_server"))
 
 
-def new_on(server: Server, shards: int = 0) -> str:
-    """An address of a schema that isn't there, or of so many."""
-    schema = "parts" if shards else "moved"
-    for one in (schema, *(f"{schema}_{number}" for number in range(shards))):
-        server.ask(f"DROP SCHEMA IF EXISTS {one} CASCADE")
-    return server.url(query=f"schema={schema}&shards={shards}" if shards else f"schema={schema}")
+def new_on(server: Server) -> str:
+    """An address of a schema that isn't there."""
+    server.ask("DROP SCHEMA IF EXISTS moved CASCADE")
+    return server.url(query="schema=moved")
 
 
 # --- all of it
@@ -70,15 +55,8 @@ def new_on(server: Server, shards: int = 0) -> str:
     ("origin", "target"),
     [
         ("sqlite:{}/a.db", "sqlite:{}/b.db"),
-        ("sqlite:{}/a.db", "sqlite:{}/a.db?shards=4"),
-        ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=1"),
-        ("sqlite:{}/a.db?shards=2", "sqlite:{}/a.db"),
-        ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db?shards=3"),
-        ("sqlite:{}/a.db?shards=3", "sqlite:{}/b.db?shards=2"),
         ("sqlite:{}/a.db", "postgres"),
-        ("sqlite:{}/a.db?shards=3", "postgres"),
-        ("sqlite:{}/a.db?shards=2", "postgres3"),
-        ("postgres", "postgres2"),
+        ("postgres", "sqlite:{}/b.db"),
     ],
 )
 async def test_everything_is_there_again_and_back(
@@ -103,7 +81,7 @@ async def test_pages_of_any_size_bring_all_rows(tmp_path: Path, monkeypatch: pyt
     for most, size in ((1, 10**6), (7, 10**6), (2_000, 300)):
         monkeypatch.setattr(tables, "_MOST_ROWS", most)
         monkeypatch.setattr(tables, "_MOST_BYTES", size)
-        other = f"sqlite:{tmp_path}/b{most}.db?shards=3"
+        other = f"sqlite:{tmp_path}/b{most}.db"
         before = contents(one)
         copy(one, other)
         assert contents(other) == before
@@ -159,18 +137,12 @@ def test_every_table_and_column_of_a_store_is_copied(tmp_path: Path) -> None:
 
 
 async def test_events_keep_their_numbers_and_new_ones_are_larger(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
     await fill(one)
-    before = contents(one)
-    numbers = [row[0] for table in ("inbox", "conversations") for row in before[table]]
+    numbers = [row[0] for table in ("inbox", "conversations") for row in contents(one)[table]]
     copy(one, other)
-    new: list[int] = []
-    for shard, address in enumerate(read_shards(other).each):
-        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
-            new += [(await accepted(store, arrival(1))).seq for _ in range(3)]
-            assert all(shard_of_number(seq) == shard for seq in new[-3:])
-    assert min(new) > max(numbers)
-    assert len(set(new)) == len(new)
+    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
+        assert (await accepted(store, arrival(1))).seq > max(numbers)
 
 
 async def test_no_number_is_given_again_of_an_event_that_is_gone(tmp_path: Path) -> None:
@@ -199,53 +171,24 @@ async def test_a_store_in_postgresql_numbers_on(tmp_path: Path, postgres_server:
         assert len(await store.raw(limit=100)) == 4
 
 
-# --- what is the whole bot's
-
-
-async def test_what_is_the_whole_bots_goes_home(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
+async def test_the_replica_of_a_store_is_none_of_its_copy(tmp_path: Path) -> None:
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
     await fill(one)
     copy(one, other)
-    there, home = settings(other), home_of(3)
-    for name in ("webhook_secret", "log_key", "jobs"):
-        assert [shard.get(name) for shard in there] == [
-            f"the {name}" if number == home else None for number in range(3)
-        ]
-    assert len({shard["member_of"] for shard in there}) == 1
-    assert [number for number, shard in enumerate(there) if "shards_made" in shard] == [home]
-    # Payments were watched by all shards until the earliest of the two.
-    assert {shard["payments_watched"] for shard in there} == {f"{NOON - 1} 100"}
-    assert {shard["clock_jumped"] for shard in there} == {f"100 {NOON + 1}"}
-
-
-async def test_counts_of_kills_go_where_their_events_are(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=3"
-    async with open_store(one, stamp=STAMP, clock=SettableClock()) as store:
-        rows = {chat: await accepted(store, arrival(chat)) for chat in (1, 2, 3, 4)}
-        early = " ".join(f"{row.seq}:2" for row in rows.values())
-        await store.commit(
-            PutSetting("killed_early", f"{early} 999:1"), PutSetting("routing", f"{rows[2].seq} 1")
-        )
-    copy(one, other)
-    there = settings(other)
-    for chat, row in rows.items():
-        shard = shard_of(ChatId(chat), 3)
-        assert f"{row.seq}:2" in there[shard]["killed_early"].split()
-    assert "999:1" not in " ".join(shard.get("killed_early", "") for shard in there)
-    assert [number for number, shard in enumerate(there) if "routing" in shard] == [shard_of(ChatId(2), 3)]
+    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
+        assert await store.setting(STREAM_ID) is None
+        assert await store.setting("log_key") == "the log_key"
 
 
 async def test_a_store_that_was_restored_stays_so(tmp_path: Path) -> None:
-    one, other, clock = tmp_path / "a.db", f"sqlite:{tmp_path}/b.db?shards=2", SettableClock()
+    one, other, clock = tmp_path / "a.db", f"sqlite:{tmp_path}/b.db", SettableClock()
     await fill(f"sqlite:{one}")
     await back_up_sqlite(one, tmp_path / "backup", clock=clock)
     await restore_sqlite(tmp_path / "backup", one, stamp=STAMP, clock=clock)
     copy(f"sqlite:{one}", other)
-    for address in read_shards(other).each:
-        async with open_store(address, stamp=STAMP, clock=clock) as store:
-            assert (store.opening().epoch, store.opening().restored) == (1, True)
-        async with open_store(address, stamp=STAMP, clock=clock) as store:
-            assert (store.opening().epoch, store.opening().restored) == (1, False)
+    for restored in (True, False):
+        async with open_store(other, stamp=STAMP, clock=clock) as store:
+            assert (store.opening().epoch, store.opening().restored) == (1, restored)
 
 
 async def test_a_copy_begins_no_epoch_and_ends_as_after_a_stop(tmp_path: Path) -> None:
@@ -257,71 +200,18 @@ async def test_a_copy_begins_no_epoch_and_ends_as_after_a_stop(tmp_path: Path) -
         assert (opening.epoch, opening.restored, opening.unclean, opening.at_work) == (0, False, 0, ())
 
 
-def test_an_alarm_that_is_open_in_one_shard_is_open() -> None:
-    """kind, key, text, first, last, count, told, acknowledged."""
-    old = ("outbox_held", "outbox", "old", 1, 5, 3, 6, 7)
-    open_told = ("outbox_held", "outbox", "told", 2, 9, 2, 8, None)
-    untold = ("outbox_held", "outbox", "untold", 3, 8, 1, None, None)
-    assert merged_alarm([old, open_told]) == ("outbox_held", "outbox", "told", 2, 9, 2, 8, None)
-    assert merged_alarm([open_told, untold]) == ("outbox_held", "outbox", "told", 2, 9, 3, None, None)
-    assert merged_alarm([old, (*old[:6], 9, 11)]) == ("outbox_held", "outbox", "old", 1, 5, 6, 9, 11)
-
-
-# --- broadcasts
-
-
-async def test_whoever_was_on_the_way_comes_before_whoever_was_not(tmp_path: Path) -> None:
-    """In one part of what were two, so that after a kill nobody is told twice."""
-    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db"
-    doubtful: set[int] = set()
-    everybody: set[int] = set()
-    for shard, address in enumerate(read_shards(one).each):
-        chats = [ChatId(n) for n in range(1, 60) if shard_of(ChatId(n), 2) == shard]
-        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
-            await store.commit(OpenBroadcast("k", NOON, "x"), AddReceivers("k", tuple(chats)))
-            await store.commit(TurnBroadcast("k", "sending"))
-            await store.commit(
-                AdvanceBroadcast("k", 3 + shard, {1: Outcome.SENT, 2: Outcome.AGAIN, 3: Outcome.GONE})
-            )
-        doubtful |= set(chats[3 : 3 + shard])
-        everybody |= set(chats)
-    copy(one, other)
-    async with open_store(other, stamp=STAMP, clock=SettableClock()) as store:
-        job = await store.broadcast("k")
-        assert job is not None
-        assert (job.status.total, job.status.sent, job.status.gone) == (len(everybody), 2, 2)
-        rows = await store.receivers("k", after=0, limit=100)
-        assert {row.chat_id for row in rows if row.position <= job.meant} == doubtful
-        assert len({row.position for row in rows}) == len(rows) == job.status.left
-
-
-async def test_a_broadcast_that_is_half_started_is_refused(tmp_path: Path) -> None:
-    """Of its receivers those in the other shard would never be told, or all would be told again."""
-    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db"
-    await fill(one)
-    home = home_of_key("half", 2)
-    for shard, address in enumerate(read_shards(one).each):
-        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
-            await store.commit(OpenBroadcast("half", NOON, "x"), AddReceivers("half", (ChatId(1),)))
-            if shard != home:
-                await store.commit(TurnBroadcast("half", "sending"))
-    with pytest.raises(ConfigError, match="the broadcast 'half' goes on in some shards"):
-        copy(one, other)
-    assert "moved_to" not in facts(one)[0]
-
-
 # --- what is refused
 
 
 async def test_no_bot_runs_on_a_store_that_was_copied(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=2"
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
     await fill(one)
     copy(one, other)
     with pytest.raises(ConfigError) as refused:
         async with open_store(one, stamp=STAMP, clock=SettableClock()):
             raise AssertionError
-    assert f"a.db was copied to sqlite:{tmp_path}/b.db?shards=2, and its conversations" in str(refused.value)
-    with pytest.raises(ConfigError, match=r"was copied to .*b\.db\?shards=2 before"):
+    assert f"a.db was copied to sqlite:{tmp_path}/b.db, and its conversations" in str(refused.value)
+    with pytest.raises(ConfigError, match=r"was copied to .*b\.db before"):
         copy(one, f"sqlite:{tmp_path}/c.db")
     assert not (tmp_path / "c.db").exists()
     assert copy(one, other) == ()  # nothing is left to do
@@ -374,7 +264,6 @@ async def test_only_the_bots_own_store_is_copied(tmp_path: Path) -> None:
                 f"sqlite:{tmp_path}/b.db",
                 stamp=stamp,
                 clock=SettableClock(),
-                divide=lambda found: found.sources,
                 tell=print,
             )
     assert not (tmp_path / "b.db").exists()
@@ -384,17 +273,15 @@ async def test_only_the_bots_own_store_is_copied(tmp_path: Path) -> None:
     ("origin", "target", "why"),
     [
         ("sqlite:{}/none.db", "sqlite:{}/b.db", r"there is no store at .*none\.db"),
-        ("sqlite:{}/none.db?shards=2", "sqlite:{}/b.db", r"there is no store at .*none\.db\.0"),
         ("sqlite:{}/a.db", "sqlite:{}/a.db", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{0}/x/../a.db", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{}/hard.db", "both addresses are of the same store"),
-        ("sqlite:{}/a.db", "sqlite:{}/soft.db?shards=2", "both addresses are of the same store"),
+        ("sqlite:{}/a.db", "sqlite:{}/soft.db", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{}/none/b.db", "the store's folder .*none doesn't exist"),
-        ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=2&shard=1", "leave &shard= out"),
-        ("sqlite:{}/a.db", "sqlite:{}/b.db?shards=65", "a whole number from 1 to 64"),
+        ("sqlite:{}/a.db", "postgresql://bots@127.0.0.1:1/bots?shards=2", "a store in shards isn't copied"),
         ("sqlite:{}/a.db", "memory:", "is sqlite:PATH or postgresql:"),
         ("memory:", "sqlite:{}/a.db", "is sqlite:PATH or postgresql:"),
-        ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db", r"there is no store at .*a\.db\.0"),
+        ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db", "SQLite keeps a store in one file"),
         ("sqlite:{}/a.db", "postgresql://bots:secret@127.0.0.1:1/bots", "must hold no password"),
         ("sqlite:{}/a.db", "postgresql://bots@127.0.0.1:1/bots", "can't be reached"),
     ],
@@ -405,35 +292,15 @@ async def test_what_can_not_be_copied_is_refused_in_one_line(
     await fill(f"sqlite:{tmp_path}/a.db")
     (tmp_path / "x").mkdir()
     (tmp_path / "hard.db").hardlink_to(tmp_path / "a.db")
-    (tmp_path / "soft.db.1").symlink_to(tmp_path / "a.db")
+    (tmp_path / "soft.db").symlink_to(tmp_path / "a.db")
     with pytest.raises((ConfigError, StoreAwayError), match=why) as refused:
         copy(origin.format(tmp_path), target.format(tmp_path))
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
-    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(("b.db", "none", "soft.db.0"))]
+    assert not [one.name for one in tmp_path.iterdir() if one.name.startswith(("b.db", "none"))]
     # It is as it was.
     async with open_store(f"sqlite:{tmp_path}/a.db", stamp=STAMP, clock=SettableClock()):
         pass
-
-
-async def test_a_copy_that_is_refused_for_one_shard_makes_no_other(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=4"
-    await fill(one)
-    await fill(f"sqlite:{tmp_path}/b.db.2")
-    for shard in (0, 3):
-        (tmp_path / f"b.db.{shard}").touch()  # as a copy leaves it that is killed at once
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(ConfigError, match=r"there is a store at .*b\.db\.2 already"):
-        copy(one, other)
-    assert sorted(tmp_path.iterdir()) == before
-    for file in tmp_path.glob("b.db.2*"):
-        file.unlink()
-    copy(one, other)
-    (tmp_path / "b.db.1").unlink()
-    (tmp_path / "b.db.1.lock").unlink()
-    with pytest.raises(ConfigError, match="and the copy isn't there: bring it back"):
-        copy(one, other)
-    assert not list(tmp_path.glob("b.db.1*"))
 
 
 async def test_a_copy_of_a_store_in_postgresql_onto_itself_is_told(postgres_server: Server) -> None:
@@ -442,21 +309,6 @@ async def test_a_copy_of_a_store_in_postgresql_onto_itself_is_told(postgres_serv
     await fill(one)
     other = one + ("&" if "?" in one else "?") + "application_name=another"
     with pytest.raises(ConfigError, match="both addresses are of the same store"):
-        copy(one, other)
-
-
-async def test_a_store_that_is_not_whole_is_refused(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db?shards=3", f"sqlite:{tmp_path}/b.db"
-    await fill(one)
-    (tmp_path / "a.db.1").rename(tmp_path / "gone")
-    with pytest.raises(ConfigError, match=r"isn't whole: .*a\.db\.1 isn't there"):
-        copy(one, other)
-    (tmp_path / "gone").rename(tmp_path / "a.db.1")
-    for number, name in ((0, "one"), (2, "two")):
-        address = f"{one}&shard={number}"
-        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
-            await store.commit(PutSetting("member_of", name))
-    with pytest.raises(ConfigError, match="are of different stores"):
         copy(one, other)
 
 
@@ -480,7 +332,7 @@ async def test_a_damaged_store_is_refused_before_anything_is_copied(tmp_path: Pa
     connection.close()
     with pytest.raises(Exception, match=r"there are records of conversation \d+, which doesn't exist"):
         copy(one, f"sqlite:{tmp_path}/b.db")
-    assert "moved_to" not in facts(one)[0]
+    assert "moved_to" not in facts(one)
     assert not (tmp_path / "b.db").exists()
 
 
@@ -492,7 +344,7 @@ async def test_a_store_whose_copy_is_lost_is_not_copied_again(tmp_path: Path) ->
     (tmp_path / "b.db").rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match=r"b\.db before, and the copy isn't there: bring it back"):
         copy(one, other)
-    assert usable(one) == [False]
+    assert not usable(one)
 
 
 async def test_a_store_whose_copy_is_lost_comes_back_as_from_a_backup(tmp_path: Path) -> None:
@@ -533,24 +385,19 @@ def child(origin: str, target: str, number: int = 0, when: str = "") -> subproce
     )
 
 
-def usable(address: str) -> list[bool]:
-    """Whether a bot could open each shard."""
-    found: list[bool] = []
-    for one in read_shards(address).each:
-        try:
-            (known,) = facts(one)
-        except (sqlite3.Error, psycopg.Error):  # it isn't there yet
-            found.append(False)
-        else:
-            found.append(bool(known) and not {"moved_to", "copy_of"} & known.keys())
-    return found
+def usable(address: str) -> bool:
+    """Whether a bot could open it."""
+    try:
+        known = facts(address)
+    except (sqlite3.Error, psycopg.Error):  # it isn't there yet
+        return False
+    return bool(known) and not {"moved_to", "copy_of"} & known.keys()
 
 
 DIRECTIONS: dict[tuple[str, str], int] = {
-    ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db?shards=3"): 100,
+    ("sqlite:{}/a.db", "sqlite:{}/b.db"): 55,
     ("sqlite:{}/a.db", "postgres"): 55,
-    ("postgres", "sqlite:{}/b.db?shards=2"): 70,
-    ("sqlite:{}/a.db", "postgres2"): 70,
+    ("postgres", "sqlite:{}/b.db"): 55,
 }
 """Each with as many transactions as it is killed at."""
 CUTS = [(*ways, at, when) for ways, most in DIRECTIONS.items() for at in range(1, most) for when in WHEN]
@@ -571,22 +418,18 @@ async def test_a_copy_that_is_killed_goes_on_where_it_was(
         assert int(ended.stdout.split()[1]) < number  # there were fewer
     else:
         assert ended.returncode == -9, ended.stderr
-        ours, theirs = usable(one), usable(other)
-        # Bots start at the home shard: none can on both, and none on a part.
-        assert not (ours[home_of(len(ours))] and theirs[home_of(len(theirs))])
-        assert all(theirs) or not theirs[home_of(len(theirs))]
-        assert not any(theirs) or not any(ours)
+        assert not (usable(one) and usable(other))
         again = child(one, other)
         assert again.returncode == 0, again.stderr
     assert contents(other) == before
-    assert all(usable(other))
-    assert not any(usable(one))
+    assert usable(other)
+    assert not usable(one)
 
 
 @pytest.mark.slow
 @pytest.mark.processes
 async def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(tmp_path: Path) -> None:
-    one, other = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=3"
+    one, other = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db"
     await fill(one)
     before, kills = contents(one), 0
     while (ended := child(one, other, 9 if kills else 14, ("before", "after")[kills % 2])).returncode == -9:
@@ -599,11 +442,11 @@ async def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(tmp_path: 
 
 @pytest.mark.processes
 async def test_a_copy_begins_anew_if_a_bot_has_run_meanwhile(tmp_path: Path) -> None:
-    one, other, told = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db?shards=2", list[str]()
+    one, other, told = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db", list[str]()
     await fill(one)
     assert child(one, other, 30, "after").returncode == -9
-    with pytest.raises(ConfigError, match=r"b\.db\.0 is half copied: the same `triobot store copy` again"):
-        async with open_store(f"{other}&shard=0", stamp=STAMP, clock=SettableClock()):
+    with pytest.raises(ConfigError, match=r"b\.db is half copied: the same `triobot store copy` again"):
+        async with open_store(other, stamp=STAMP, clock=SettableClock()):
             raise AssertionError
     async with open_store(one, stamp=STAMP, clock=SettableClock()) as store:
         await accepted(store, arrival(1, body=b"meanwhile"))
@@ -618,11 +461,11 @@ async def test_a_copy_begins_anew_if_a_bot_has_run_meanwhile(tmp_path: Path) -> 
 @pytest.mark.processes
 async def test_a_copy_goes_on_after_runs_that_could_not_open_its_target(tmp_path: Path) -> None:
     """Nobody but the copy has opened the source since, however often."""
-    one, other, told = f"sqlite:{tmp_path}/a.db?shards=2", f"sqlite:{tmp_path}/b.db?shards=2", list[str]()
+    one, other, told = f"sqlite:{tmp_path}/a.db", f"sqlite:{tmp_path}/b.db", list[str]()
     await fill(one)
     before = contents(one)
     assert child(one, other, 30, "after").returncode == -9
-    half, aside = tmp_path / "b.db.1", tmp_path / "aside"
+    half, aside = tmp_path / "b.db", tmp_path / "aside"
     half.rename(aside)
     half.mkdir()
     for _ in range(2):
@@ -643,7 +486,7 @@ async def test_a_half_copy_of_another_store_begins_anew(tmp_path: Path) -> None:
     assert child(one, other, 20, "after").returncode == -9
     copy(two, other)
     assert contents(other) == contents(two)
-    assert usable(one) == [True]
+    assert usable(one)
 
 
 @pytest.mark.slow
@@ -667,8 +510,8 @@ async def test_a_full_disk_stops_a_copy_and_nothing_is_marked(
         with pytest.raises(StoreFullError, match="make room there, and run the same command again") as full:
             copy(one, other)
     assert "b.db could not be written" in str(full.value)
-    assert usable(one) == [True]
-    assert usable(other) == [False]
+    assert usable(one)
+    assert not usable(other)
     copy(one, other)
     assert contents(other) == before
 
@@ -700,6 +543,6 @@ async def test_a_connection_that_is_lost_loses_nothing_of_a_copy(
         with pytest.raises(StoreAwayError, match=again) as away:
             copy(one, other, lose)
         assert "make room" not in str(away.value)
-        assert usable(one) == [True]
+        assert usable(one)
         copy(one, other)
     assert contents(other) == before

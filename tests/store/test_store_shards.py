@@ -1,8 +1,10 @@
-"""Shards: which one has a chat, what an address says of them, and that each file is the one that is meant."""
+"""Shards: which one has a chat, and what an address says of them; SQLite has none."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlite_rig import STAMP
 
-from tests.store.contract.contract import ROOMY, SettableClock, accepted, arrival
-from triobot.errors import ConfigError, StoreLockedError
+from tests.store.contract.contract import SettableClock
+from triobot.errors import ConfigError
 from triobot.rooms import LARGEST_PLACE, SHARED, person_place, room_place
-from triobot.seams import InboxRow
 from triobot.shards import (
     MOST_SHARDS,
     STEP,
@@ -25,7 +26,7 @@ from triobot.shards import (
     shard_of,
     shard_of_number,
 )
-from triobot.store import open_store, rebind_store
+from triobot.store import open_store
 from triobot.wire.ids import ChatId, SenderId
 
 PLACES = st.integers(-LARGEST_PLACE, LARGEST_PLACE).map(ChatId)
@@ -82,28 +83,6 @@ def test_a_store_by_itself_numbers_its_events_one_by_one(newest: int) -> None:
     assert WHOLE.before_next(newest) == newest
 
 
-@pytest.mark.parametrize("engine", ["sqlite:{}/bot.db", "memory:"])
-async def test_events_of_two_shards_have_different_numbers(engine: str, tmp_path: Path) -> None:
-    whole, clock, numbers = engine.format(tmp_path), SettableClock(), list[int]()
-    for shard in range(3):
-        async with open_store(f"{whole}?shards=3&shard={shard}", stamp=STAMP, clock=clock) as store:
-            for chat in (1, 2, 3):
-                row = await accepted(store, arrival(ChatId(chat)))
-                numbers.append(row.seq)
-                assert shard_of_number(row.seq) == shard
-    assert len(set(numbers)) == 9
-
-
-async def test_numbers_go_on_in_their_steps_after_a_restart(tmp_path: Path) -> None:
-    address, seqs = f"sqlite:{tmp_path}/bot.db?shards=4&shard=3", list[int]()
-    for _ in range(3):
-        async with open_store(address, stamp=STAMP, clock=SettableClock()) as store:
-            found = await store.accept(arrival(ChatId(1)), quota=ROOMY)
-            assert isinstance(found, InboxRow)
-            seqs.append(found.seq)
-    assert seqs == [3, 3 + STEP, 3 + 2 * STEP]
-
-
 # --- addresses
 
 
@@ -114,22 +93,13 @@ async def test_numbers_go_on_in_their_steps_after_a_restart(tmp_path: Path) -> N
         ("memory:", ShardedAddress("memory:")),
         ("sqlite:what?.db", ShardedAddress("sqlite:what?.db")),
         ("postgresql://h/db?sslmode=require", ShardedAddress("postgresql://h/db?sslmode=require")),
-        ("sqlite:bot.db?shards=4", ShardedAddress("sqlite:bot.db", 4)),
-        ("sqlite:bot.db?shards=4&shard=3", ShardedAddress("sqlite:bot.db", 4, 3)),
+        ("postgresql://h/db?shards=4", ShardedAddress("postgresql://h/db", 4)),
+        ("postgresql://h/db?shards=4&shard=3", ShardedAddress("postgresql://h/db", 4, 3)),
         ("memory:?shards=64", ShardedAddress("memory:", 64)),
     ],
 )
 def test_what_an_address_says(store: str, said: ShardedAddress) -> None:
     assert read_shards(store) == said
-
-
-def test_the_addresses_of_each_shard_lead_to_files_of_their_own() -> None:
-    address = read_shards("sqlite:/var/lib/bot.db?shards=3")
-    assert address.file is None
-    files = [read_shards(one).file for one in address.each]
-    assert files == [Path(f"/var/lib/bot.db.{shard}") for shard in range(3)]
-    assert read_shards("sqlite:bot.db").each == ["sqlite:bot.db"]
-    assert read_shards("sqlite:bot.db?shards=3&shard=1").each == ["sqlite:bot.db?shards=3&shard=1"]
 
 
 @pytest.mark.parametrize(
@@ -145,93 +115,47 @@ def test_the_addresses_of_each_shard_lead_to_files_of_their_own() -> None:
         ("shards", "must be a whole number from 1 to 64"),
         ("shards=4&shard=4", "shard= in the store's address must be a whole number from 0 to 3"),
         ("shard=1", "says a shard, and not of how many"),
-        ("shards=4&shards=8", "says ?shards= once, and nothing besides"),
-        ("shards=4&sync=off", "says ?shards= once, and nothing besides"),
+        ("shards=4&shards=8", "says ?shards= once"),
     ],
 )
-async def test_an_address_that_can_not_be_is_refused_in_one_line(
-    query: str, what: str, tmp_path: Path
-) -> None:
+def test_an_address_that_can_not_be_is_refused_in_one_line(query: str, what: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_shards(f"postgresql://bots@db/pizza?{query}")
+    assert what.replace("says a shard", "names a shard") in str(caught.value)
+    assert "such as postgresql://bots@10.0.0.20/pizza?shards=4" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# --- a store in files, which no release has made
+
+
+@pytest.mark.parametrize("query", ["shards=4", "shards=4&shard=1"])
+async def test_several_files_are_refused_with_the_way_out(query: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         async with open_store(f"sqlite:{tmp_path}/bot.db?{query}", stamp=STAMP, clock=SettableClock()):
             raise AssertionError
-    assert what.replace("says a shard", "names a shard") in str(caught.value)
-    assert "sqlite:bot.db?shards=4" in str(caught.value)
+    assert "SQLite keeps a store in one file" in str(caught.value)
+    assert "triobot store copy 'sqlite:PATH?shards=N' sqlite:NEW" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_of_a_server_is_told_what_such_a_one_looks_like() -> None:
-    with pytest.raises(ConfigError, match="such as postgresql://"):
-        read_shards("postgresql://bots@db/pizza?shards=65")
-
-
-# --- files
-
-
-async def _made(address: str) -> None:
-    async with open_store(address, stamp=STAMP, clock=SettableClock()):
-        pass
-
-
-async def test_the_number_of_shards_is_fixed_when_a_store_is_made(tmp_path: Path) -> None:
-    await _made(f"sqlite:{tmp_path}/bot.db?shards=4&shard=1")
-    with pytest.raises(ConfigError, match=r"is shard 1 of 4, and the address says shard 1 of 8"):
-        await _made(f"sqlite:{tmp_path}/bot.db?shards=8&shard=1")
-
-
-async def test_a_shard_under_another_number_is_refused(tmp_path: Path) -> None:
-    await _made(f"sqlite:{tmp_path}/bot.db?shards=4&shard=1")
-    (tmp_path / "bot.db.1").rename(tmp_path / "bot.db.2")
-    with pytest.raises(ConfigError, match=r"is shard 1 of 4, and the address says shard 2 of 4"):
-        await _made(f"sqlite:{tmp_path}/bot.db?shards=4&shard=2")
-
-
-async def test_a_shard_is_not_opened_as_a_store_by_itself(tmp_path: Path) -> None:
+async def test_one_of_several_files_is_not_opened_as_a_store(tmp_path: Path) -> None:
     """Its bot would miss three chats of four, and answer them as if they were new."""
-    await _made(f"sqlite:{tmp_path}/bot.db?shards=4&shard=1")
-    with pytest.raises(ConfigError, match=r"a shard .* the address of all of it is sqlite:bot\.db\?shards=4"):
-        await _made(f"sqlite:{tmp_path}/bot.db.1")
+    file = tmp_path / "bot.db.1"
+    async with open_store(f"sqlite:{file}", stamp=STAMP, clock=SettableClock()):
+        pass
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("INSERT INTO meta (name, value) VALUES ('shard', '1/4')")
+    with pytest.raises(ConfigError, match=r"bot\.db\.1 is one of several files of a store\. SQLite keeps"):
+        async with open_store(f"sqlite:{file}", stamp=STAMP, clock=SettableClock()):
+            raise AssertionError
 
 
-async def test_a_store_by_itself_is_not_opened_as_a_shard(tmp_path: Path) -> None:
-    await _made(f"sqlite:{tmp_path}/bot.db")
-    (tmp_path / "bot.db").rename(tmp_path / "bot.db.0")
-    with pytest.raises(ConfigError, match="a store by itself, and no shard"):
-        await _made(f"sqlite:{tmp_path}/bot.db?shards=4&shard=0")
-
-
-async def test_no_shards_are_made_beside_a_store_by_itself(tmp_path: Path) -> None:
-    await _made(f"sqlite:{tmp_path}/bot.db")
-    with pytest.raises(ConfigError, match=r"is one file, and stays one: .* Leave \?shards=4 out"):
-        await _made(f"sqlite:{tmp_path}/bot.db?shards=4&shard=0")
-    assert not (tmp_path / "bot.db.0").exists()
-
-
-async def test_no_store_by_itself_is_made_beside_shards(tmp_path: Path) -> None:
+async def test_no_store_is_made_beside_several_files(tmp_path: Path) -> None:
     """The bot would begin with an empty store, and nobody would see that its chats are in another one."""
-    await _made(f"sqlite:{tmp_path}/bot.db?shards=2&shard=0")
-    with pytest.raises(ConfigError, match=r"say how many there are, as in sqlite:.*bot\.db\?shards=4"):
-        await _made(f"sqlite:{tmp_path}/bot.db")
+    (tmp_path / "bot.db.0").write_bytes(b"something")
+    with pytest.raises(ConfigError, match=r"there is no store at .*bot\.db, but .*bot\.db\.0\. SQLite keeps"):
+        async with open_store(f"sqlite:{tmp_path}/bot.db", stamp=STAMP, clock=SettableClock()):
+            raise AssertionError
     assert not (tmp_path / "bot.db").exists()
-
-
-async def test_one_process_at_a_time_has_a_shard_and_others_have_others(tmp_path: Path) -> None:
-    clock, whole = SettableClock(), f"sqlite:{tmp_path}/bot.db?shards=2"
-    async with (
-        open_store(f"{whole}&shard=0", stamp=STAMP, clock=clock),
-        open_store(f"{whole}&shard=1", stamp=STAMP, clock=clock),
-    ):
-        with pytest.raises(StoreLockedError, match=r"bot\.db\.1 is open in this process"):
-            await _made(f"{whole}&shard=1")
-
-
-async def test_a_rebound_store_is_rebound_in_all_its_shards(tmp_path: Path) -> None:
-    whole, clock = f"sqlite:{tmp_path}/bot.db?shards=2", SettableClock()
-    for shard in range(2):
-        await _made(f"{whole}&shard={shard}")
-    other = type(STAMP)(STAMP.base_url, "token-two")
-    await rebind_store(whole, stamp=other, clock=clock)
-    for shard in range(2):
-        async with open_store(f"{whole}&shard={shard}", stamp=other, clock=clock) as store:
-            assert store.opening().boot == 3

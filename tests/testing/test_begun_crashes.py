@@ -10,7 +10,7 @@ import trio
 from crash_scenes import Killer
 
 from tests.samples import EVERY
-from tests.stores import stores_of
+from tests.stores import store_of
 from triobot import Bot, Chat, Key
 from triobot.errors import DeliveryUnknownError
 from triobot.filters import command, text
@@ -174,11 +174,11 @@ async def _play(killer: EarlyKiller, said: Sequence[str]) -> tuple[int, list[str
 
 
 async def left_over(world: DrivenWorld) -> list[object]:
-    found: list[object] = []
-    for store in stores_of(world):
-        found += await store.backlog(after=0, limit=9)
-        found += await store.all_conversations(after=0, limit=9)
-    return found
+    store = store_of(world)
+    return [
+        *await store.backlog(after=0, limit=9),
+        *await store.all_conversations(after=0, limit=9),
+    ]
 
 
 @pytest.mark.parametrize("scene", SCENES)

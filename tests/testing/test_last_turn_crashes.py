@@ -61,7 +61,7 @@ async def test_it_ends_once(
             await world.restarts()
             await world.waits(minutes=1)
         assert await bot.to(ali.chat_id).get(HEARD) == 1
-        assert not await store_of(world, ali.chat_id).conversations(ChatId(ali.chat_id))
+        assert not await store_of(world).conversations(ChatId(ali.chat_id))
         said = [seen.text for seen in await ali.history() if seen.from_bot]
         apologies = said.count(APOLOGY)
         await ali.says("again")

@@ -58,7 +58,7 @@ async def test_no_button_of_the_past_stays(
         if at == 0 or at > killer.count:
             assert shown == ({"More?": ()} if goes_on else {})
         assert killer.count >= FEWEST
-        assert await store_of(world, ali.chat_id).data(ChatId(ali.chat_id)) == {}
+        assert await store_of(world).data(ChatId(ali.chat_id)) == {}
 
 
 async def test_what_leaves_memory_owes_nothing_twice(autojump_clock: object) -> None:

@@ -35,7 +35,7 @@ from ..operator.requests import (
 )
 from ..runtime import api_of
 from ..settings import Settings, read_environment
-from ..shards import MOST_SHARDS, STEP, read_shards
+from ..shards import MOST_SHARDS, read_shards
 from ..store import Stamp, ask_owner, copy_still, is_made, open_store
 from .loading import load_bot
 
@@ -100,13 +100,6 @@ def store_file(settings: Settings) -> Path:
         raise ConfigError(
             "a store in PostgreSQL is no file: back it up and check it with PostgreSQL's own tools, such as"
             " pg_dump; inspect looks at it while its bot runs"
-        )
-    address = read_shards(settings.store)
-    if address.shards is not None and address.shard is None:
-        raise ConfigError(
-            f"the store {address.whole} is {address.shards} files, and this command looks at one: name it,"
-            f" such as --store '{address.each[0]}'; a conversation's number, divided by {STEP}, leaves its"
-            " shard's, unless the store was copied since it began"
         )
     if (file := file_of(settings.store)) is None:
         raise ConfigError("only a sqlite: store is a file; a store in memory ends with its bot")

@@ -33,7 +33,6 @@ from ..errors import ConfigError
 from ..extras import install_line
 from ..operator.calling import file_of
 from ..settings import read_environment
-from ..shards import read_shards
 from ..travel.probes import Probes
 from ..travel.twins import Twins
 from ..wire.rules import JsonValue
@@ -97,8 +96,6 @@ def run(arguments: argparse.Namespace) -> None:
     check_there(arguments.bot)
     check_listening(arguments)
     kept: str | None = arguments.store
-    if kept is not None and read_shards(kept).shards is not None:
-        raise ConfigError("triobot dev knows stores in one file only: leave ?shards= out of --store")
     if kept is not None and file_of(kept) is None:
         raise ConfigError("--store takes sqlite:PATH, such as sqlite:dev.db")
     set_up_logging(debug=arguments.debug, level=logging.WARNING)

@@ -19,8 +19,7 @@ from ..errors import ConfigError
 from ..http.binding import inherited_binds
 from ..logs import expected
 from ..settings import LOG_FORMAT, PREFIX, Settings
-from ..shards import MOST_SHARDS, NodePlace
-from ..together import OneOfSeveral, run_together
+from ..together import run_together
 from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .arguments import mode, number, port, whole
@@ -44,7 +43,6 @@ examples:
   triobot run examples/echo.py:bot --port 9000 --store sqlite:/var/lib/echo.db
   triobot run pizza:bot --fd 3
   triobot run shop:bot desk:bot
-  triobot run pizza:bot --store "sqlite:pizza.db?shards=4" --processes 4
 """
 
 log: Final = logging.getLogger("triobot")
@@ -133,15 +131,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="plain, or json: one object a line, for programs (default plain; also TRIOBOT_LOG_FORMAT)",
     )
     parser.add_argument(
-        "--processes",
-        metavar="N",
-        type=whole("a number of processes, such as 4", 1, MOST_SHARDS),
-        default=1,
-        help="run in N processes that share a store in shards, sqlite:PATH?shards=S",
-    )
-    # For the processes that this command starts itself: which of how many, its listener, the line to us.
-    parser.add_argument("--node", help=argparse.SUPPRESS)
-    parser.add_argument(
         "--grace",
         metavar="SECONDS",
         type=number("a number of seconds, 0 or more", 0, sys.float_info.max),
@@ -177,38 +166,14 @@ def _run(arguments: argparse.Namespace, named: ExitStack) -> None:
     targets: list[str] = arguments.bots
     if len(targets) > 1 and arguments.store:
         raise ConfigError("each of several bots has a store of its own: leave --store out")
-    one_of = None
     fd: int | None = arguments.fd if arguments.fd is not None else inherited_socket(os.environ, os.getpid())
-    if arguments.node is not None:
-        one_of, fd = _one_of(arguments)
     bots: list[tuple[Bot, Settings]] = []
     for target in targets:
         bot = load_bot(target)
         settings = _with_arguments(bot.settings(), arguments, fd)
         named.enter_context(expected(settings.label))
-        shows = is_terminal(sys.stdout) and one_of is None
-        bots.append((bot, _show_address(settings) if shows else settings))
-    if one_of is not None:
-        run_together(bots, server=arguments.server, one_of=one_of, ends=True)
-    elif arguments.processes > 1:
-        from .processes import check_processes, command_of, run_processes
-
-        each = [settings for _, settings in bots]
-        check_processes(each, arguments.processes)
-        run_processes(each, arguments.processes, command_of(sys.argv[1:]))
-    else:
-        run_together(bots, server=arguments.server, ends=True)
-
-
-def _one_of(arguments: argparse.Namespace) -> tuple[OneOfSeveral, int]:
-    """Read what the process is told that has started this one; where to listen is said by a socket now."""
-    from ..nodes.parent import ParentLine
-
-    number, of, listening, line = map(int, arguments.node.split("/"))
-    arguments.host = arguments.port = arguments.unix = None
-    if arguments.metrics_port:
-        arguments.metrics_port += number
-    return OneOfSeveral(NodePlace(number, of), ParentLine(line)), listening
+        bots.append((bot, _show_address(settings) if is_terminal(sys.stdout) else settings))
+    run_together(bots, server=arguments.server, ends=True)
 
 
 def _with_arguments(settings: Settings, arguments: argparse.Namespace, fd: int | None) -> Settings:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -17,24 +17,20 @@ import trio
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask, is_on_server, socket_path
-from ..operator.merging import backup_of
 from ..operator.requests import Backup
 from ..settings import Settings
-from ..shards import Share, read_shards
 from ..store import (
     Stamp,
     back_up_sqlite,
-    check_backup_file,
     examine_sqlite,
     is_replica,
     rebind_store,
     restore_sqlite,
-    share_of_file,
 )
 from ..store.copying import copy_elsewhere
 from .arguments import add_actions, add_json
-from .consulting import add_bot_options, each_of, moment, settings_of, stamp_of, store_file
-from .store_stream import copied, stream, streams_for
+from .consulting import add_bot_options, moment, settings_of, stamp_of, store_file
+from .store_stream import copied, stream
 
 DETAILS: Final = """\
 backup copies the store into a new file, while the bot runs or not. Don't use cp: a copy of a live store
@@ -49,9 +45,9 @@ keeps the store that it replaces beside it. The bot then knows that it was resto
 payments, and stops a broadcast that was under way, since nobody knows who was told after the backup. check
 looks for damage, in the store of a bot that doesn't run, in a backup or in a stream's folder.
 
-copy moves a store into a new one: from a file to PostgreSQL or back, or to another number of shards. Stop the
-bot first. Conversations go on in the copy where they were; the old store is left as it was, and says where it
-went, so that no bot runs on it any more. If the command is cut off, run it again: it goes on where it was.
+copy moves a store into a new one: from a file to PostgreSQL or back. Stop the bot first. Conversations go on
+in the copy where they were; the old store is left as it was, and says where it went, so that no bot runs on
+it any more. If the command is cut off, run it again: it goes on where it was.
 
 A store belongs to one bot on one platform, so that nobody opens another bot's conversations and payments by
 accident. After you have replaced the token, or the platform has moved, rebind says that it is still the same
@@ -64,7 +60,7 @@ examples:
   triobot store stream /mnt/pizza-stream
   triobot store restore /mnt/pizza-stream
   triobot store rebind pizza:bot
-  triobot store copy sqlite:pizza.db "sqlite:busy.db?shards=4" --bot pizza:bot
+  triobot store copy sqlite:pizza.db postgresql://pizza@10.0.0.20/pizza --bot pizza:bot
 """
 
 
@@ -91,11 +87,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     add_json(actions["check"])
     actions["copy"].add_argument("origin", metavar="FROM", help="the address of the store")
-    actions["copy"].add_argument(
-        "target",
-        metavar="TO",
-        help="where it is to go, in the same form; sqlite:PATH?shards=N is N files",
-    )
+    actions["copy"].add_argument("target", metavar="TO", help="where it is to go, in the same form")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -107,15 +99,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _backup(arguments: argparse.Namespace) -> None:
     target = Path(arguments.what).absolute()
     settings = settings_of(arguments)
-    shards = each_of(settings)
-    targets = [target] if len(shards) == 1 else [backup_of(target, shard) for shard in range(len(shards))]
-    for one, to in zip(shards, targets, strict=True):
-        trio.run(_back_up, one, to)
-    print(f"backed up {settings.store} to {', '.join(map(str, targets))}")
+    trio.run(_back_up, settings, target)
+    print(f"backed up {settings.store} to {target}")
 
 
 async def _back_up(settings: Settings, target: Path) -> None:
-    """Copy one store, or one shard of several, into a new file."""
     file, place = store_file(settings), socket_path(settings.store)
     assert place is not None
     if await ask(place, Backup(target), _nothing):
@@ -134,33 +122,17 @@ async def _nothing(fields: object) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     backup = Path(arguments.what)
     settings = settings_of(arguments)
-    shards = each_of(settings)
     if not backup.exists():
         raise ConfigError(f"there is no file or folder {backup}; name a backup, or the folder of a stream")
     if not backup.is_dir():
-        if len(shards) > 1:
-            raise ConfigError(
-                f"{backup} is one file, and {settings.store} is {len(shards)} shards: restore each from its"
-                f" own backup, the first with --store '{shards[0].store}'"
-            )
         _restore_one(arguments, settings, backup, backup)
         return
-    folders = streams_for(settings.store, backup)
-    with ExitStack() as copies:
-        copied_here = [
-            copies.enter_context(copied(folder, store_file(one).absolute().parent))
-            for one, folder in zip(shards, folders, strict=True)
-        ]
-        if len(shards) > 1:  # all or none: one shard of an earlier time fits no others
-            for one, folder, (copy, _, _) in zip(shards, folders, copied_here, strict=True):
-                with _called(copy, folder):
-                    check_backup_file(copy, _checked(arguments, one), read_shards(one.store).share)
-        for one, folder, (copy, manifest, missing) in zip(shards, folders, copied_here, strict=True):
-            with _called(copy, folder):
-                _restore_one(arguments, one, copy, folder)
-            print(
-                f"it has all that was committed by {moment(manifest.as_of)}" if missing is None else missing
-            )
+    if not is_replica(backup):
+        raise ConfigError(f"{backup} holds no stream, or none of which an image was ever complete")
+    with copied(backup, store_file(settings).absolute().parent) as (copy, manifest, missing):
+        with _called(copy, backup):
+            _restore_one(arguments, settings, copy, backup)
+        print(f"it has all that was committed by {moment(manifest.as_of)}" if missing is None else missing)
 
 
 @contextmanager
@@ -177,21 +149,10 @@ def _stamped(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
     return stamp_of(settings) if arguments.rebind or store_file(settings).exists() else None
 
 
-def _checked(arguments: argparse.Namespace, settings: Settings) -> Stamp | None:
-    return None if arguments.rebind else _stamped(arguments, settings)
-
-
 def _restore_one(arguments: argparse.Namespace, settings: Settings, backup: Path, called: Path) -> None:
     file, stamp = store_file(settings), _stamped(arguments, settings)
-    restore = partial(
-        restore_sqlite,
-        backup,
-        file,
-        stamp=_checked(arguments, settings),
-        clock=SystemClock(),
-        share=read_shards(settings.store).share,
-    )
-    kept = trio.run(restore)
+    checked = None if arguments.rebind else stamp
+    kept = trio.run(partial(restore_sqlite, backup, file, stamp=checked, clock=SystemClock()))
     if arguments.rebind and stamp is not None:
         trio.run(partial(rebind_store, settings.store, stamp=stamp, clock=SystemClock()))
     print(f"restored {settings.store} from {called}")
@@ -221,29 +182,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _problems_of_stream(folder: Path) -> Sequence[str]:
-    if is_replica(folder):
-        return _problems_of_replica(folder)[0]
-    # One of a store in shards has a folder for each.
-    problems: list[str] = []
-    there = set[Share]()
-    for one in sorted(each for each in folder.iterdir() if is_replica(each)) or [folder]:
-        found, share = _problems_of_replica(one)
-        problems += [f"{one.name}: {problem}" for problem in found]
-        if share is not None:
-            there.add(share)
-    missing = {Share(number, one.of) for one in there for number in range(one.of)} - there
-    return problems + [
-        f"shard {share.number} of {share.of} isn't there"
-        for share in sorted(missing, key=lambda share: share.number)
-    ]
-
-
-def _problems_of_replica(folder: Path) -> tuple[list[str], Share | None]:
-    """Return what is wrong in one replica, and which shard it is of, if that can be read."""
     with copied(folder, Path(gettempdir())) as (copy, _, missing):
-        problems = [] if missing is None else [missing]
-        problems += trio.run(examine_sqlite, copy)
-        return problems, share_of_file(copy)
+        return [*([] if missing is None else [missing]), *trio.run(examine_sqlite, copy)]
 
 
 def _rebind(arguments: argparse.Namespace) -> None:
@@ -251,16 +191,13 @@ def _rebind(arguments: argparse.Namespace) -> None:
     if arguments.bot is None:
         raise ConfigError("whose? triobot store rebind MODULE:BOT")
     settings = settings_of(arguments)
-    for one in each_of(settings):
-        if not is_on_server(one.store) and not (file := store_file(one)).is_file():
-            raise ConfigError(f"there is no store at {file}")
+    if not is_on_server(settings.store) and not (file := store_file(settings)).is_file():
+        raise ConfigError(f"there is no store at {file}")
     trio.run(partial(rebind_store, settings.store, stamp=stamp_of(settings), clock=SystemClock()))
     print(f"{settings.store} now belongs to this token at {settings.base_url}")
 
 
 def _copy(arguments: argparse.Namespace) -> None:
-    from ..nodes.copied_settings import divided_settings
-
     if arguments.store is not None:
         raise ConfigError("copy takes both stores by their addresses, FROM and TO: leave --store out")
     settings = settings_of(arguments)
@@ -269,7 +206,6 @@ def _copy(arguments: argparse.Namespace) -> None:
         arguments.target,
         stamp=stamp_of(settings),
         clock=SystemClock(),
-        divide=divided_settings,
         tell=lambda text: print(text, file=sys.stderr, flush=True),
     )
     if counts:
@@ -287,6 +223,6 @@ _ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], None]]]] = {
     "stream": ("keep a replica of a running bot's store in a folder, until Ctrl-C", _stream),
     "restore": ("make a backup the store again, while the bot doesn't run", _restore),
     "check": ("look for damage, while the bot doesn't run", _check),
-    "copy": ("move the store to PostgreSQL or a file, or to another number of shards", _copy),
+    "copy": ("move the store to PostgreSQL, or back to a file", _copy),
     "rebind": ("say that the store is still the same bot's, after a new token", _rebind),
 }

@@ -7,7 +7,7 @@ remembers anything of the other, and the replica that is there stays whole until
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,8 @@ from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.requests import StreamStore, Told
 from ..seams import Shipped
 from ..settings import Settings
-from ..shards import read_shards
-from ..store import Manifest, Replica, copy_replica, is_replica, lock_replica, make_folders
-from .consulting import each_of, instant, store_file
+from ..store import Manifest, Replica, copy_replica, lock_replica
+from .consulting import instant, store_file
 from .terminal import harmless, until_signal
 
 Ask: TypeAlias = "Callable[[Callable[[Told], Awaitable[None]]], Awaitable[bool]]"
@@ -47,7 +46,7 @@ def stream(settings: Settings, folder: Path) -> None:
 
 
 async def keep(settings: Settings, folder: Path) -> None:
-    """Keep a replica in this folder, or one of each shard in folders in it, until cancelled.
+    """Keep a replica in this folder, until cancelled.
 
     Raises:
         ConfigError: the folder can't have it, the store can't be streamed, or the bot can't be asked.
@@ -58,65 +57,6 @@ async def keep(settings: Settings, folder: Path) -> None:
             "triobot streams no store in PostgreSQL: use a standby of PostgreSQL's, or its archive of the log"
             " (pg_receivewal, archive_command)"
         )
-    shards = each_of(settings)
-    folders = folders_of(folder, len(shards))
-    if len(shards) > 1:
-        make_folders(folders)
-    async with trio.open_nursery() as nursery:
-        for shard, one in zip(shards, folders, strict=True):
-            nursery.start_soon(_keep_one, shard, one)
-
-
-def folders_of(folder: Path, shards: int) -> Sequence[Path]:
-    """Return where the replicas of so many shards are."""
-    return [folder] if shards == 1 else [folder / str(shard) for shard in range(shards)]
-
-
-def streams_for(store: str, folder: Path) -> Sequence[Path]:
-    """Return the replicas in this folder from which the store at this address is restored.
-
-    Raises:
-        ConfigError: there are others, or none; says which there are, which were asked for, and what to do.
-    """
-    address, is_one = read_shards(store), is_replica(folder)
-    folders = folders_of(folder, len(address.each))
-    parts = {int(one.name) for one in folder.iterdir() if one.name.isdecimal() and is_replica(one)}
-    shards = f"{folder} holds the streams of {_shards(parts)}"
-    if not parts and not is_one:
-        raise ConfigError(f"{folder} holds no stream, or none of which an image was ever complete")
-    if is_one and len(folders) > 1:
-        raise ConfigError(
-            f"{folder} holds one stream, and {store} is {len(folders)} shards: name the folder that holds one"
-            " for each, or leave out shards= if the store was one file"
-        )
-    if is_one:
-        return folders
-    if address.shard is not None:
-        raise ConfigError(f"{shards}, and {store} is one: name that one's own, {folder / str(address.shard)}")
-    if len(folders) == 1:
-        raise ConfigError(
-            f"{shards}, and {store} is one file: restore it to the address that the store had, with shards=;"
-            " then `triobot store copy` makes one file of it"
-        )
-    if missing := set(range(len(folders))) - parts:
-        raise ConfigError(
-            f"{shards}, and no stream of {_shards(missing)}: bring that back; or, if the store never had"
-            f" {len(folders)} shards, give the address that it had"
-        )
-    if len(parts) > len(folders):
-        raise ConfigError(
-            f"{shards}, and {store} is {len(folders)}: give the address that the store had; then `triobot"
-            " store copy` moves it to another number of shards"
-        )
-    return folders
-
-
-def _shards(numbers: Collection[int]) -> str:
-    named = ", ".join(map(str, sorted(numbers)))
-    return f"shard {named}" if len(numbers) == 1 else f"shards {named}"
-
-
-async def _keep_one(settings: Settings, folder: Path) -> None:
     file, place = store_file(settings).absolute(), socket_path(settings.store)
     assert place is not None
     with lock_replica(folder, file) as replica:

@@ -530,12 +530,8 @@ class Keeping:
 
     async def stored(self, place: ChatId) -> Mapping[str, str]:
         """Read what a place keeps from the store, once all of it is written there."""
-        return of_authors(await self.all_stored(place))
-
-    async def all_stored(self, place: ChatId) -> Mapping[str, str]:
-        """Read the same, and what the runtime itself keeps there."""
         await self._commits.wait_written(place)
-        return await self._store.data(place)
+        return of_authors(await self._store.data(place))
 
     async def data(self, place: ChatId) -> Mapping[str, str]:
         """Return what a place keeps, as its conversations see it."""

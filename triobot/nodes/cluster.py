@@ -104,7 +104,7 @@ async def open_member(
         voice = Speaker(settings.label, common.get(KEY, ""), partial(covered, settings, secrets))
         directory, owners = Directory(membership, key, clock, tls, door.connect), dict[int, Owner]()
         doors = Doors(shards, owners, directory.peers)
-        node = Node(settings, doors, owners, voice, secrets, None, directory.peers)
+        node = Node(settings, doors, owners, voice, secrets, directory.peers)
         node.inbox.hold_seconds = node.inbox.late_after = HELD_SECONDS
         node.inbox.certain = membership.held
         keeper = node.keeper = Keeper(node, membership, directory, settings, clock, on_alarm, door.address)

@@ -1,22 +1,18 @@
-"""The shards of one process: opened together, served by one listener, and brought to rest together."""
+"""The shards of one process, which come and go, behind one listener."""
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol, final
 
 import attrs
-import trio
 
 from ..alarm_kinds import Alarm
-from ..conversations.data import Speech
 from ..conversations.doors.far import Far
-from ..conversations.routes.router import Table
 from ..conversations.services import Announcing
 from ..errors import ConfigError, StoreAwayError
 from ..logs import KEY, Speaker, new_key, speaking
@@ -26,13 +22,10 @@ from ..runtime import (
     Intake,
     Runtime,
     Statistics,
-    Surroundings,
-    open_intake,
-    open_work,
 )
-from ..seams import OnAlarm, Outbox, PutSetting, StoreStatistics, WallClock
+from ..seams import Outbox, PutSetting, StoreStatistics, WallClock
 from ..settings import Settings
-from ..shards import ALONE, MADE, MEMBER_OF, NodePlace, ShardedAddress, home_of, read_shards
+from ..shards import MADE, MEMBER_OF, home_of, read_shards
 from ..store import Stamp, is_made, open_store
 from ..webhook.answers import Readiness, TrafficCounters
 from ..webhook.inbox import Inbox
@@ -42,8 +35,7 @@ from .announcing import SpreadAnnouncing
 from .doors import Doors, FarPlaces, NodeOutbox
 from .inbox import NodeInbox
 from .owners import Owner
-from .parent import ParentLine
-from .peers import PeerDoor, Peers, door_of, neighbours_beside
+from .peers import Peers
 
 DOOR_KEY: Final = "door_key"
 """The setting with the key that the processes prove to one another."""
@@ -99,9 +91,7 @@ async def prepare_shards(settings: Settings, clock: WallClock) -> None:
 
 
 def _named(store: str) -> str:
-    """Return what an operator looks for: the file of a shard, or its number."""
-    address = read_shards(store)
-    return f"shard {address.shard}" if address.file is None else str(address.file)
+    return f"shard {read_shards(store).shard}"
 
 
 @final
@@ -112,7 +102,6 @@ class Node:
         doors: the ways to all shards.
         voice: its log lines.
         secrets: of the bot's webhook.
-        line: to the process that has started this one, if one has.
         peers: the other processes; None: there are none.
 
     Attributes:
@@ -120,7 +109,7 @@ class Node:
         owners: what answers for the shards of this process.
         works: what handles their events.
         outboxes: what sends to their chats.
-        keeper: brings shards here and gives them up; None: they stay from the start to the end.
+        keeper: brings shards here and gives them up; set by whoever makes the node.
     """
 
     def __init__(
@@ -130,7 +119,6 @@ class Node:
         owners: dict[int, Owner],
         voice: Speaker,
         secrets: Secrets,
-        line: ParentLine | None = None,
         peers: Peers | None = None,
     ) -> None:
         self.settings = settings
@@ -138,7 +126,6 @@ class Node:
         self.owners = owners
         self.voice = voice
         self.secrets = secrets
-        self.line = line
         self.peers = peers
         self.intakes: dict[int, Intake] = {}
         self.works: dict[int, Runtime] = {}
@@ -195,15 +182,13 @@ class Node:
 
     @property
     def has_home(self) -> bool:
-        """Return whether what is the whole bot's is done in this process from its start to its end."""
-        return self.keeper is None and self.doors.home in self.intakes
+        """Return that what is the whole bot's is done where its shard is: the keeper sees to that."""
+        return False
 
     def readiness(self) -> Readiness:
-        """Return what ``/readyz`` says: ready if all shards of this process are, else what the first says."""
-        if self.keeper is not None:
-            return self.keeper.readiness()
-        said = [intake.readiness() for intake in self.intakes.values()]
-        return next((one for one in said if not one.ready), said[0])
+        """Return what ``/readyz`` says."""
+        assert self.keeper is not None
+        return self.keeper.readiness()
 
     @asynccontextmanager
     async def open_work_of(
@@ -248,110 +233,6 @@ class Rests(Protocol):
     async def wait(self) -> None:
         """Say that one shard has come to rest, and wait for those that it waits for."""
         ...
-
-
-@asynccontextmanager
-async def open_node(
-    settings: Settings,
-    clock: WallClock,
-    on_alarm: OnAlarm | None = None,
-    *,
-    around: Surroundings | None = None,
-    place: NodePlace = ALONE,
-    line: ParentLine | None = None,
-) -> AsyncGenerator[Node]:
-    """Open the shards of a store that this process has, and accept events for all, while the block runs.
-
-    Args:
-        place: which of the processes with shards of the store this one is; the others have theirs.
-        line: to the process that has started this one, which has prepared the store.
-
-    Raises: as `open_intake`, and `prepare_shards`.
-    """
-    address = read_shards(settings.store) if around is None else ShardedAddress("", len(around.shards))
-    shards = address.shards
-    assert shards is not None
-    if address.shard is not None:
-        raise ConfigError("a bot runs on all shards of its store: leave &shard= out of the store's address")
-    if around is None and line is None:
-        await prepare_shards(settings, clock)
-    async with AsyncExitStack() as opened:
-        intakes: dict[int, Intake] = {}
-        here = [shard for shard in range(shards) if place.has(shard)]
-        # The home shard first, where it is here: jobs and tasks of the bot's own are in it.
-        for shard in sorted(here, key=lambda one: one != home_of(shards)):
-            if line is not None and not await is_made(address.each[shard]):
-                raise ConfigError(f"shard {shard} of the store {address.whole} is gone; bring its file back")
-            own = settings if around is None else around.settings
-            if around is None:
-                own = attrs.evolve(settings, store=address.each[shard])
-            beside = None if around is None else attrs.evolve(around, store=around.shards[shard])
-            opening = open_intake(own, clock, on_alarm, around=beside, tells_jumps=not intakes)
-            intakes[shard] = await opened.enter_async_context(opening)
-        nursery = await opened.enter_async_context(trio.open_nursery())
-        first, owners, peers, key = next(iter(intakes.values())), dict[int, Owner](), None, b""
-        store = Path(address.whole.partition(":")[2])
-        if place.of > 1:
-            key = bytes.fromhex(await first.store.setting(DOOR_KEY) or "")
-            peers = neighbours_beside(place, store, key)
-        node = Node(settings, Doors(shards, owners, peers), owners, first.voice, first.secrets, line, peers)
-        for shard, intake in intakes.items():
-            node.add(shard, intake, Owner(intake, nursery))
-        try:
-            if peers is not None:
-                nursery.start_soon(peers.keep_connected)
-                await nursery.start(PeerDoor(node.inbox, owners, key).serve, door_of(store, place.number))
-            yield node
-        finally:
-            nursery.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def open_node_work(node: Node, table: Table, texts: Speech, **named: Any) -> AsyncGenerator[Runtime]:
-    """Handle the accepted events of all shards of this process while the block runs; then come to rest.
-
-    Yields the work of one of them; through its neighbours it reaches all.
-
-    Args:
-        table, texts, named: as for `open_work`, of each shard.
-    """
-    rest, stop = _Rest(len(node.intakes), node.line), trio.Event()
-
-    def open_it(intake: Intake, **more: Any) -> AbstractAsyncContextManager[Runtime]:
-        return open_work(intake, table, texts, **named, **more)
-
-    async def live(shard: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with node.open_work_of(shard, rest, open_it):
-            task_status.started()
-            await stop.wait()
-
-    async with trio.open_nursery() as nursery:
-        async with trio.open_nursery() as starting:
-            for shard in node.intakes:
-                starting.start_soon(nursery.start, live, shard)
-        try:
-            yield node.works[next(iter(node.intakes))]
-        finally:
-            stop.set()
-
-
-@final
-class _Rest:
-    """Knows when all shards have come to rest: until then each may be needed by another's conversations."""
-
-    def __init__(self, shards: int, line: ParentLine | None) -> None:
-        self._left = shards
-        self._line = line
-        self._all = trio.Event()
-
-    async def wait(self) -> None:
-        """Say that one has, and wait for the others, those of other processes included."""
-        self._left -= 1
-        if not self._left:
-            if self._line is not None:
-                await self._line.wait_all_at_rest()
-            self._all.set()
-        await self._all.wait()
 
 
 @final

@@ -1,8 +1,7 @@
 """The other processes that have shards of the same store: asked over one kept connection each.
 
-Each process listens at a door, a socket beside the store or a TCP port, and connects to all others. 256
-requests at most are under way to one of them: further events are refused, and what conversations ask waits
-for its turn.
+Each process listens at a door, a TCP port, and connects to all others. 256 requests at most are under way to
+one of them: further events are refused, and what conversations ask waits for its turn.
 """
 
 from __future__ import annotations
@@ -14,17 +13,13 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeAlias, assert_never, cast, final
 
 import trio
 
 from ..clock import steady_time
 from ..errors import StoreError, StoreFullError, TriobotError
-from ..operator.calling import short_name
-from ..operator.serving import bind_beside, is_ours, removing_beside
 from ..seams import Held
-from ..shards import NodePlace
 from ..values import decode_value, encode_value
 from ..webhook.inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
 from .frames import Frame, OpenPart
@@ -65,11 +60,6 @@ _OUTCOMES: Final[Mapping[bytes, Outcome]] = {
     b"s": Unstorable(),
 }
 _BYTES: Final = {outcome: byte for byte, outcome in _OUTCOMES.items()}
-
-
-def door_of(store: Path, node: int) -> Path:
-    """Return the socket of a process with shards of the store that this file is the name of."""
-    return store.resolve().with_name(f"{store.name}.node-{node}.sock")
 
 
 @final
@@ -294,21 +284,6 @@ class Peers:
                 nursery.start_soon(peer.keep_connected)
 
 
-def neighbours_beside(place: NodePlace, store: Path, key: bytes) -> Peers:
-    """Return the processes that have the other shards from their start to their end, beside this store."""
-    peers = Peers(place.node_of)
-    for node in range(place.of):
-        if node != place.number:
-            path = door_of(store, node)
-            peers.all[node] = Peer(str(path), partial(_connect_beside, path), key)
-    return peers
-
-
-async def _connect_beside(path: Path) -> trio.SocketStream:
-    with short_name(path) as name:
-        return await trio.open_unix_socket(name)
-
-
 def keep_alive(stream: trio.SocketStream) -> None:
     """Have the system find out when the other machine is gone."""
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -336,18 +311,6 @@ class PeerDoor:
         self._unproved = 0
         self._told_at, self._untold = -math.inf, 0
 
-    async def serve(
-        self, path: Path, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Answer at a socket beside the store, which only this user's processes reach, until cancelled.
-
-        Raises:
-            OSError: the socket can't be made.
-        """
-        listener = trio.SocketListener(bind_beside(path))
-        with removing_beside(path):
-            await self.answer([listener], task_status=task_status)
-
     async def answer(
         self,
         listeners: Sequence[trio.abc.Listener[trio.abc.Stream]],
@@ -360,24 +323,19 @@ class PeerDoor:
             task_status.started()
 
     async def _answer_all(self, stream: trio.abc.Stream) -> None:
-        beside = False
         if isinstance(stream, trio.SocketStream):
-            beside = stream.socket.family == getattr(socket, "AF_UNIX", None)
-            if beside and not is_ours(cast("socket.socket", stream.socket)):
-                return
-            if not beside:
-                keep_alive(stream)
+            keep_alive(stream)
         if self._unproved >= MOST_UNPROVED:
             return
         # What has begun to be stored goes on when the connection ends: whoever repeats it is to find it.
         async with trio.open_nursery() as events:
-            await self._answer_link(stream, None if beside else self._tls, events)
+            await self._answer_link(stream, events)
 
-    async def _answer_link(self, stream: trio.abc.Stream, tls: DoorTls | None, events: trio.Nursery) -> None:
+    async def _answer_link(self, stream: trio.abc.Stream, events: trio.Nursery) -> None:
         sessions: list[tuple[Owner, str]] = []
         try:
             async with stream:
-                link = await self._greeted(stream, tls)
+                link = await self._greeted(stream)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_until_broken, link.keep_sending, nursery.cancel_scope)
                     reading = partial(self._read, link, nursery, events, sessions)
@@ -392,7 +350,8 @@ class PeerDoor:
                 for owner, session in sessions:
                     await owner.give_up([session])
 
-    async def _greeted(self, stream: trio.abc.Stream, tls: DoorTls | None) -> NodeLink:
+    async def _greeted(self, stream: trio.abc.Stream) -> NodeLink:
+        tls = self._tls
         self._unproved += 1
         try:
             link = NodeLink(stream if tls is None else await tls.secure(stream, first=False))

@@ -1,9 +1,9 @@
 """Answers of a store in shards: who is asked what, and one answer of theirs.
 
-Each shard has a socket of its own, or a file while no bot runs, and answers as a store by itself does. What
-names a chat goes to its shard alone, but for the order to forget it; what names a conversation or a payment,
-to each until one knows it; the rest goes to all of them, and what comes back is merged. An answer without one
-of the shards would be a wrong one: so a shard that can't be asked fails the whole.
+Each shard answers as a store by itself does. What names a chat goes to its shard alone, but for the order to
+forget it; what names a conversation or a payment, to each until one knows it; the rest goes to all of them,
+and what comes back is merged. An answer without one of the shards would be a wrong one: so a shard that can't
+be asked fails the whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeAlias, assert_never, cast
 
 import trio
@@ -87,11 +86,8 @@ async def _answered(asks: Sequence[Ask], request: Request) -> Sequence[Told]:
             # First the one that refuses if money is open there. Requests that can't be read lie in any shard.
             told = [await _lines(ask, request) for ask in (asks[own], *asks[:own], *asks[own + 1 :])]
             return [_forgotten([lines[0] for lines in told])]
-        case Backup(path):
-            made = [await _lines(ask, Backup(backup_of(path, shard))) for shard, ask in enumerate(asks)]
-            return [line for lines in made for line in lines]
-        case StreamStore():
-            raise ConflictError("each shard has a stream of its own")
+        case Backup() | StreamStore():
+            raise ConflictError("a store in PostgreSQL has the server's own backups and streams")
         case AboutJobs():
             return await _lines(asks[home_of(len(asks))], request)
         case ListAlarms() | EndAlarms():
@@ -102,11 +98,6 @@ async def _answered(asks: Sequence[Ask], request: Request) -> Sequence[Told]:
             return [await _payments(asks, fields)]
         case _:
             assert_never(request)
-
-
-def backup_of(path: Path, shard: int) -> Path:
-    """Return where the backup of a shard goes, if that of the whole store was to go there."""
-    return path.with_name(f"{path.name}.{shard}")
 
 
 async def _lines(ask: Ask, request: Request) -> list[Told]:

@@ -19,9 +19,7 @@ import trio
 from ..errors import ConfigError
 from ..extras import needing
 from ..seams import Hear, Relayed, Store, WallClock
-from ..shards import Share, read_shards
-from .backups import check_backup_file as check_backup_file
-from .backups import share_of_file as share_of_file
+from ..shards import IN_ONE_FILE, read_shards
 from .members import Membership, Roster
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
@@ -30,7 +28,6 @@ from .replica import Replica as Replica
 from .replica import copy_replica as copy_replica
 from .replica import is_replica as is_replica
 from .replica import lock_replica as lock_replica
-from .replica import make_folders as make_folders
 from .rules import DAY as DAY
 from .rules import RETENTION
 from .rules import Retention as Retention
@@ -62,7 +59,7 @@ async def rebind_store(url: str, *, stamp: Stamp, clock: WallClock) -> None:
             continue
         if (file := address.file) is None:
             raise ConfigError(_NO_ADDRESS)
-        await rebind_sqlite(file, stamp=stamp, clock=clock, share=address.share)
+        await rebind_sqlite(file, stamp=stamp, clock=clock)
 
 
 async def wait_free(url: str, *, taken: Callable[[], None]) -> None:
@@ -131,9 +128,9 @@ async def open_store(
     """Open the store that this address names, for as long as the block runs.
 
     Args:
-        url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; either
-            with ``?shards=4&shard=0`` for one of several shards; or ``postgresql:`` with what
-            `triobot.store.postgres.address.read_address` takes, and with the same for a shard.
+        url: ``sqlite:PATH``, the path absolute or relative to the working directory; ``memory:``; or
+            ``postgresql:`` with what `triobot.store.postgres.address.read_address` takes, and with
+            ``?shards=4&shard=0`` for one of several shards.
         stamp: platform and bot; a file is bound to them when it is made. None for a tool that only reads:
             whoever may read the file may see what is in it.
         clock: the time of day.
@@ -152,14 +149,14 @@ async def open_store(
     if address.shards is not None and address.share is None:
         raise ConfigError("a store in shards is opened one by one; name one, such as ?shards=4&shard=0")
     if engine == "memory" and colon and not place:
-        async with open_memory(clock=clock, retention=retention, share=address.share) as store:
+        async with open_memory(clock=clock, retention=retention) as store:
             yield store
     elif engine == "sqlite" and place and not place.startswith("//"):
         file = address.file
         assert file is not None
-        _refuse_the_other(Path(place), address.share)
-        opened = partial(open_sqlite, file, stamp=stamp, clock=clock, retention=retention)
-        async with opened(visit=visit, share=address.share) as store:
+        _refuse_beside_several(file)
+        opened = open_sqlite(file, stamp=stamp, clock=clock, retention=retention, visit=visit)
+        async with opened as store:
             yield store
     elif engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
@@ -241,20 +238,14 @@ def _place_of(url: str) -> str:
     return place
 
 
-def _refuse_the_other(path: Path, share: Share | None) -> None:
-    """Refuse to make a new store beside one that has the same name and another number of shards.
+def _refuse_beside_several(path: Path) -> None:
+    """Refuse to make a new store beside the files of one that was made in several.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: there is one: the bot would begin anew, and nobody would see that its chats are there.
     """
     first = path.with_name(f"{path.name}.0")
-    if share is None and not path.exists() and first.exists():
+    if not path.exists() and first.exists():
         raise ConfigError(
-            f"there is no store at {path}, but {first}: if that is a shard, say how many there are, as in"
-            f" sqlite:{path}?shards=4; if it is something else, move it"
-        )
-    if share is not None and path.exists() and not first.exists():
-        raise ConfigError(
-            f"the store {path} is one file, and stays one: the number of shards is fixed when a store is"
-            f" made. Leave ?shards={share.of} out, or name a new store"
+            f"there is no store at {path}, but {first}. {IN_ONE_FILE}. If it is something else, move it"
         )

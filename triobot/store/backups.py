@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
-from ..shards import Share
 from .broadcasts import stop_after_restore
 from .lock import lock_path, take_lock
 from .opening import LEAP, begin_epoch
@@ -33,14 +32,13 @@ from .schema import (
     Stamp,
     check_identity,
     check_journals,
-    check_share,
     check_stamp,
+    check_unsharded,
     drop_meta,
     due_migrations,
     get_meta,
     put_meta,
     read_version,
-    stored_share,
     stored_stamp,
 )
 from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
@@ -157,31 +155,14 @@ def examine_file(path: Path) -> list[str]:
         return examine(connection)
 
 
-def share_of_file(path: Path) -> Share | None:
-    """Return which shard a store is, or a backup, that no program has open; None: it is one by itself.
-
-    Raises: as `back_up_file`.
-    """
-    with _locked(path) as connection:
-        return stored_share(connection)
-
-
-def check_backup_file(backup: Path, stamp: Stamp | None, share: Share | None) -> None:
-    """Raise what `restore_file` would of this backup; nothing is changed."""
-    with _locked(backup) as connection:
-        _check_backup(connection, backup, stamp, share)
-
-
-def _check_backup(
-    connection: sqlite3.Connection, backup: Path, stamp: Stamp | None, share: Share | None
-) -> None:
+def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | None) -> None:
     if get_meta(connection, BACKUP) is None:
         raise ConfigError(f"{backup} is a store, not a backup of one")
     if get_meta(connection, COPY_OF) is not None:
         raise ConfigError(f"{backup} is a backup of a store that was half copied; nothing needs it")
     if stamp is not None:
         check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
-    check_share(connection, backup, share, lambda number, of: f"sqlite:...?shards={of}")
+    check_unsharded(connection, backup)
     found = read_version(connection)
     due_migrations(found, MIGRATIONS)
     check_journals(connection, found)
@@ -189,19 +170,16 @@ def _check_backup(
         raise StoreCorruptError(f"the backup {backup} is damaged: {problems[0]}")
 
 
-def restore_file(
-    backup: Path, path: Path, stamp: Stamp | None, now: int, *, share: Share | None = None
-) -> Path | None:
+def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Path | None:
     """Make a backup the store at `path`, in the next epoch; return where the store before it is kept.
 
     Nothing is changed unless the backup is whole, and belongs to this bot and this place.
 
     Args:
         stamp: the bot's; None: whosever the backup is.
-        share: which shard of a store belongs there; None: a store by itself.
 
     Raises:
-        ConfigError: there is no backup, it is none, or it is another bot's, or another shard's.
+        ConfigError: there is no backup, it is none, or it is another bot's.
         StoreLockedError: a program has the store or the backup.
         StoreVersionError: it was made by a newer triobot, or holds journals that this one can't read.
         StoreCorruptError: the backup is damaged.
@@ -213,7 +191,7 @@ def restore_file(
     try:
         epoch, seq = _what_was_there(path)
         with _locked(backup) as connection:
-            _check_backup(connection, backup, stamp, share)
+            _check_backup(connection, backup, stamp)
             remove_leftover(part)
             make_new(part, beside=path)
             made = True

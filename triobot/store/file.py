@@ -17,7 +17,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, final
 
@@ -27,7 +26,6 @@ from ..errors import ConfigError
 from ..journals import Lease, Opening
 from ..open_files import CAREFUL, room_beside, write_at
 from ..seams import Shipped
-from ..shards import Share
 from .backups import copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .log_file import HEAD, read_head
@@ -44,13 +42,12 @@ from .schema import (
     check_identity,
     check_journals,
     check_original,
-    check_share,
     check_stamp,
+    check_unsharded,
     check_whole,
     due_migrations,
     get_meta,
     put_meta,
-    put_share,
     put_stamp,
     read_version,
     run_migration,
@@ -210,13 +207,11 @@ def open_file(
     retention: Retention = RETENTION,
     visit: bool = False,
     rebind: bool = False,
-    share: Share | None = None,
     copying: Copying | None = None,
 ) -> StoreFile:
     """Lock, check, create or migrate, and open the store at `path`.
 
     Args:
-        share: which shard of a store it is; None: it is one by itself.
         copying: it is to be copied, or to become a copy; see `check_whole`.
 
     Raises: as `triobot.store.open_sqlite`.
@@ -234,15 +229,13 @@ def open_file(
         raise
     try:
         file = StoreFile(path, lock, connection)
-        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, share=share, copying=copying)
+        _prepare(file, connection, stamp, migrations, now=now, rebind=rebind, copying=copying)
         file.visited = visit
         file.opening = take_over(
             connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
         )
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
-        if share is not None:
-            file.tables.share = share
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if not visit:
             grow_log(path)
@@ -317,7 +310,6 @@ def _prepare(
     *,
     now: int,
     rebind: bool,
-    share: Share | None,
     copying: Copying | None,
 ) -> None:
     _set(connection, "locking_mode", "exclusive")
@@ -332,7 +324,7 @@ def _prepare(
     if found is not None and not rebind and stamp is not None:
         check_stamp(stored_stamp(connection, file.path), stamp)
     if found is not None:
-        check_share(connection, file.path, share, partial(_whole_of, file.path))
+        check_unsharded(connection, file.path)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
     # Where fsync leaves data in the disk's own memory, as on macOS; no difference elsewhere.
@@ -345,13 +337,9 @@ def _prepare(
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))
     if found is not None and due:
         _back_up(connection, file.path, found, now)
-    _migrate(connection, due, migrations, stamp if found is None or rebind else None, share, copying)
+    _migrate(connection, due, migrations, stamp if found is None or rebind else None, copying)
     if found is not None and due:
         _prune_copies(file.path)
-
-
-def _whole_of(path: Path, number: str, of: str) -> str:
-    return f"sqlite:{path.name.removesuffix(f'.{number}')}?shards={of}"
 
 
 def _set(connection: sqlite3.Connection, name: str, value: str) -> None:
@@ -366,7 +354,6 @@ def _migrate(
     due: Sequence[Migration],
     known: Sequence[Migration],
     stamp: Stamp | None,
-    share: Share | None,
     copying: Copying | None,
 ) -> None:
     for migration in due:
@@ -375,7 +362,6 @@ def _migrate(
             run_migration(connection, migration, known)
             if stamp is not None:
                 put_stamp(connection, stamp)
-                put_share(connection, share)
                 if copying == "to":
                     put_meta(connection, COPY_OF, "")
             connection.execute("COMMIT")

@@ -41,7 +41,6 @@ async def open_memory(
     clock: WallClock,
     retention: Retention = RETENTION,
     rows: MemoryRows | None = None,
-    share: Share | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open a store that lives as long as the block.
 
@@ -49,11 +48,10 @@ async def open_memory(
         clock: the time of day.
         retention: how long what nothing needs any more is kept.
         rows: what a store before it left; otherwise it is empty.
-        share: which shard of a store it is; None: it is one by itself.
     """
     await trio.lowlevel.checkpoint()
     rows = rows or MemoryRows()
-    store = rows.open(clock, retention, share)
+    store = rows.open(clock, retention)
     try:
         yield store
     finally:

@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, final
@@ -291,20 +291,6 @@ def fold(image: Path, note: Callable[[int], None] = lambda found: None) -> int:
 def is_replica(folder: Path) -> bool:
     """Return whether this folder holds a replica."""
     return (folder / _MANIFEST).is_file()
-
-
-def make_folders(folders: Sequence[Path]) -> None:
-    """Make these folders in one that is there, unless they are: one for each shard.
-
-    Raises:
-        ConfigError: they can't be made, or there is none to make them in.
-    """
-    try:
-        for folder in folders:
-            _see_folder(folder.parent.resolve())
-            folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"the folder {error.filename} can't be made: {error.strerror}") from None
 
 
 def _see_folder(folder: Path) -> None:

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from ..errors import ConfigError, StoreCorruptError, StoreVersionError
-from ..shards import Share
+from ..shards import IN_ONE_FILE, Share
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .payment_rows import TABLES as MONEY
@@ -486,12 +486,14 @@ def put_share(connection: Sql, share: Share | None) -> None:
         put_meta(connection, _SHARE, str(share))
 
 
-def stored_share(connection: Sql) -> Share | None:
-    """Read which shard of which number the store is; None: it is one by itself."""
-    if (found := get_meta(connection, _SHARE)) is None:
-        return None
-    number, of = map(int, found.split("/"))
-    return Share(number, of)
+def check_unsharded(connection: Sql, path: object) -> None:
+    """Refuse a file that is one of several of a store: a bot on it would miss the chats of the others.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if get_meta(connection, _SHARE) is not None:
+        raise ConfigError(f"{path} is one of several files of a store. {IN_ONE_FILE}")
 
 
 def stored_stamp(connection: Sql, path: object) -> StoredStamp:

@@ -18,7 +18,6 @@ import trio
 
 from ..errors import ConfigError, StoreFullError
 from ..seams import Shipped, Store, WallClock
-from ..shards import Share
 from .backups import back_up_file, examine_file, restore_file
 from .file import StoreFile, open_file
 from .rules import RETENTION, Retention
@@ -41,7 +40,6 @@ async def open_sqlite(
     retention: Retention = RETENTION,
     any_filesystem: bool = False,
     visit: bool = False,
-    share: Share | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open the store in this file, making it if it isn't there, for as long as the block runs.
 
@@ -60,7 +58,6 @@ async def open_sqlite(
         retention: how long what nothing needs any more is kept.
         any_filesystem: accept a network or user-space filesystem, whose promises are unchecked.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
-        share: which shard of a store it is; None: it is one by itself.
 
     Raises:
         StoreLockedError: another process has it open. Names the file.
@@ -81,7 +78,6 @@ async def open_sqlite(
             now=clock.now(),
             retention=retention,
             visit=visit,
-            share=share,
         )
     )
     back_up, stream = partial(_back_up_open, file, clock), FileStream(file, clock)
@@ -89,9 +85,7 @@ async def open_sqlite(
         yield store
 
 
-async def rebind_sqlite(
-    path: str | PathLike[str], *, stamp: Stamp, clock: WallClock, share: Share | None = None
-) -> None:
+async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallClock) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
     Nothing in the store is changed besides. Only one process at a time, as with `open_sqlite`.
@@ -108,7 +102,6 @@ async def rebind_sqlite(
             now=clock.now(),
             visit=True,
             rebind=True,
-            share=share,
         )
     )
     with trio.CancelScope(shield=True):  # it is open: a file left open would keep its lock
@@ -127,29 +120,22 @@ async def back_up_sqlite(path: str | PathLike[str], target: str | PathLike[str],
 
 
 async def restore_sqlite(
-    backup: str | PathLike[str],
-    path: str | PathLike[str],
-    *,
-    stamp: Stamp | None,
-    clock: WallClock,
-    share: Share | None = None,
+    backup: str | PathLike[str], path: str | PathLike[str], *, stamp: Stamp | None, clock: WallClock
 ) -> Path | None:
     """Make a backup the store at `path` again, in the next epoch; nothing is lost of the one before it.
 
     Args:
         stamp: the bot's; None: whosever the backup is. A bot that it isn't doesn't start on it.
-        share: which shard of a store belongs there; None: a store by itself.
 
     Returns: where that is kept now, or None if there was none.
 
     Raises:
-        ConfigError: it is no backup, or another bot's, or another shard's.
+        ConfigError: it is no backup, or another bot's.
         StoreLockedError: a program has the store or the backup.
         StoreVersionError: a newer triobot made it.
         StoreCorruptError: the backup is damaged, and nothing was changed.
     """
-    restore = partial(restore_file, Path(backup), Path(path), stamp, clock.now(), share=share)
-    return await trio.to_thread.run_sync(restore)
+    return await trio.to_thread.run_sync(restore_file, Path(backup), Path(path), stamp, clock.now())
 
 
 async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:

@@ -202,10 +202,6 @@ class DrivenWorld:
         return "\n".join(shown)
 
 
-_shards = 1
-"""How many shards the store of a driven bot has; our own tests of shards set it."""
-
-
 @asynccontextmanager
 async def drive(
     bot: Bot,
@@ -295,7 +291,7 @@ async def drive(
                     ),
                     clock=clock,
                     transport=transport,
-                    rows=[MemoryRows() for _ in range(_shards)],
+                    rows=MemoryRows(),
                     on_alarm=alarms.append,
                     on_failure=lambda error, name, chat_id, reference: failures.append(error),
                     provided=provided if steps is None else _with_closed(bot, provided),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Final, cast, final
 
 import httpx
@@ -39,7 +39,6 @@ from ..seams import (
     Write,
 )
 from ..settings import Settings
-from ..shards import Share
 from ..store import MemoryRows, open_memory
 from ..values import forget_met
 from ..webhook.inbox import EventStored, Unread, Unstorable
@@ -192,7 +191,7 @@ class DrivenProcess:
     Args:
         nursery: where it runs.
         app: the application that the bot is mounted into, or None.
-        rows: what the store holds, or each of its shards; each process opens them anew.
+        rows: what the store holds; each process opens it anew.
         on_alarm: told of each alarm.
         on_failure: told of each error of the bot's own code.
         replays: checks each conversation while it runs, or None.
@@ -212,7 +211,7 @@ class DrivenProcess:
         settings: Settings,
         clock: VirtualWallClock,
         transport: httpx.AsyncBaseTransport,
-        rows: Sequence[MemoryRows],
+        rows: MemoryRows,
         on_alarm: RaiseAlarm,
         on_failure: OnFailure,
         provided: Sequence[Provided],
@@ -300,20 +299,12 @@ class DrivenProcess:
         self._mortal, self._scope = Crashable(), trio.CancelScope()
         self._stop, self._stopped = trio.Event(), trio.Event()
         try:
-            async with AsyncExitStack() as opened:
-                stores: list[Store] = []
-                for number, rows in enumerate(self._rows):
-                    share = Share(number, len(self._rows)) if len(self._rows) > 1 else None
-                    inner = await opened.enter_async_context(
-                        open_memory(clock=self.clock, rows=rows, share=share)
-                    )
-                    stores.append(cast("Store", CrashableStore(inner, self._mortal)))
+            async with open_memory(clock=self.clock, rows=self._rows) as inner:
                 around = Surroundings(
                     settings=self._settings,
                     clock=self.clock,
                     transport=CrashableTransport(self._transport, self._mortal),
-                    store=stores[0],
-                    shards=stores if len(stores) > 1 else (),
+                    store=cast("Store", CrashableStore(inner, self._mortal)),
                     on_alarm=self._alarm,
                     on_failure=self._on_failure,
                     provided=self._provided,
@@ -331,8 +322,7 @@ class DrivenProcess:
                         await self._stop.wait()
         finally:
             if self._mortal.dead:
-                for rows in self._rows:
-                    rows.crashed()
+                self._rows.crashed()
             # The next process knows nothing that this one has only met.
             forget_met()
             self._intake = None

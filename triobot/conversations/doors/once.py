@@ -2,7 +2,7 @@
 
 Such a note stands beside the values, with what came of it, until the conversation has that durable: run again
 after a crash, it asks again, and gets the same. It is one of the runtime's own values of the place, and so
-goes when the place is forgotten. After `triobot store copy` the place may be in the conversation's own shard.
+goes when the place is forgotten.
 """
 
 from __future__ import annotations

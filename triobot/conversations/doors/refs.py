@@ -21,7 +21,7 @@ from typing_extensions import TypeVarTuple
 from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, StoreError, UnrecordableError
 from ...rooms import hears, person_place, room_place
-from ...seams import OnUnknown, PutData, Write
+from ...seams import OnUnknown, Write
 from ...values import encode_value
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
@@ -34,7 +34,6 @@ from ..running.branches import OperationKind
 from ..running.lines import calling_line
 from .calls import Halt, RoomName
 from .far import Far
-from .once import note_of
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -178,14 +177,12 @@ class RecordedDoor:
         self._conversation.gives(f"a change of what {key!r} keeps")
 
         async def body(own: Id) -> None:
-            once = self._once(own, (key, value))
             if far is not None:
+                once = self._once(own, (key, value))
                 await far.put(place, key, value, once)
                 self._settle(own, OperationKind.SET, None, far, place, once)
                 return
             await trio.lowlevel.checkpoint()
-            if await self._done_before(own, OperationKind.SET, place, once) is not None:
-                return
             self._write(own, OperationKind.SET, place, key, value, None)
 
         await self._conversation.effect(OperationKind.SET, body)
@@ -201,13 +198,11 @@ class RecordedDoor:
                 return change(old)
 
         async def body(own: Id) -> str:
-            once = self._once(own, key)
             if far is not None:
+                once = self._once(own, key)
                 text = await update_far(far, place, key, changed, once)
                 self._settle(own, OperationKind.UPDATE, text, far, place, once)
                 return text
-            if (done := await self._done_before(own, OperationKind.UPDATE, place, once)) is not None:
-                return done
             old = (await await_store(partial(keeping.read, place))).get(key)
             if conversation.dead:
                 return ""  # nobody hears of it: the next incarnation begins anew
@@ -216,23 +211,6 @@ class RecordedDoor:
             return text
 
         return await conversation.effect(OperationKind.UPDATE, body)
-
-    async def _done_before(self, own: Id, kind: OperationKind, place: ChatId, once: str) -> str | None:
-        """Return what came of this when it was done before, while the place was in another shard.
-
-        That is so only if the store was copied since: here, what is done is stored with its record.
-        """
-        conversation = self._conversation
-        if conversation.stored is None:
-            return None  # nothing of it is older than this process
-        stored = await await_store(partial(conversation.shared.keeping.all_stored, place))
-        if (name := note_of(once, stored)) is None:
-            return None
-        if not conversation.dead and conversation.writer is not None:
-            result = stored[name] if kind is OperationKind.UPDATE else None
-            known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))
-            conversation.writer.write([PutData(place, name, None), *known])
-        return stored[name]
 
     def _write(
         self, own: Id, kind: OperationKind, place: ChatId, key: str, value: str | None, result: str | None

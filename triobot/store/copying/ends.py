@@ -1,15 +1,15 @@
-"""The two ends of a copy: each a store, or one shard of it, that nobody else has open meanwhile."""
+"""The two ends of a copy: each a store that nobody else has open meanwhile."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Final, Protocol, final
 
 from ...errors import ConfigError
 from ...extras import needing
-from ...shards import read_shards
 from ..backups import examine
 from ..file import StoreFile, open_file
 from ..schema import MIGRATIONS, Copying, Stamp
@@ -22,7 +22,7 @@ _NEWEST: Final = "SELECT max(id) FROM conversations"
 
 
 class CopyEnd(Protocol):
-    """A store, or a shard of one, of which or into which is copied."""
+    """A store of which or into which is copied."""
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ def last_number(sql: Sql) -> int:
 
 
 def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyEnd:
-    """Open one store, or one shard, for a copy; one that is to be copied into is made if need be.
+    """Open one store for a copy; one that is to be copied into is made if need be.
 
     Args:
         stamp: platform and bot, to which it is bound.
@@ -79,14 +79,12 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
     Raises: as `triobot.store.open_sqlite` and `triobot.store.postgres.open_postgres`; ConfigError: there is
         no store to be copied, or one where the copy is to be.
     """
-    shard = read_shards(address)
-    engine, _, place = shard.whole.partition(":")
+    engine, _, place = address.partition(":")
     if engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
             from ..postgres.end import open_shard_end
-        return open_shard_end(place, stamp, now=now, share=shard.share, copying=copying)
-    file = shard.file
-    assert file is not None
+        return open_shard_end(place, stamp, now=now, copying=copying)
+    file = Path(place)
     if copying == "from" and not file.is_file():
         raise ConfigError(f"there is no store at {file}")
     opened = open_file(
@@ -96,29 +94,25 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
         any_filesystem=copying == "from",
         now=now,
         visit=True,
-        share=shard.share,
         copying=copying,
     )
     return FileEnd(opened, now)
 
 
 def identity_of(address: str) -> str | None:
-    """Return what names the store or shard at this address, however that is spelled; None if there is none.
+    """Return what names the store at this address, however that is spelled; None if there is none.
 
     A file without a byte is none: a copy that was killed may leave one.
 
     Raises: as `open_end`, where its server can't be asked.
     """
-    shard = read_shards(address)
-    engine, _, place = shard.whole.partition(":")
+    engine, _, place = address.partition(":")
     if engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
             from ..postgres.end import identity_of_shard
-        return identity_of_shard(place, shard.share)
-    file = shard.file
-    assert file is not None
+        return identity_of_shard(place)
     try:
-        found = file.stat()
+        found = Path(place).stat()
     except OSError:  # whoever opens it says why
         return None
     return f"{found.st_dev}/{found.st_ino}" if found.st_size else None

@@ -9,7 +9,6 @@ from typing import Final, final
 import psycopg
 
 from ...errors import StoreAwayError
-from ...shards import Share
 from ..rules import RETENTION
 from ..schema import Copying, Stamp
 from ..sql import Sql
@@ -25,22 +24,22 @@ _NUMBER: Final = b"UPDATE shard SET last_seq = $1"
 _COUNTED: Final = ("raw", "broadcasts")
 
 
-def open_shard_end(place: str, stamp: Stamp, *, now: int, share: Share | None, copying: Copying) -> ShardEnd:
-    """Open the store at this address, or a shard of it, for a copy; the one to be copied into may be made.
+def open_shard_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -> ShardEnd:
+    """Open the store at this address for a copy; the one to be copied into may be made.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
-    address = read_address(place, share)
+    address = read_address(place)
     shard = open_shard(address, stamp, now=now, retention=RETENTION, visit=True, copying=copying)
     return ShardEnd(shard, now)
 
 
-def identity_of_shard(place: str, share: Share | None) -> str | None:
-    """Return what names the store, or the shard, at this address, on whatever server; None if there is none.
+def identity_of_shard(place: str) -> str | None:
+    """Return what names the store at this address, on whatever server; None if there is none.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
-    address = read_address(place, share)
+    address = read_address(place)
     with connect(address) as connection:
         try:
             return store_of(connection) if is_there(connection, address) else None
