@@ -45,17 +45,21 @@ settings.load_profile("fixed")
 pytest.register_assert_rewrite("tests.store.contract")
 
 TURNS = 8
+FAST_WAYS = {"conversations.early": ["runtime.py"]}
+"""Parts that can be deleted: a bot is slower then, no more; each with what finds out whether it is here."""
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--long``, ``--turn`` and ``--postgres``."""
+    """Add ``--long``, ``--turn``, ``--postgres`` and ``--without``."""
     parser.addoption("--long", action="store_true", help="run whole what runs in part by default")
     turn = f"run one of {TURNS} of the slow tests as well: another one with each number"
     parser.addoption("--turn", type=int, help=turn)
     parser.addoption("--postgres", action="store_true", help="keep the stores of driven bots in PostgreSQL")
+    without = f"leave out a part of the package, and the tests that name it: {' or '.join(FAST_WAYS)}"
+    parser.addoption("--without", choices=FAST_WAYS, help=without)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,8 +77,18 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     popen.install()
+    if (without := config.getoption("--without")) is not None:
+        sys.modules[f"triobot.{without}"] = None  # type: ignore[assignment]
     if config.getoption("--postgres"):
         config.pluginmanager.register(OnPostgres())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out tests that name what is left out."""
+    without = config.getoption("--without")
+    if without is None or collection_path.suffix != ".py":
+        return None
+    return f"triobot.{without}" in collection_path.read_text(encoding="utf-8") or None
 
 
 @pytest.hookimpl(optionalhook=True)

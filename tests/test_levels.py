@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import FAST_WAYS
+
 HOUSE = Path(__file__).parents[1] / "triobot"
 MODULES = sorted(HOUSE.rglob("*.py"))
 
@@ -173,6 +175,20 @@ def test_the_codec_knows_no_network(module: Path) -> None:
 
     assert roots <= sys.stdlib_module_names | SANS_IO
     assert not roots & WAITS
+
+
+@pytest.mark.parametrize("way", FAST_WAYS)
+def test_a_fast_way_is_known_in_one_place(way: str) -> None:
+    """What is there for speed alone can be deleted: one module finds out whether it is there."""
+    names = (f"triobot.{way}", f"triobot.{way}.")
+    part = HOUSE.joinpath(*way.split("."))
+    knowing = [
+        named(module)
+        for module in MODULES
+        if part not in (module.with_suffix(""), *module.parents)
+        and any(name == names[0] or name.startswith(names[1]) for name in absolute_imports(module))
+    ]
+    assert knowing == FAST_WAYS[way]
 
 
 def test_a_module_is_read_in_one_sitting() -> None:

@@ -80,6 +80,7 @@ from .wire.ids import ChatId
 from .wire.rules import JsonValue
 
 if TYPE_CHECKING:
+    from .conversations.early import EarlyDoor
     from .tracing import Tracing
 
 log: Final = logging.getLogger("triobot")
@@ -747,7 +748,8 @@ async def open_work(
         try:
             async with trio.open_nursery() as nursery:
                 intake.work, intake.inbox.deliver = work, dispatcher.offer
-                intake.inbox.claims = dispatcher if claims else None
+                if claims and (door := early_door(dispatcher)) is not None:
+                    intake.inbox.early = door.store
                 try:
                     # A payment whose conversation isn't found is taken from the screen.
                     await dispatcher.write_out()
@@ -769,13 +771,24 @@ async def open_work(
                             await neighbours.wait_at_rest()
                 finally:
                     intake.work = intake.late = intake.voice.find = None
-                    intake.inbox.deliver = intake.inbox.claims = None
+                    intake.inbox.deliver = intake.inbox.early = None
                     nursery.cancel_scope.cancel()
         finally:
             # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying
             # is said again after the next start, answered or not, so there is nothing to wait for.
             if not at_rest:
                 outbox.cut()
+
+
+def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
+    """Put the early door before a dispatcher, if this bot has one: it is a file that may be missing."""
+    try:
+        from .conversations.early import EarlyDoor
+    except ModuleNotFoundError as error:
+        if error.name != "triobot.conversations.early":
+            raise
+        return None
+    return EarlyDoor(dispatcher)
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ from .errors import LocalProtocolError, StoreError
 from .frozen import frozen
 from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
 from .money import AlarmRows, MoneyWrite, MovePayment, PaymentRows
-from .wire.events import Press
+from .wire.events import Event, Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
 from .wire.rules import check_text
@@ -262,6 +262,10 @@ class OverQuota:
 
 Acceptance: TypeAlias = InboxRow | Redelivered | OverQuota
 """The event's row, which is durable, or why there is none."""
+HandOn: TypeAlias = Callable[[Callable[[InboxRow], bool] | None, InboxRow], None]
+"""Hands a durable event on, unless what it is given says that it is handled. Never raises."""
+StoreEarly: TypeAlias = Callable[["Event", "Arrival", "Quota", HandOn], Awaitable[Acceptance | None]]
+"""Stores an event as `Store.accept` does, together with what it leads to; None: that has happened already."""
 
 
 @final

@@ -26,7 +26,7 @@ from quart_trio import QuartTrio
 from tests.bot.rig import SECRET
 from tests.loopback import PATIENCE, Users, open_platform
 from triobot import Bot, Chat, Settings
-from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.early import EarlyDoor
 from triobot.http.connections import ClientConnection
 from triobot.outbox.sender import LaneSender
 from triobot.seams import InboxRow
@@ -58,7 +58,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(QuartTrio, "dispatch_request", "a route of Quart's")
     count(trio.MemorySendChannel, "send_nowait", "the channel", is_event)
-    count(Dispatcher, "take", "taken at once", lambda taken, *_: taken is not None)
+    count(EarlyDoor, "_take", "taken at once", lambda taken, *_: taken is not None)
     count(LaneSender, "perform", "the sender")
     count(httpx.AsyncHTTPTransport, "handle_async_request", "httpx")
     count(ClientConnection, "send", "our client")

@@ -27,6 +27,9 @@ import trio
 
 from triobot import Bot
 from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.early import EarlyDoor
+from triobot.conversations.life import ChatLife
+from triobot.conversations.workload import EarlyEvent
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
@@ -188,7 +191,7 @@ class Deaths:
         deaths, take, first_take, busy = (
             self,
             DrivenProcess.take,
-            Dispatcher.take,
+            EarlyDoor._take,
             Dispatcher.until_not_too_busy,
         )
         accept, commit = CrashableStore.accept, CrashableStore.commit
@@ -202,10 +205,8 @@ class Deaths:
             deaths._may_keep(late=late > 0)
             return await take(process, body)
 
-        def taken_first(
-            dispatcher: Dispatcher, event: Event, arrival: Arrival
-        ) -> Awaitable[bool | None] | None:
-            return None if deaths._kept_at == trio.current_time() else first_take(dispatcher, event, arrival)
+        def taken_first(door: EarlyDoor, life: ChatLife, event: Event, arrival: Arrival) -> EarlyEvent | None:
+            return None if deaths._kept_at == trio.current_time() else first_take(door, life, event, arrival)
 
         async def until_all_came(dispatcher: Dispatcher) -> None:
             if deaths._kept_at == trio.current_time():
@@ -239,7 +240,7 @@ class Deaths:
             return partial(noted, found) if name == "backlog" else found
 
         setattr(DrivenProcess, "take", late_take)  # noqa: B010
-        setattr(Dispatcher, "take", taken_first)  # noqa: B010
+        setattr(EarlyDoor, "_take", taken_first)  # noqa: B010
         setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
@@ -248,7 +249,7 @@ class Deaths:
             yield
         finally:
             setattr(DrivenProcess, "take", take)  # noqa: B010
-            setattr(Dispatcher, "take", first_take)  # noqa: B010
+            setattr(EarlyDoor, "_take", first_take)  # noqa: B010
             setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010

@@ -9,10 +9,11 @@ from town import ALI, CHAT, SARA, TEXTS, Run, Town, open_town, start
 from trio.testing import MockClock
 
 from triobot import Buttons, Chat, Key, Router
+from triobot.conversations.early import Queued
 from triobot.conversations.routes.filters import Filter
 from triobot.errors import StoreFullError
 from triobot.filters import command, flooding, text
-from triobot.seams import Accept, Arrival, Write
+from triobot.seams import Accept, Arrival, Quota, Redelivered, Write
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
@@ -57,9 +58,10 @@ async def delivered(town: Town, words: str, key: str | None = None, chat: int = 
     body = encode_event(said)
     now = town.services.clock.now()
     arrival = Arrival(said.chat_id, ALI.id, now, body.content_type, body.data, key, key is not None)
-    taken = town.dispatcher.take(said, arrival)
-    assert taken is not None
-    return await taken
+    assert town.door is not None
+    stored = await town.door.store(said, arrival, Quota(), lambda begins, row: None)
+    assert stored is None or isinstance(stored, Redelivered)
+    return stored is None
 
 
 async def kill(town: Town, run: Run) -> None:
@@ -268,7 +270,8 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         said = encode_event(Message(CHAT, "Ali", ALI))
         now = town.services.clock.now()
         arrival = Arrival(CHAT, ALI.id, now, said.content_type, said.data, "once", once=True)
-        assert town.dispatcher.take(Message(CHAT, "Ali", ALI), arrival) is None
+        assert town.door is not None
+        assert isinstance(town.door.accept(Message(CHAT, "Ali", ALI), arrival), Queued)
     async with open_town(asking_bot(got), store=store) as town:
         await town.says("Ali", CHAT + 5)  # a stranger begins something meanwhile
         # After a restart the first event of a chat brings it back.

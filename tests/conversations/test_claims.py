@@ -14,6 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from triobot import Chat, Key, Router
 from triobot.conversations import data as slots
 from triobot.conversations.dispatcher import CHANNEL
+from triobot.conversations.early import Begins, Queued
 from triobot.filters import flooding
 from triobot.journals import AppendRecords, BeginConversation, PutStanding
 from triobot.seams import Arrival, Consume, Quota, Write
@@ -207,7 +208,7 @@ async def test_a_beginning_that_nobody_ran_is_revived(autojump_clock: MockClock)
         town = Town(echo_bot(), FakeOutbox(), store, TEXTS, username=None)
         run = await start(nursery, town)
         await wait_all_tasks_blocked()
-        claim = town.dispatcher.claim(Message(CHAT, "hi", ALI), town.services.clock.now())
+        claim = looked_at(town)
         town.at_once = False
         store.commit_lag = 1
         nursery.start_soon(accept_without_word, town, claim.beginning)
@@ -229,15 +230,24 @@ async def accept_without_word(town: Town, beginning: object) -> None:
     await town.store.accept(arrival, quota=Quota(), beginning=beginning)  # type: ignore[arg-type]
 
 
+def looked_at(town: Town) -> Begins | Queued:
+    """What becomes of an event that comes now, before it is stored."""
+    said = encode_event(Message(CHAT, "hi", ALI))
+    assert town.door is not None
+    arrival = Arrival(CHAT, ALI.id, town.services.clock.now(), said.content_type, said.data)
+    coming = town.door.accept(Message(CHAT, "hi", ALI), arrival)
+    assert isinstance(coming, Queued)
+    return coming
+
+
 @pytest.mark.parametrize("known", [True, False])
 async def test_who_gives_up_first_takes_the_beginning_along(known: bool, autojump_clock: MockClock) -> None:
     """Then the event is accepted like every other, and the chat may be claimed anew."""
     async with open_town(echo_bot()) as town:
         await town.rest()
-        now = town.services.clock.now()
-        claim = town.dispatcher.claim(Message(CHAT, "hi", ALI), now)
+        claim = looked_at(town)
         assert claim.beginning(dict) is not None
-        second = town.dispatcher.claim(Message(CHAT, "hi", ALI), now)
+        second = looked_at(town)
         assert second.beginning(dict) is None
         second.over(known=True)
         claim.over(known=known)
@@ -251,12 +261,12 @@ async def test_what_fails_when_nobody_waits_for_it_claims_no_chat(autojump_clock
     store = FakeStore()
     async with open_town(echo_bot(), store=store) as town:
         await town.rest()
-        dispatcher, now = town.dispatcher, town.services.clock.now()
-        claim = dispatcher.claim(Message(CHAT, "hi", ALI), now)
+        claim = looked_at(town)
         assert claim.beginning(dict) is not None
         claim.over(known=False)
         await town.rest()
-        assert not dispatcher._beginnings
+        assert town.door is not None
+        assert not town.door.beginnings
         await town.says("hi")
         assert town.counts["taken_at_once"] == 1
 

@@ -150,7 +150,8 @@ async def test_each_chat_hears_everything_once_and_in_order(seed: int, autojump_
         assert store.rows == {}
         rows = [row for (row, taken), _ in town.accepted if not taken]
         assert len(store.consumed) == len(set(store.consumed)) == len(rows)
-        assert len(rows) < len(town.accepted) == 1000, "none was taken before it was stored"
+        assert len(town.accepted) == 1000
+        assert (len(rows) < 1000) == (town.door is not None), "some are taken before they are stored"
         assert town.counts["fell_behind"] > 0
         for chat in range(1, 9):
             await town.leaves(chat)

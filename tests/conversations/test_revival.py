@@ -53,13 +53,13 @@ async def test_chats_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     async with open_town(counting_bot([])) as town:
         for chat in range(1, 11):
             await town.says("hi", chat)
-        assert len(town.dispatcher._lives) == 3
+        assert len(town.dispatcher.lives) == 3
         assert town.dispatcher.live == 3
         assert town.counts["evicted"] == 7
         for _ in range(2):
             for chat in range(1, 11):
                 await town.says("more", chat)
-                assert len(town.dispatcher._lives) <= 3
+                assert len(town.dispatcher.lives) <= 3
         for chat in range(1, 11):
             assert town.sent(chat) == ["1", "2"]
         assert town.store.rows == {}
@@ -73,7 +73,7 @@ async def test_the_chat_that_was_used_stays(monkeypatch: pytest.MonkeyPatch) -> 
     async with open_town(counting_bot([])) as town:
         for chat in (1, 2, 1, 3):
             await town.says("hi", chat)
-        assert sorted(town.dispatcher._lives) == [1, 3]
+        assert sorted(town.dispatcher.lives) == [1, 3]
 
 
 async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock) -> None:
@@ -90,7 +90,7 @@ async def test_who_is_busy_stays(monkeypatch: pytest.MonkeyPatch, autojump_clock
         for chat in range(1, 6):
             await town.says("hi", chat, wait=False)
         await trio.sleep(1)
-        assert len(town.dispatcher._lives) == 5
+        assert len(town.dispatcher.lives) == 5
         await trio.sleep(100)
     assert sorted(done) == [1, 2, 3, 4, 5]
 
@@ -113,7 +113,7 @@ async def test_a_deadline_of_who_has_left_memory(
         begun = trio.current_time()
         for chat in (1, 2, 3):
             await town.says("hi", chat)
-        assert 1 not in town.dispatcher._lives
+        assert 1 not in town.dispatcher.lives
         await trio.sleep(100)
     assert [round(time - begun) for time in ended] == [30]
 

@@ -5,7 +5,7 @@ A test says what people do and looks at what they saw. Nothing here sleeps: time
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -24,6 +24,7 @@ from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier
+from triobot.runtime import early_door
 from triobot.seams import Alarm, Arrival, InboxRow, Quota
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (
@@ -88,6 +89,7 @@ class Town:
         )
         self.services = attrs.evolve(self.services, payments=self.cashier)
         self.dispatcher = Dispatcher(self.services, self._table, username=self._username)
+        self.door = early_door(self.dispatcher)
         return self.dispatcher
 
     async def _deliver(self, captured: Captured, claim: MovePayment) -> bool:
@@ -101,42 +103,23 @@ class Town:
         sender = None if event.sender is None else event.sender.id
         arrival = Arrival(event.chat_id, sender, self.services.clock.now(), body.content_type, body.data)
 
-        taken = self.dispatcher.take(event, arrival) if self.at_once else None
-        if taken is not None:
-            place = self._place_of_taken(event.chat_id)
-            self.accepted.append((place, event))
-            if (stored := await taken) is None:
-                self.accepted.remove((place, event))
-                taken = None
-            else:
-                assert stored
-        if taken is not None:
-            if wait:
-                await wait_all_tasks_blocked()
-            return 0
-        claim = self.dispatcher.claim(event, arrival.at) if self.at_once else None
+        place_if_taken = self._place_of_taken(event.chat_id)
 
-        def offer(row: InboxRow) -> None:
+        def offer(begins: Callable[[InboxRow], bool] | None, row: InboxRow) -> None:
             self.accepted.append(((row.seq, 0), event))
-            if claim is None or not claim.accepted(row):
+            if begins is None or not begins(row):
                 self.dispatcher.offer(row, event)
 
-        known = False
-        try:
-            accepted = await self.store.accept(
-                arrival,
-                quota=Quota(),
-                beginning=None if claim is None else claim.beginning,
-                on_commit=offer,
-            )
-            known = True
-        finally:
-            if claim is not None:
-                claim.over(known=known)
-        assert isinstance(accepted, InboxRow), accepted
+        if self.at_once and self.door is not None:
+            accepted = await self.door.store(event, arrival, Quota(), offer)
+        else:
+            accepted = await self.store.accept(arrival, quota=Quota(), on_commit=partial(offer, None))
+        assert accepted is None or isinstance(accepted, InboxRow), accepted
+        if accepted is None:
+            self.accepted.append((place_if_taken, event))
         if wait:
             await wait_all_tasks_blocked()
-        return accepted.seq
+        return 0 if accepted is None else accepted.seq
 
     def _place_of_taken(self, chat: ChatId) -> tuple[int, int]:
         # Nothing of the chat is on its way into the store then: all earlier rows have been handed on.
@@ -289,7 +272,7 @@ class Town:
         """How much the dispatcher still remembers of chats, where there is anything."""
         kept = {
             name: len(getattr(self.dispatcher, name))
-            for name in ("_lives", "_running", "tidying", "_catching_up")
+            for name in ("lives", "_running", "tidying", "_catching_up")
         }
         kept["_consumption"] = self.dispatcher.commits.waiting
         kept["_busy"] = self.dispatcher.work.busy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import pytest
 import trio
@@ -14,9 +14,8 @@ from webhook_rig import START, Clock, FakeStore, Rig, as_json, make_rig, text_ev
 
 from tests.samples import examples
 from triobot.errors import StoreFullError
-from triobot.seams import Arrival, InboxRow, Quota
+from triobot.seams import Acceptance, Arrival, HandOn, InboxRow, Quota, Redelivered
 from triobot.webhook.inbox import (
-    Claim,
     EventStored,
     Inbox,
     NoRoom,
@@ -348,9 +347,13 @@ class SlowTaker:
         self.fails = False
         self.takes = 0
 
-    def take(self, event: Event, arrival: Arrival) -> Awaitable[bool | None] | None:
+    async def accept(
+        self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn
+    ) -> Acceptance | None:
         self.takes += 1
-        return self._store(arrival) if self.takes == 1 else None
+        if self.takes > 1:
+            return await self.store.accept(arrival, quota=quota, on_commit=partial(hand_on, None))
+        return None if await self._store(arrival) else Redelivered()
 
     async def _store(self, arrival: Arrival) -> bool:
         await self.lets.wait()
@@ -358,26 +361,12 @@ class SlowTaker:
             raise StoreFullError("the disk is full")
         return isinstance(await self.store.accept(arrival, quota=Quota()), InboxRow)
 
-    def claim(self, event: Event, at: int) -> Claim:
-        return NoClaim()
-
-
-class NoClaim:
-    """Nothing begins with an event."""
-
-    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        return None
-
-    def accepted(self, row: InboxRow) -> bool:
-        return False
-
-    def over(self, *, known: bool) -> None: ...
-
 
 async def two_at_once(*, first_fails: bool = False) -> tuple[Rig, list[Outcome]]:
     """Three deliveries of one event: two come while the first is being stored, and are answered at once."""
     rig, body = make_rig(), text_event("hello").data
-    rig.inbox.claims = taker = SlowTaker(rig.store)
+    taker = SlowTaker(rig.store)
+    rig.inbox.early = taker.accept
     taker.fails = first_fails
     outcomes: list[Outcome] = []
 

@@ -478,8 +478,10 @@ class Keeping:
 
     Args:
         texts: the runtime's own words, or what chooses them.
-        changes: told of a place of which something is about to be put.
         far: reaches the places of other shards; None: there are none.
+
+    Attributes:
+        changes: told of a place of which something is about to be put.
     """
 
     def __init__(
@@ -487,13 +489,12 @@ class Keeping:
         store: Store,
         commits: CommitQueue,
         texts: Speech,
-        changes: Callable[[ChatId], None],
         far: Far | None = None,
     ) -> None:
         self._store = store
         self._commits = commits
         self._texts = texts
-        self._changes = changes
+        self.changes: Callable[[ChatId], None] = lambda place: None
         self._far = far
         # Of lives, and of who updates something meanwhile: a place is in one of the two, so that no two see
         # different values of it.
@@ -537,7 +538,7 @@ class Keeping:
         """Return what a place keeps, as its conversations see it."""
         if (far := self.far_of(place)) is not None:
             return await far.data(place)
-        self._changes(place)
+        self.changes(place)
         kept = self._known(place)
         if kept is not None and kept.values is not None:
             await trio.lowlevel.checkpoint()
@@ -561,7 +562,7 @@ class Keeping:
 
     def put_now(self, place: ChatId, key: str, value: str | None, writer: object = None) -> PutData:
         """Keep a value: the place's conversations see it at once; return what is to be written now."""
-        self._changes(place)
+        self.changes(place)
         self.kept(place).put(key, value, writer)
         return PutData(place, key, value)
 

@@ -6,32 +6,12 @@ in the same way, by itself, up to where the cursor is, and delays nobody else.
 
 A row says whether its chat has conversations as of when it was read. That counts only for chats that are not
 in memory; so it is wrong only for a chat that has left memory since: such a row is *outdated*.
-
-The dispatcher is asked for each event of the platform before that is stored, for one commit is enough for an
-event and for what comes of it. One that a conversation at rest waits for is given to it at once
-(`Dispatcher.take`). The record that takes it is stored in the same transaction, with all that it has led to
-by then; what is sent waits for that. If the store has no room, or has had the event before, the chat is
-brought back as it is stored.
-
-Of a conversation that begins nothing may be taken back: its code has not run before. So the routing is asked
-before such an event is stored (`Dispatcher.claim`). If it would start a conversation in a chat of which
-nothing is in memory, the first record is stored in the event's own row (`begun`). Whether the chat is at rest
-is looked at once more *in* the transaction, where nothing can come between: no other event of it waits, and
-no conversation of it is stored. If not, the event is accepted as every other, and goes its way.
-
-Most conversations end well before anything more of them has to be known; then that row is all that was ever
-stored of them. One that rests, or does more than one thing, is written down by itself (`JournalWriter`). What
-was under way when the last process ended is written down by the next one, before anything else happens
-there, and is revived as every other conversation.
-
-Filters see an event then that isn't stored yet: it has no number by which they would know it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from contextvars import Context, copy_context
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from typing import Final, final
@@ -40,16 +20,15 @@ import attrs
 import trio
 
 from ..authors import came_by_signal, split
-from ..engine import Record, encode_record
-from ..errors import StoreError, StoreFullError
+from ..errors import StoreFullError
 from ..rooms import SHARED
-from ..seams import Alarm, Arrival, InboxRow, Store
-from ..wire.events import Event, Join, Message
-from ..wire.ids import ChatId, SenderId
+from ..seams import Alarm, InboxRow
+from ..wire.events import Event
+from ..wire.ids import ChatId
 from .charges.paid import is_the_ledgers
 from .chat import Chat, handle_of
 from .conversation import Conversation, Services
-from .data import Keeping, any_declared, of_authors
+from .data import Keeping
 from .doors.calls import Call, Halt, Order, as_event, asked_of, room_of, stored_event
 from .doors.elsewhere import Elsewhere
 from .habits import habits
@@ -58,40 +37,38 @@ from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
 from .revival import reviving
-from .revival.care import CLAIMED, Care
+from .revival.care import Care
 from .revival.reviving import CatchingUp, let_go, park, unreadable
-from .revival.stored import StartedWith, open_run, write_out
-from .routes.declarations import Per, RouteKind, Table
-from .routes.filters import REMEMBERS_NOTHING, Setting
-from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
+from .revival.stored import write_out
+from .routes.declarations import RouteKind, Table
+from .routes.routing import Delivery
 from .shared import Shared
 from .timers import Jumps, Timers, Waking
-from .workload import CommitQueue, Workload, is_stored
+from .workload import CommitQueue, Workload
 
 CHANNEL: Final = 1024
 KEPT: Final = 10_000
 """Chats in memory; above it, those in which nothing happens go to the store."""
 LOOKED_AT: Final = 32
-LATELY: Final = 4096
-"""Keys of events that were taken before they were stored: so many are remembered."""
-_CONVERSATION: Final = RouteKind.CONVERSATION.value
-_BEGINNERS: Final = frozenset({Message, Join})
-"""Events that may begin a conversation before they are stored."""
-HAS_NO_NUMBER: Final = -1
-"""In place of its row, of an event that isn't stored."""
 BUSY: Final = 10_000
 """Conversations that may be working at once; above it, events wait in the inbox."""
 
 
 @final
 class Dispatcher:
-    """Runs the conversations of all chats."""
+    """Runs the conversations of all chats.
+
+    Attributes:
+        lives: the chats in memory, the one that got an event last is the last.
+        has_begun: returns whether a conversation has begun with a row in this run: such a row is not routed.
+            It gets the number of the newest row of earlier runs, too.
+    """
 
     def __init__(self, services: Services, table: Table, *, username: str | None = None) -> None:
-        self._services = services
-        self._table = table
-        self._username = username
-        self._lives: dict[ChatId, ChatLife] = {}
+        self.services = services
+        self.table = table
+        self.username = username
+        self.lives: dict[ChatId, ChatLife] = {}
         self._running: set[Conversation] = set()
         self._fewer_running = trio.lowlevel.ParkingLot()
         self.commits: Final = CommitQueue(services.store, services.raise_alarm)
@@ -119,9 +96,7 @@ class Dispatcher:
         # Rows beyond the cursor that have been routed: what code has said of its own chat.
         self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
-        self.keeping: Final = Keeping(
-            services.store, self.commits, services.texts, self._changes, services.far
-        )
+        self.keeping: Final = Keeping(services.store, self.commits, services.texts, services.far)
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
             self.work,
@@ -143,16 +118,8 @@ class Dispatcher:
             retry=self.retry,
             take_back=self.take_back,
         )
-        # Conversations are started from the store's task, and must not run in its context.
-        self._context: Context | None = None
-        # The chats of which an event is being stored, with how many are, and what one is to begin.
-        self._coming: dict[ChatId, int] = {}
-        self._beginnings: dict[ChatId, Coming] = {}
-        # Rows whose beginning came to nothing: they go their way like every other.
-        self._declined: set[int] = set()
         self._from_before: int | None = None
-        # Keys of events that were taken lately: what is delivered twice is for the store to tell.
-        self._lately: dict[str, None] = {}
+        self.has_begun: Callable[[InboxRow, int], bool] = lambda row, from_before: False
 
     # --- from the inbox
 
@@ -163,7 +130,7 @@ class Dispatcher:
         """
         if self.work.stopping:
             return
-        self._was_read(row.seq)
+        self.was_read(row.seq)
         if not self._behind:
             try:
                 self._sender.send_nowait((row, event))
@@ -181,11 +148,11 @@ class Dispatcher:
         Else that would go on behind its own end, as far as it comes until the row is routed; and all the
         way to where it waits if the program stops meanwhile, since that routes no more.
         """
-        life, event = self._lives.get(row.chat_id), self.known(stored_event(row))
+        life, event = self.lives.get(row.chat_id), self.known(stored_event(row))
         if row.seq <= self._cursor or life is None or life.loading or event is None:
             return
         asked = asked_of(event)
-        route = self._table.named(asked.name) if isinstance(asked, Call) and life.places.live else None
+        route = self.table.named(asked.name) if isinstance(asked, Call) and life.places.live else None
         if isinstance(asked, Halt) or (route is not None and route.kind is RouteKind.INTERRUPT):
             self._hurried = {seq for seq in self._hurried if seq > self._cursor} | {row.seq}
             self.elsewhere.coming.pop(row.seq, None)
@@ -197,11 +164,11 @@ class Dispatcher:
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
-        watching = nullcontext() if (advice := self._services.advice) is None else advice.watching()
+        watching = nullcontext() if (advice := self.services.advice) is None else advice.watching()
         if advice is not None:
-            for line, what, wrong in habits(self._table.functions, Chat):
+            for line, what, wrong in habits(self.table.functions, Chat):
                 advice.cannot_work(line, what, wrong)
-        with watching, self._services.clock.telling(self._jumped):
+        with watching, self.services.clock.telling(self._jumped):
             try:
                 await self._run_watched(task_status)
             except BaseException as error:
@@ -224,17 +191,16 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
                         await self._or_cut(self.care.begin)
-                        await self._or_cut(self._open)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
                         nursery.start_soon(self._or_cut, self._timers.keep_time)
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        routes = self._table.jobs if self._has_jobs else ()
-                        if routes or (self._has_jobs and await self._services.store.setting(SETTING)):
+                        routes = self.table.jobs if self._has_jobs else ()
+                        if routes or (self._has_jobs and await self.services.store.setting(SETTING)):
                             wait_written = self.commits.wait_written
-                            self.jobs = JobClock(self._services, self.elsewhere, routes, wait_written)
+                            self.jobs = JobClock(self.services, self.elsewhere, routes, wait_written)
                             nursery.start_soon(self._or_cut, self.jobs.keep_time)
                         task_status.started()
                         await self._or_cut(self._dispatch)
@@ -247,7 +213,7 @@ class Dispatcher:
     @property
     def _has_jobs(self) -> bool:
         """Return whether the bot's jobs are this shard's, since its own room is."""
-        return self._services.far is None or self._services.far.is_here(SHARED)
+        return self.services.far is None or self.services.far.is_here(SHARED)
 
     async def _cut_when_cancelled(self) -> None:
         """Tell a stop from the end of a conversation before any coroutine feels it."""
@@ -295,8 +261,8 @@ class Dispatcher:
         while True:
             newest = self._newest
             evictions = self._evictions
-            rows = await self._services.store.backlog(after=self._cursor, limit=reviving.PAGE)
-            self._was_read(rows[-1].seq if rows else 0)
+            rows = await self.services.store.backlog(after=self._cursor, limit=reviving.PAGE)
+            self.was_read(rows[-1].seq if rows else 0)
             if self._evictions != evictions:
                 self._outdated = self._read
             for row in rows:
@@ -309,36 +275,48 @@ class Dispatcher:
                 self._cursor, self._behind = max(self._cursor, newest), False
                 return
 
-    def _was_read(self, seq: int) -> None:
+    def was_read(self, seq: int) -> None:
         """Note that rows up to this one were read."""
         if seq > self._read:
             self._read = seq
         if not self.commits.is_written(self._evicted_at):
             self._outdated = self._read
 
+    @property
+    def keeps_up(self) -> bool:
+        """Return whether nothing waits before what comes in now."""
+        return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
+
+    @property
+    def has_routed_all(self) -> bool:
+        """Return whether all that came through the channel has come to its chat."""
+        return self._cursor >= self._sent
+
     async def until_not_too_busy(self) -> None:
         """Wait while too many conversations are at work."""
         while self.work.busy > BUSY:
-            self._held_up_at = self._held_up_at or self._services.clock.now()
+            self._held_up_at = self._held_up_at or self.services.clock.now()
             await self.work.less_busy.park()
         self._held_up_at = None
 
     def _route(self, row: InboxRow, event: Event | None) -> None:
-        if self.work.stopping or is_the_ledgers(self._services, row.seq, event) or self._has_begun(row):
+        if self.work.stopping or is_the_ledgers(self.services, row.seq, event):
             return
-        life = self._lives.get(row.chat_id)
+        if self._from_before is not None and self.has_begun(row, self._from_before):
+            return
+        life = self.lives.get(row.chat_id)
         if row.seq in self._hurried:
             return
         self.elsewhere.coming.pop(row.seq, None)
         if (event := self.known(event)) is None:
-            unreadable(self.work, self._services, row)
+            unreadable(self.work, self.services, row)
             return
         if life is None:
-            life = self._new_life(row.chat_id, row.seq - 1)
-            if row.parked or row.seq <= self._outdated or self._table.asks_kept:
+            life = self.new_life(row.chat_id, row.seq - 1)
+            if row.parked or row.seq <= self._outdated or self.table.asks_kept:
                 self._load(life)
         else:
-            self._lives[row.chat_id] = self._lives.pop(row.chat_id)  # the newest last
+            self.lives[row.chat_id] = self.lives.pop(row.chat_id)  # the newest last
         life.latest = row.seq
         if life.loading:
             return
@@ -352,23 +330,23 @@ class Dispatcher:
         if life.idle:
             self.over(life)
 
-    def _new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
-        life = self._lives[chat_id] = ChatLife(
-            self._shared, self._calls, self._services, self._table, chat_id, self._username, cursor
+    def new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
+        life = self.lives[chat_id] = ChatLife(
+            self._shared, self._calls, self.services, self.table, chat_id, self.username, cursor
         )
-        life.born = self._services.clock.now() if now is None else now
-        if len(self._lives) > KEPT:
+        life.born = self.services.clock.now() if now is None else now
+        if len(self.lives) > KEPT:
             self._evict_one()
         return life
 
     def _evict_one(self) -> None:
         """Evict the first of the chats longest at rest that may leave memory, if one may."""
-        if life := next((one for one in islice(self._lives.values(), LOOKED_AT) if one.may_leave), None):
+        if life := next((one for one in islice(self.lives.values(), LOOKED_AT) if one.may_leave), None):
             self.evict(life)
 
     def evict(self, life: ChatLife) -> None:
         """Drop a chat from memory; its conversations go on in the store."""
-        del self._lives[life.chat_id]
+        del self.lives[life.chat_id]
         self.keeping.drop(life.chat_id)
         for conversation in life.places.all():
             conversation.evict()
@@ -383,13 +361,13 @@ class Dispatcher:
 
     def _load(self, life: ChatLife) -> None:
         life.loading = life.behind = True
-        life.loads_at = self._services.clock.now()
+        life.loads_at = self.services.clock.now()
         self._catching_up.room(life)
 
     def recall(self, chat_id: ChatId) -> None:
         """Bring back what is stored of this chat."""
-        if chat_id not in self._lives and not self.work.stopping:
-            self._load(self._new_life(chat_id, 0))
+        if chat_id not in self.lives and not self.work.stopping:
+            self._load(self.new_life(chat_id, 0))
 
     def retry(self, chat_id: ChatId) -> None:
         """Bring a chat back from the store once more, as soon as nobody is at work in it."""
@@ -397,10 +375,10 @@ class Dispatcher:
             self.work.nursery.start_soon(self._retry, chat_id)
 
     async def _retry(self, chat_id: ChatId) -> None:
-        life = self._lives.get(chat_id)
+        life = self.lives.get(chat_id)
         while life is not None and not life.may_come_back:
             await self.work.less_busy.park()
-            if self._lives.get(chat_id) is not life:
+            if self.lives.get(chat_id) is not life:
                 return  # it is over, or has been brought back
         if not self.work.stopping:
             self._bring_back(chat_id)
@@ -415,10 +393,10 @@ class Dispatcher:
             self._bring_back(life.chat_id)
 
     def _bring_back(self, chat_id: ChatId) -> None:
-        if (life := self._lives.get(chat_id)) is not None:
+        if (life := self.lives.get(chat_id)) is not None:
             self.evict(life)
             life.behind = False  # who reads on for it is too late
-        again = self._new_life(chat_id, 0)
+        again = self.new_life(chat_id, 0)
         if life is not None:
             again.remember(life)
         again.latest = self._cursor
@@ -433,8 +411,8 @@ class Dispatcher:
         """Return the event, a call with its route's present name; None if this bot has no such route."""
         if event is None or (asked := asked_of(event)) is None or isinstance(asked, Order):
             room = room_of(event)
-            return event if room is None or self._table.in_room(room[0]).conversations else None
-        route = self._table.named(asked.name)
+            return event if room is None or self.table.in_room(room[0]).conversations else None
+        route = self.table.named(asked.name)
         if route is None or route.name == asked.name:
             return None if route is None else event
         return as_event(attrs.evolve(asked, name=route.name))
@@ -453,7 +431,7 @@ class Dispatcher:
     def let_go(self, conversation: Conversation) -> None:
         """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
         self.gone(conversation)
-        if not self.work.cut and self._lives.get(conversation.life.chat_id) is conversation.life:
+        if not self.work.cut and self.lives.get(conversation.life.chat_id) is conversation.life:
             let_go(conversation)
 
     def gone(self, conversation: Conversation) -> None:
@@ -467,27 +445,22 @@ class Dispatcher:
 
     def life(self, chat_id: ChatId) -> ChatLife | None:
         """Return what of a chat is in memory."""
-        return self._lives.get(chat_id)
+        return self.lives.get(chat_id)
 
     def _runs(self, halt: Halt) -> bool:
         """Return whether there is something in its chat that this stops."""
-        life = self._lives.get(halt.chat_id)
+        life = self.lives.get(halt.chat_id)
         return life is not None and life.runs(halt)
 
     def _is_behind(self, chat_id: ChatId) -> bool:
         """Return whether events of a chat wait in the inbox only."""
-        life = self._lives.get(chat_id)
+        life = self.lives.get(chat_id)
         return self._behind or (life is not None and life.behind)
-
-    def _changes(self, chat_id: ChatId) -> None:
-        """Note that a chat is about to keep something: what begins there reads the store once more."""
-        if (coming := self._beginnings.get(chat_id)) is not None:
-            coming.reads, coming.values = False, None
 
     def over(self, life: ChatLife) -> None:
         """Drop a chat from memory, in which nothing goes on any more."""
-        if self._lives.get(life.chat_id) is life:
-            del self._lives[life.chat_id]
+        if self.lives.get(life.chat_id) is life:
+            del self.lives[life.chat_id]
             self.keeping.drop(life.chat_id)
 
     async def end_chat(self, chat_id: ChatId) -> None:
@@ -496,7 +469,7 @@ class Dispatcher:
         Cancellation: *atomic*: it ends all the same.
         """
         await trio.lowlevel.checkpoint()
-        life = self._lives.get(chat_id)
+        life = self.lives.get(chat_id)
         ending = () if life is None else life.end_all(life.latest + 1)
         self.tidying.forget(chat_id)
         while not self._running.isdisjoint(ending):
@@ -504,161 +477,18 @@ class Dispatcher:
         await self.commits.wait_written(chat_id)
         self.keeping.drop(chat_id)
 
-    # --- before an event is stored
+    # --- what began before
 
     async def write_out(self) -> None:
         """Write down what began in an earlier run, before the store is asked who goes on."""
         while self._from_before is None:
             try:
-                self._from_before = await write_out(self._services.store)
+                self._from_before = await write_out(self.services.store)
             except StoreFullError as error:
                 # Nothing may happen before it: what is under way would begin anew.
                 text = f"the store can't be written, so the bot can't start: {error.remedy}"
-                self._services.raise_alarm(Alarm("store_unwritable", "store", text))
+                self.services.raise_alarm(Alarm("store_unwritable", "store", text))
                 await trio.sleep(1)
-
-    async def _open(self) -> None:
-        """Let events begin conversations in this task's context, once what began before is written down."""
-        await self.write_out()
-        self._context = copy_context()
-
-    def _keeps_up(self) -> bool:
-        """Return whether nothing waits before what comes in now."""
-        return not (self._behind or self.work.stopping) and self.work.busy <= BUSY
-
-    def take(self, event: Event, arrival: Arrival) -> Awaitable[bool | None] | None:
-        """Give an event to the conversation that waits for it; None, and nothing done, if it goes its way.
-
-        Returns: what waits until it is stored; see `triobot.webhook.inbox.EventClaims`.
-        """
-        life, chat_id, key = self._lives.get(event.chat_id), event.chat_id, arrival.key
-        if life is None or type(event) is not Message or not self._keeps_up():
-            return None
-        # All that was accepted has come to its chat, and nothing of this chat is on its way.
-        if self._cursor < self._sent or chat_id in self._coming or key in self._lately:
-            return None
-        if not life.may_take(arrival.sender_id):
-            return None
-        given = self._decide(event, arrival.at, life)
-        if type(given) is not Give or not given.wait.resting or given.wait.question:
-            return None
-        conversation = life.who_has(given.wait)
-        if conversation is None or (writer := conversation.writer) is None or not writer.may_take:
-            return None
-        if key is not None:
-            self._lately[key] = None
-            if len(self._lately) > LATELY:
-                del self._lately[next(iter(self._lately))]
-        self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
-        self.work.count("answered_at_once")
-        taken, writer.handed_on = writer.take(arrival), arrival.at
-        try:
-            conversation.give(given.wait, Taken(Delivery(HAS_NO_NUMBER, event, arrival.at), given.value))
-        finally:
-            writer.handed_on = None
-        return is_stored(taken)
-
-    def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:
-        """Return what would become of an event now; None if that can't be told before it is stored."""
-        care, chat_id = self.care, event.chat_id
-        if not care.may_claim(chat_id):
-            return None
-        failures: list[str] = []
-        waits: list[Wait] = []
-        live: list[Wait] | None = None
-        watches: Sequence[Watch] = ()
-        if life is not None:
-            (waits, live), watches = life.places.waits(event), life.places.watches(event)
-        group, kept = (False, None) if life is None else (life.group, life.kept.values)
-        setting = Setting(self._username, group, HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept)
-        care.at_work[CLAIMED] = chat_id
-        try:
-            decision = decide(
-                event,
-                setting,
-                self._table,
-                waits,
-                live,
-                lambda name, error: failures.append(name),
-                watches=watches,
-            )
-        finally:
-            care.at_work[CLAIMED] = 0
-        return None if failures else decision
-
-    def claim(self, event: Event, at: int) -> Coming:
-        """Return what is to become durable with this event, if it begins something."""
-        chat_id = event.chat_id
-        start, first = self._opening(event, at) or (None, None)
-        coming = Coming(self, event, start, first)
-        self._coming[chat_id] = self._coming.get(chat_id, 0) + 1
-        if coming.start is not None:
-            self._beginnings[chat_id] = coming
-        return coming
-
-    def _opening(self, event: Event, at: int) -> tuple[Start, Record] | None:
-        """Return what an event would begin, and the first record of that."""
-        chat_id, services = event.chat_id, self._services
-        if self._context is None or not self._keeps_up() or type(event) not in _BEGINNERS:
-            return None
-        if self._table.asks_kept:
-            return None  # what the chat keeps isn't known before the event is stored
-        if chat_id in self._coming or chat_id in self._lives or self.commits.has_data(chat_id):
-            return None
-        if services.store.lease(chat_id) is None:
-            return None
-        start = self._decide(event, at, None)
-        if type(start) is not Start or start.call is not None or not start.route.durable:
-            return None
-        if start.route.kind is not RouteKind.CONVERSATION:
-            return None
-        opening, jumped = StartedWith(event, at, start.value), services.clock.jumped()
-        first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
-        if value is not start.value:
-            start = Start(start.route, value)
-        return (start, first) if durable else None
-
-    def begin(self, coming: Coming, row: InboxRow) -> bool:
-        """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
-        if self.work.stopping:
-            return False  # it is stored as something under way, and goes on after the next start
-        if self._context is None or row.chat_id in self._lives:
-            self._declined.add(row.seq)
-            return False
-        self._context.run(self._run_begun, coming, row)
-        return True
-
-    def _run_begun(self, coming: Coming, row: InboxRow) -> None:
-        assert coming.start is not None
-        self._was_read(row.seq)
-        life = self._new_life(row.chat_id, row.seq, row.at)
-        if coming.values is not None:
-            life.kept.begin_with(coming.values)
-        self.work.count("taken_at_once")
-        delivery = Delivery(row.seq, coming.event, row.at)
-        life.begin_claimed(
-            Conversation(self._services, life, coming.start, delivery, None, coming.owner, coming.first)
-        )
-
-    def _has_begun(self, row: InboxRow) -> bool:
-        """Return whether a conversation has begun with this row in this run, and may be over by now."""
-        if row.begun is None or self._from_before is None or row.seq <= self._from_before:
-            return False
-        return row.seq not in self._declined
-
-    def came(self, coming: Coming) -> None:
-        """Note that an event is stored, or won't be: others of its chat may be taken, or begin something."""
-        chat_id = coming.event.chat_id
-        if (left := self._coming[chat_id] - 1) == 0:
-            del self._coming[chat_id]
-        else:
-            self._coming[chat_id] = left
-        if self._beginnings.get(chat_id) is coming:
-            del self._beginnings[chat_id]
-
-    def find_out(self, coming: Coming) -> None:
-        """Find out, in a task of its own, what became of an event that the store has been given."""
-        self.work.beside(partial(coming.wait_out, self._services.store))
 
     # --- stopping
 
@@ -691,85 +521,15 @@ class Dispatcher:
 
         What is routed waits for the conversation's code, and isn't counted.
         """
-        rows = await self._services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
-        since = [row.at for row in rows] + [life.loads_at for life in self._lives.values() if life.loading]
+        rows = await self.services.store.backlog(after=self._cursor, limit=1) if self._behind else ()
+        since = [row.at for row in rows] + [life.loads_at for life in self.lives.values() if life.loading]
         return min([*since, *([] if self._held_up_at is None else [self._held_up_at])], default=None)
 
     def portraits(self, limit: int) -> Sequence[Portrait]:
         """Describe the chats in memory, those in which something happened last first."""
-        return [portray(life, self._timers.when) for life in islice(reversed(self._lives.values()), limit)]
+        return [portray(life, self._timers.when) for life in islice(reversed(self.lives.values()), limit)]
 
     @property
     def live(self) -> int:
         """Return how many conversations run now, parked or not."""
         return len(self._running)
-
-
-@final
-class Coming:
-    """An event that is being stored, and what it begins, if it does; see `triobot.webhook.inbox.Claim`.
-
-    Attributes:
-        start: the conversation that it begins; None if it begins none.
-        first: the first record of that.
-        owner: whose it will be.
-        reads: what the chat keeps is to be read in the transaction.
-        values: what the chat keeps; None if it is to be read from the store.
-    """
-
-    def __init__(
-        self, dispatcher: Dispatcher, event: Event, start: Start | None, first: Record | None
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._came = False
-        self.event = event
-        self.start = start
-        self.first = first
-        self.owner: SenderId | None = None
-        self.reads = False
-        self.values: Mapping[str, str] | None = None
-        self._words: str | None = None
-        if start is not None and first is not None:
-            route, sender = start.route, event.sender
-            if sender is not None and route.per is Per.SENDER:
-                self.owner = sender.id
-            self.reads = any_declared()
-            self._words = encode_record([*first, _CONVERSATION, route.version, self.owner])
-
-    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return what is stored with the event, whose chat is at rest; None if nothing begins.
-
-        Runs in the store's thread; the last run counts.
-
-        Args:
-            read: returns what the chat keeps.
-        """
-        if self.reads:
-            self.values = of_authors(read())
-        return self._words
-
-    def accepted(self, row: InboxRow) -> bool:
-        """Return whether the event, durable now, has begun something; else it is to be handed on."""
-        self._come()
-        return self.start is not None and row.begun is not None and self._dispatcher.begin(self, row)
-
-    def over(self, *, known: bool) -> None:
-        """Note that the event is stored, or refused; if not `known`, it may still be stored."""
-        if self._came:
-            return
-        if known:
-            self._come()
-        else:
-            self._dispatcher.find_out(self)
-
-    async def wait_out(self, store: Store) -> None:
-        """Wait until the store has it, or not."""
-        # What is asked later is answered later; only its failure would be told to nobody.
-        with suppress(StoreError):
-            await store.pending(self.event.chat_id, after=0, limit=1)
-        self._come()
-
-    def _come(self) -> None:
-        if not self._came:
-            self._came = True
-            self._dispatcher.came(self)

@@ -24,7 +24,7 @@ from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Halt, Order, is_signal, room_of
 from .journal_writer import Carried
-from .places import MANY, Places, TooLate, ends
+from .places import Places, TooLate, ends
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
 from .routes.declarations import Table
@@ -75,7 +75,6 @@ READ_IN: Final = 1_000
 _QUIESCENT: Final = attrgetter("quiescent")
 # One for all, since few chats ever have some, and an empty set takes 216 bytes.
 _NONE: Final = frozenset[int]()
-_AT_REST: Final = attrgetter("at_rest")
 _DURABLE: Final = attrgetter("route.durable")
 
 
@@ -118,6 +117,7 @@ class ChatLife:
         loads_at: since when, in wall milliseconds, if it is.
         born: when it came into memory.
         group: two different people were seen here.
+        sender: who sent what came last.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
     """
@@ -148,8 +148,7 @@ class ChatLife:
         self._table = table
         self._username = username
         self.group = group
-        # Who sent what came last.
-        self._sender: SenderId | None = None
+        self.sender: SenderId | None = None
         self.places: Final = Places(table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
         self.kept.writers = self.places
@@ -171,7 +170,7 @@ class ChatLife:
 
     def remember(self, before: ChatLife) -> None:
         """Know whom this chat's last life knew."""
-        self.group, self._sender = before.group, before._sender
+        self.group, self.sender = before.group, before.sender
 
     @property
     def idle(self) -> bool:
@@ -189,19 +188,6 @@ class ChatLife:
     def may_leave(self) -> bool:
         """Whether something goes on here that can be brought back as it is."""
         return self.quiescent and not self.idle and all(map(_DURABLE, self.places.all()))
-
-    def may_take(self, sender: SenderId | None) -> bool:
-        """Return whether an event of this sender may be taken before it is stored.
-
-        Nothing waits here, it doesn't make this a group, and all can be brought back as it is stored. Of many
-        members' conversations hardly all are at rest, and all would be asked for each event.
-        """
-        if not (self.group or sender is None or sender == self._sender):
-            return False
-        waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
-        if waiting or len(self.places.live) >= MANY:
-            return False
-        return bool(self.places.live or self.places.asides) and all(map(_AT_REST, self.places.all()))
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
@@ -252,7 +238,7 @@ class ChatLife:
 
     def _deliver(self, delivery: Delivery, *, group: bool, jumped: bool) -> bool:
         self.group = self.group or group
-        self._sender = None if delivery.event.sender is None else delivery.event.sender.id
+        self.sender = None if delivery.event.sender is None else delivery.event.sender.id
         if self._overtaken(delivery):
             self._drop(delivery, "interrupted")
             return True
@@ -433,12 +419,6 @@ class ChatLife:
         self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
     ) -> None:
         self._run(Conversation(self.services, self, start, delivery, interrupted, owner))
-
-    def begin_claimed(self, conversation: Conversation) -> None:
-        """Run a conversation that has begun in the transaction that accepted its event."""
-        self._sender = None if conversation.event.sender is None else conversation.event.sender.id
-        self.places.live[conversation.owner] = conversation
-        self.calls.start(conversation)
 
     def _run(self, conversation: Conversation) -> None:
         self.places.live[conversation.owner] = conversation

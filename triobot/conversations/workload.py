@@ -110,25 +110,6 @@ async def holds(early: EarlyEvent) -> bool:
     return early.error is None
 
 
-async def is_stored(early: EarlyEvent) -> bool | None:
-    """Wait until an event is stored, with all that came of it so far; return False if it was here already.
-
-    None if it has not been taken after all, for a reason that isn't its own: it is to go its way.
-
-    Raises:
-        StoreFullError: it could not be stored, and has not been taken.
-        LocalProtocolError: it can't be stored.
-    """
-    await early.known.wait()
-    if early.error is None:
-        return True
-    if isinstance(early.error, RedeliveredError):
-        return False
-    if isinstance(early.error, JournalConflictError):
-        return None
-    raise early.error
-
-
 @final
 class CommitQueue:
     """Writes what conversations leave behind, as many units at once as there are, in their order.

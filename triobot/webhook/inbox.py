@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
@@ -37,6 +37,7 @@ from ..seams import (
     RaiseAlarm,
     Redelivered,
     Store,
+    StoreEarly,
     WallClock,
 )
 from ..wire.decode import decode_event
@@ -109,39 +110,6 @@ class WayIn(Protocol):
         ...
 
 
-class Claim(Protocol):
-    """An event that is being stored, and what may begin with it in the same transaction."""
-
-    def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return what begins with the event, for `InboxRow.begun`; see `triobot.seams.Store.accept`."""
-        ...
-
-    def accepted(self, row: InboxRow) -> bool:
-        """Return whether the event, durable now, is handled and must not be handed on. Must not raise."""
-        ...
-
-    def over(self, *, known: bool) -> None:
-        """Hear that the event was refused; if not `known`, it may still be accepted."""
-        ...
-
-
-class EventClaims(Protocol):
-    """Asked for each event before it is stored, at its time of arrival. Must not raise."""
-
-    def take(self, event: Event, arrival: Arrival) -> Awaitable[bool | None] | None:
-        """Have the event handled before it is stored; None if it is to be stored first.
-
-        Returns: what waits until it is stored, with what came of it: False if the store had it before, None
-            if it has not been taken after all, and is to be stored first. It raises a StoreError if the event
-            could not be stored, and a LocalProtocolError if it can't be; then it has not been taken.
-        """
-        ...
-
-    def claim(self, event: Event, at: int) -> Claim:
-        """Return what is to become durable with this event."""
-        ...
-
-
 @final
 @frozen(kw_only=True)
 class InboxStatistics:
@@ -197,7 +165,7 @@ class Inbox:
         alarm: called when the inbox is half full, and when the store can't write.
 
     Attributes:
-        claims: handles an event before it is stored, or begins something with it; None: nothing does.
+        early: stores an event with what it leads to; None: it is stored first.
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise. None: the event is where it is safe, and is read from there.
     """
@@ -215,7 +183,7 @@ class Inbox:
         self._clock = clock
         self._quota = quota
         self._alarm = alarm
-        self.claims: EventClaims | None = None
+        self.early: StoreEarly | None = None
         self.deliver = deliver
         self._half_full = False
         self._told: dict[str, tuple[float, int]] = {}
@@ -265,31 +233,17 @@ class Inbox:
                     return EventStored(True, None if once else key)
             if key is not None:
                 self._coming[key] = None
-            claims, claim, stored = self.claims, None, False
+            early, stored = self.early, False
             try:
-                if claims is not None:
-                    taken = claims.take(event, arrival)
-                    if taken is not None and (new := await taken) is not None:
-                        stored = True
-                        return self._was_taken(key, once=once, new=new)
-                    claim = claims.claim(event, arrival.at)
-                acceptance = await self._store.accept(
-                    arrival,
-                    quota=self._quota,
-                    beginning=None if claim is None else claim.beginning,
-                    on_commit=partial(self._hand_on, event, claim),
-                )
+                if early is not None:
+                    acceptance = await early(event, arrival, self._quota, partial(self._hand_on, event))
+                else:
+                    hand_on = partial(self._hand_on, event, None)
+                    acceptance = await self._store.accept(arrival, quota=self._quota, on_commit=hand_on)
                 stored = not isinstance(acceptance, OverQuota)
-            except BaseException as error:
-                if claim is not None:
-                    claim.over(known=not isinstance(error, trio.Cancelled))
-                raise
             finally:
                 if key is not None and (coming := self._coming.pop(key)) is not None:
                     coming.end(stored=stored)
-            # One that is accepted has heard so from the store.
-            if claim is not None and not isinstance(acceptance, InboxRow):
-                claim.over(known=True)
         except LocalProtocolError as error:
             return await self._keep(str(error), content_type, body)
         except StoreError as error:
@@ -297,6 +251,9 @@ class Inbox:
         if self._failing:
             self._works()
         match acceptance:
+            case None:
+                self._accepted += 1
+                return EventStored(False, None if once else key)
             case InboxRow():
                 self._watch_quota()
                 if isinstance(event, UnknownEvent) and event.reason:
@@ -321,14 +278,6 @@ class Inbox:
             coming = self._coming[key] = _BeingStored()
         await coming.over.wait()
         return coming.stored
-
-    def _was_taken(self, key: str | None, *, once: bool, new: bool) -> EventStored:
-        """Count an event that was taken before it was stored."""
-        if self._failing:
-            self._works()
-        self._accepted += new
-        self._repeated += not new
-        return EventStored(not new, None if once else key)
 
     def answered(self, taken: EventStored) -> None:
         """Remember that the 200 of this was fully written. Never waits."""
@@ -373,12 +322,12 @@ class Inbox:
             undelivered=self._undelivered,
         )
 
-    def _hand_on(self, event: Event, claim: Claim | None, row: InboxRow) -> None:
+    def _hand_on(self, event: Event, begins: Callable[[InboxRow], bool] | None, row: InboxRow) -> None:
         # The store's writer calls this, for every event of a batch: one that failed must not take the
         # others with it. The row is durable, so that the backlog still has it.
         self._accepted += 1
         try:
-            handled = claim is not None and claim.accepted(row)
+            handled = begins is not None and begins(row)
             if self.deliver is not None and not handled:
                 self.deliver(row, event)
         except Exception as error:

@@ -130,7 +130,7 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         work,
         table,
         Timers(services.clock),
-        Keeping(services.store, work.commits, services.texts, _nothing),
+        Keeping(services.store, work.commits, services.texts),
         cast("Tidying", _Tidy()),
         Answered(),
         cast("Care", _Careless()),
