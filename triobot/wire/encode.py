@@ -133,18 +133,6 @@ def encode_operation_form(operation: Operation[object]) -> bytes:
     Raises:
         LocalProtocolError: as these two.
     """
-    if (
-        type(operation) is SendMessage
-        and type(operation.content) is str
-        and operation.reply_keyboard is None
-        and operation.inline_keyboard is None
-        and operation.form is None
-    ):
-        # Nearly every request of all: neither its field names nor its type need to be looked at.
-        chat = (
-            _quoted("chat_id", operation.chat_id) if isinstance(operation.chat_id, str) else operation.chat_id
-        )
-        return f"chat_id={chat}&type=text&data={_quoted('data', operation.content)}".encode("ascii")
     return encode_form(_operation_fields(operation))
 
 
@@ -359,15 +347,6 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         the payment, in the same bytes. For anything else: a digest of chat, type, data and sender, the same
         in both body formats, and False: users do say the same thing twice.
     """
-    if type(event) is Message and type(event.content) is str and (sender := event.sender) is not None:
-        if MENDED in event.content:
-            return _key_of_bytes(event, content_type, body)
-        # As below, and the same text of it, for nearly all that comes.
-        told = (
-            f'[{event.chat_id},"text",{_TEXT(event.content)},{{"id":{sender.id},"name":{_TEXT(sender.name)},'
-            f'"user":{_TEXT(sender.username)}}}]'
-        )
-        return f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
     match event:
         case Press():
             return f"press:{event.chat_id}:{event.callback_id}", True
@@ -381,10 +360,10 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
             return _key_of_bytes(event, content_type, body)
         case _:
             kind, data = encode_event_data(event)
-            if MENDED in data or quote(MENDED) in data:  # what a form holds is quoted
+            if MENDED in data or (kind != "text" and quote(MENDED) in data):  # what a form holds is quoted
                 return _key_of_bytes(event, content_type, body)
             # The JSON of a list of these four, in less than the time that a list's takes.
-            told = f"[{event.chat_id},{compact_json(kind)},{compact_json(data)},{_sender_text(event.sender)}]"
+            told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
             return (
                 f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}",
                 False,
@@ -399,4 +378,4 @@ def _key_of_bytes(event: Event, content_type: str, body: bytes) -> tuple[str, bo
 def _sender_text(sender: Sender | None) -> str:
     if sender is None:
         return "null"
-    return f'{{"id":{sender.id},"name":{compact_json(sender.name)},"user":{compact_json(sender.username)}}}'
+    return f'{{"id":{sender.id},"name":{_TEXT(sender.name)},"user":{_TEXT(sender.username)}}}'
