@@ -41,7 +41,7 @@ from ...frozen import frozen
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..codec import CODEC
-from ..doors.calls import SIGNAL_TYPES, Call, Halt, Order, Place, asked_of, is_signal
+from ..doors.calls import Call, Halt, Order, Place, asked_of, is_signal
 from .declarations import Route, RouteKind, Table
 from .filters import Filter, Setting, as_command, is_payment
 
@@ -424,13 +424,9 @@ def decide(
             on just now may wait for it.
     """
     case = Case(event, setting, table, waits, live, watches, failed, kept)
-    if type(event) is Message:
-        if not (watches or table.ignored or table.interrupts or table.asides):
-            # The first rows have nothing to say.
-            return _walk(case, _OF_WAITS if waits or live is not None else _LAST) or Drop("nobody")
-    elif (asked := asked_of(event)) is not None:
+    if (asked := asked_of(event)) is not None:
         return _asked(asked, case)
-    elif is_payment(event):
+    if is_payment(event):
         # Not an author's filter: one that takes anything would swallow somebody's money.
         charges = (wait for wait in waits if wait.question)
         return _first(event, setting, charges) or Drop("payment_without_charge")
@@ -533,19 +529,9 @@ def _nobody(case: Case) -> Decision | None:
 
 
 def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
-    # As `_look` and `Filter.look`, without a call of each: a bot has many routes, and an event sees them all.
-    event, setting = case.event, case.setting
     for route in routes:
-        taken = route.filter
-        if type(event) in SIGNAL_TYPES and not taken.signals:
-            continue
-        try:
-            value = taken.see(event, setting)
-        except BaseException as error:
-            case.failed(taken.name, contained(error))
-        else:
-            if value is not None:
-                return Start(route, value)
+        if (value := _look(route.filter, case.event, case.setting, case.failed)) is not None:
+            return Start(route, value)
     return None
 
 
@@ -562,7 +548,6 @@ class Row:
         jumps: it goes ahead of what is queued, and doesn't wait for its turn.
         once: it is not asked again when the event's turn comes.
         within: it asks conversations that are there.
-        messages: it may take a message; else buttons and forms alone.
     """
 
     name: str
@@ -572,7 +557,6 @@ class Row:
     jumps: bool = False
     once: bool = False
     within: bool = False
-    messages: bool = True
 
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -613,14 +597,12 @@ ROWS: Final[tuple[Row, ...]] = (
         "a parked conversation, if the button or form belongs to one of its messages",
         "kept until the conversation goes on or ends; a press is answered with the words for a parked one",
         _parked,
-        messages=False,
     ),
     Row(
         "over",
         "the button or form belongs to a question that is over, or that is not open to this person",
         'dropped without a word, or answered "expired"',
         _question_over,
-        messages=False,
     ),
     Row(
         "live",
@@ -646,9 +628,6 @@ ROWS: Final[tuple[Row, ...]] = (
 """Who is asked, in this order."""
 
 _AT_REST: Final = tuple(row for row in ROWS if not row.within)
-# For messages alone, where the rows that jump have nothing to say.
-_OF_WAITS: Final = tuple(row for row in ROWS if row.messages and not row.jumps)
-_LAST: Final = tuple(row for row in _AT_REST if row.messages and not row.jumps)
 
 
 def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:
