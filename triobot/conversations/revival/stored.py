@@ -81,20 +81,7 @@ class StartedWith:
     interrupted: str | None = None
 
 
-# Drawn many at once: during each call of the system the store's thread takes the interpreter.
-_SEEDS: Final = 256
 _SEED_BYTES: Final = 16
-_seeds: Final[list[str]] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_seeds.clear)
-
-
-def _draw_seed() -> str:
-    """Return random bits of the system's, in hexadecimal: nobody has had them, and nobody will."""
-    if not _seeds:
-        drawn = os.urandom(_SEED_BYTES * _SEEDS).hex()
-        _seeds.extend(drawn[at : at + 2 * _SEED_BYTES] for at in range(0, len(drawn), 2 * _SEED_BYTES))
-    return _seeds.pop()
 
 
 def open_run(
@@ -108,7 +95,7 @@ def open_run(
         jumped: by how much the time of day has jumped in all, as the clock that says `now` knows.
         untold: leave out what it was started with if that is the event alone, a request's: `tell` puts it in.
     """
-    value, seed = opening.value, _draw_seed()
+    value, seed = opening.value, os.urandom(_SEED_BYTES).hex()
     # The wire's own events are the same when they come back, and there is no need to say them twice.
     same = value is opening.event and type(value).__module__ == Join.__module__
     if untold and same and not opening.args:
