@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import examples
-from triobot.http.request import LONGEST_KNOWN, MOST_KNOWN, MalformedError
-from triobot.http.response import LARGEST_HEAD, KnownAnswers, ResponseReader
+from triobot.http.request import MalformedError
+from triobot.http.response import LARGEST_HEAD, ResponseReader
 
 BODY = bytes(range(256)) * 3
 
@@ -92,9 +92,8 @@ def read(
     *,
     eof: bool,
     without_body: bool = False,
-    known: KnownAnswers | None = None,
 ) -> ResponseReader:
-    reader = ResponseReader(known)
+    reader = ResponseReader()
     reader.begin(without_body=without_body)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in pairwise(edges):
@@ -196,78 +195,3 @@ def test_a_response_that_is_complete_stays_so_whatever_follows() -> None:
 
     assert reader.done
     assert not reader.reusable
-
-
-def told(data: bytes, cuts: list[int], known: KnownAnswers, *, eof: bool, without_body: bool) -> object:
-    try:
-        reader = read(data, cuts, eof=eof, without_body=without_body, known=known)
-    except MalformedError as error:
-        return str(error)
-    body = b"".join(reader.pieces)
-    way = (reader.done, reader.head_done, reader.reusable, reader.size)
-    return way, reader.status, reader.reason, reader.version, reader.headers, body
-
-
-def all_known() -> KnownAnswers:
-    known: KnownAnswers = {}
-    for data, eof, *_ in GOOD.values():
-        read(data, [], eof=eof, known=known)
-    return known
-
-
-@settings(max_examples=examples(300), deadline=None)
-@given(
-    st.sampled_from([*(good[0] for good in GOOD.values()), *BAD.values()]),
-    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3), st.binary(max_size=6)), max_size=2),
-    st.lists(st.integers(0, 5000), max_size=2),
-    st.booleans(),
-    st.booleans(),
-)
-def test_known_heads_change_nothing(
-    data: bytes, changes: list[tuple[int, int, bytes]], cuts: list[int], eof: bool, without_body: bool
-) -> None:
-    for at, left_out, put_in in changes:
-        at %= len(data) + 1
-        data = data[:at] + put_in + data[at + left_out :]
-
-    warm = told(data, cuts, all_known(), eof=eof, without_body=without_body)
-
-    assert warm == told(data, cuts, {}, eof=eof, without_body=without_body)
-
-
-def test_a_known_head_is_not_parsed_again() -> None:
-    known = all_known()
-    heads = set(known)
-    reader = ResponseReader(known)
-    reader.close()  # there is no parser any more
-
-    reader.begin(without_body=False)
-    reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 768\r\n\r\n" + b"y" * 768)
-
-    assert (reader.done, reader.reusable, reader.status, reader.pieces) == (True, True, 200, [b"y" * 768])
-    assert set(known) == heads
-
-
-def test_what_begins_as_a_known_head_is_read_to_its_end() -> None:
-    """The rest of the head comes later, and may say something else."""
-    known: KnownAnswers = {}
-    read(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", [], eof=False, known=known)
-    reader = ResponseReader(known)
-    reader.begin(without_body=False)
-
-    reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 0")
-    assert not reader.done
-    reader.feed(b"2\r\n\r\nok")
-
-    assert (reader.done, reader.reusable, reader.pieces) == (True, True, [b"ok"])
-
-
-def test_no_more_than_some_heads_are_remembered() -> None:
-    known: KnownAnswers = {}
-    for number in range(3 * MOST_KNOWN):
-        read(b"HTTP/1.1 200 OK\r\nX: %d\r\nContent-Length: 2\r\n\r\nok" % number, [], eof=False, known=known)
-    assert 0 < len(known) <= MOST_KNOWN
-    known.clear()
-    long = b"HTTP/1.1 200 OK\r\nX: " + b"x" * LONGEST_KNOWN + b"\r\nContent-Length: 2\r\n\r\nok"
-    assert read(long, [], eof=False, known=known).done
-    assert not known

@@ -26,7 +26,7 @@ import trio
 
 from .links import ByteLink, PlainLink, TlsLink, detached
 from .request import MalformedError
-from .response import KnownAnswers, ResponseReader
+from .response import ResponseReader
 
 # curl waits so long for a 100 before it sends the body anyway, since old servers never say it.
 _CONTINUE_SECONDS: Final = 1.0
@@ -77,9 +77,9 @@ class ClientConnection:
         may_have_left: a byte of what `post` was given may have left this machine.
     """
 
-    def __init__(self, origin: Origin, link: ByteLink, known: KnownAnswers) -> None:
+    def __init__(self, origin: Origin, link: ByteLink) -> None:
         self.origin: Final = origin
-        self.reader: Final = ResponseReader(known)
+        self.reader: Final = ResponseReader()
         self.broken = False
         self.may_have_left = False
         self.is_quiet: Final = link.is_quiet
@@ -287,7 +287,6 @@ class Connections:
         uds: str | None = None,
     ) -> None:
         self._uds: Final = uds
-        self._known: KnownAnswers = {}
         self._given_context = context
         self._closed = False
         # Of the loop in which a connection was opened last: asked only while there is one.
@@ -353,7 +352,7 @@ class Connections:
             self.free()
             raise
         self._time = trio.lowlevel.current_clock().current_time
-        return ClientConnection(origin, link, self._known), True
+        return ClientConnection(origin, link), True
 
     async def _wait_in_line(self, origin: Origin) -> ClientConnection | None:
         """Wait for a connection; return None for a place to open one."""

@@ -2,7 +2,7 @@
 
 llhttp parses, with no leniency switched on, so that a length given twice, a bare line feed or a folded header
 ends the connection. What it doesn't bound is bounded here: the head, and what surrounds the pieces of a
-chunked body. What it has read of a head is remembered, as it is for requests: `KnownAnswers`.
+chunked body.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, final
 
 import httptools
 
-from .request import HEAD_END, LONGEST_KNOWN, MOST_KNOWN, MalformedError
+from .request import MalformedError
 
 # Of all that is no body. h11 and nginx take 100 and 32 KiB of a response's head; no server needs more.
 LARGEST_HEAD: Final = 64 * 1024
@@ -24,20 +24,10 @@ _CHANGED: Final = "it changed the protocol, which nobody asked for"
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
-KnownAnswers: TypeAlias = dict[bytes, tuple[int, bytes, str, Headers, int]]
-"""Heads that were read, without their last line ends: status, reason, version, headers, length of the body.
-
-Each came with all of its body and nothing else, and the connection could be used again. So the same bytes in
-front of as long a body are the same response.
-"""
-
 
 @final
 class ResponseReader:
     """Reads the responses of one connection. `begin` before each request, then `feed` until `done`.
-
-    Args:
-        known: shared with other connections.
 
     Attributes:
         status: of the response; 0 until it has been read, which may be before its head is complete.
@@ -52,8 +42,7 @@ class ResponseReader:
         reusable: the connection may carry another request; says so only once it is `done`.
     """
 
-    def __init__(self, known: KnownAnswers | None = None) -> None:
-        self._known: KnownAnswers = {} if known is None else known
+    def __init__(self) -> None:
         self.begin(without_body=False)
         self._parser = httptools.HttpResponseParser(self)
 
@@ -72,7 +61,6 @@ class ResponseReader:
         self._without_body = without_body
         self._until_eof = False
         self._informational = False
-        self._begun = False
         self._framing = 0
 
     def feed(self, data: bytes) -> None:
@@ -85,28 +73,6 @@ class ResponseReader:
             # It came without a request: whatever it is, it must not be taken for the next one's response.
             self.reusable = False
             return
-        if self._begun or self._without_body:
-            self._parse(data)
-            return
-        head, end, body = data.partition(HEAD_END)
-        known = self._known.get(head) if end else None
-        if known is None or known[-1] != len(body):
-            self._parse(data)
-            if end and self.reusable and self.size == len(body) and len(head) <= LONGEST_KNOWN:
-                self._remember(head)
-            return
-        self.status, self.reason, self.version, self.headers, self.size = known
-        if body:
-            self.pieces.append(body)
-        self.head_done = self.done = self.reusable = True
-
-    def _remember(self, head: bytes) -> None:
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        self._known[head] = self.status, self.reason, self.version, self.headers, self.size
-
-    def _parse(self, data: bytes) -> None:
-        self._begun = True
         self._framing += len(data)
         try:
             self._parser.feed_data(data)
