@@ -58,22 +58,6 @@ def encode_answer_head(
     return b"".join(parts)
 
 
-@lru_cache(32)
-def encode_whole_head(
-    status: int, headers: tuple[tuple[bytes, bytes], ...], length: int, *, second: int, close: bool
-) -> bytes:
-    """Return the head of a response whose whole body is known; cached, since most of a second's are equal.
-
-    Args:
-        length: of the body.
-        second: since 1970, for the date.
-
-    Raises: as `encode_answer_head`, which says the rest.
-    """
-    told = (*headers, (b"content-length", b"%d" % length))
-    return encode_answer_head(status, told, now=second, close=close)
-
-
 def has_no_body(method: str, status: int) -> bool:
     """Return whether a response has no body, whatever its headers say."""
     return method == "HEAD" or status in (204, 304) or status < 200
@@ -177,9 +161,8 @@ class Talk:
             trio.BrokenResourceError: the sender has gone.
         """
         self._begin(status, close=close)
-        head = encode_whole_head(
-            status, tuple(headers), len(body), second=int(seconds_now()), close=self.closing
-        )
+        told = (*headers, (b"content-length", b"%d" % len(body)))
+        head = encode_answer_head(status, told, now=seconds_now(), close=self.closing)
         self.status = status
         await self._link.send(head if self._mute else head + body)
         self.finished = True
