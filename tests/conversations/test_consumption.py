@@ -152,30 +152,6 @@ async def test_an_end_behind_nothing_is_noted_at_once() -> None:
         assert not consumption.is_written(consumption.add([end]))
 
 
-async def test_what_comes_in_a_step_waits_for_its_end() -> None:
-    """If nothing is left to write by then, who asked is told, and nothing else happens."""
-    seen: list[str] = []
-
-    def look() -> None:
-        seen.append("looked")
-
-    async with consuming() as (_, consumption):
-        for ends in (True, False):
-            consumption.in_step = True
-            consumption.before_writing(look)
-            consumption.when_written(lambda: seen.append("told"))
-            if ends:
-                consumption.look_no_more(look)
-                consumption.add([Consume((1,))])
-            consumption.in_step = False
-            assert (consumption.held, seen) == (True, [])
-            consumption.go_on()
-            assert seen == (["told"] if ends else [])
-            await trio.testing.wait_all_tasks_blocked()
-            assert seen == (["told"] if ends else ["looked", "told"])
-            seen.clear()
-
-
 async def test_tasks_that_rest_end_with_their_nursery() -> None:
     """One whose scope was cancelled too late for what it did ends before, and takes none along."""
     tasks: list[trio.lowlevel.Task] = []

@@ -116,13 +116,6 @@ class CommitQueue:
 
     A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
     no other writer's with it: its own writer is told before any caller hears that something was written.
-
-    Most code that sends something ends behind it, in the step in which the result comes. So what comes in a
-    step of a conversation's code waits for the end of that step: often nothing is left to write by then.
-
-    Attributes:
-        in_step: a conversation's code is in a step; whoever steps it says so, and calls `go_on` behind it.
-        held: something has come in that step.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -140,7 +133,6 @@ class CommitQueue:
         self._in_doubt = False
         self._some = trio.Event()
         self._has_some = False
-        self.in_step = self.held = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
@@ -177,21 +169,9 @@ class CommitQueue:
         if not self._has_some:
             self._stir()
 
-    def go_on(self) -> None:
-        """Write what was held back, soon: the step has ended."""
-        self.held = False
-        if self._looks or self._written < self._added:
-            if not self._has_some:
-                self._stir()
-        else:
-            self._tell_all()
-
     def _stir(self) -> None:
-        if self.in_step:
-            self.held = True
-        else:
-            self._has_some = True
-            self._some.set()
+        self._has_some = True
+        self._some.set()
 
     def _has_noted(self, writes: Sequence[Write], writer: UnitWriter | None) -> bool:
         """Note that rows have been dealt with, if that is all there is to write and comes behind nothing.
@@ -203,11 +183,6 @@ class CommitQueue:
         if behind or self._over or (writer is not None and writer.lost):
             return False
         return self._note_ends(writes)
-
-    def _tell_all(self) -> None:
-        told, self._told = self._told, []
-        for tell in told:
-            tell()
 
     def has_data(self, chat_id: ChatId) -> bool:
         """Return whether there is data of this chat that isn't durable yet."""

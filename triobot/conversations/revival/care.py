@@ -138,7 +138,7 @@ class Care(trio.abc.Instrument):
     @coroutine
     def drive(self, seq: int, inner: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Await what a conversation does in the current task; note whose it is at each step of its tasks."""
-        at_work, commits, task = self.at_work, self._work.commits, current_task()
+        at_work, task = self.at_work, current_task()
         sent: Any = None
         error: BaseException | None = None
         self._own[task] = seq
@@ -146,16 +146,12 @@ class Care(trio.abc.Instrument):
         try:
             while True:
                 at_work[RUNS] = seq
-                commits.in_step = True
                 try:
                     trap = inner.send(sent) if error is None else inner.throw(error)
                 except StopIteration as stopped:
                     return cast("T", stopped.value)
                 finally:
                     at_work[RUNS] = 0
-                    commits.in_step = False
-                    if commits.held:
-                        commits.go_on()
                 if task in step_tasks or task.child_nurseries:
                     self._look_at(task)
                 elif self._wide:
