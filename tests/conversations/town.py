@@ -275,6 +275,7 @@ class Town:
             for name in ("lives", "_running", "tidying", "_catching_up")
         }
         kept["_consumption"] = self.dispatcher.commits.waiting
+        kept["_asked"] = len(self.dispatcher.commits.asked.said)
         kept["_busy"] = self.dispatcher.work.busy
         return {name: size for name, size in kept.items() if size}
 

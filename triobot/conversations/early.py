@@ -53,7 +53,7 @@ from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import REMEMBERS_NOTHING, Setting
 from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
-from .workload import EarlyEvent
+from .workload import EarlyEvent, Verdicts
 
 if TYPE_CHECKING:
     from .dispatcher import Dispatcher
@@ -74,6 +74,7 @@ class Queued:
         self._door = door
         self._came = False
         self.event = event
+        self.said = door.said
         door.coming[event.chat_id] = door.coming.get(event.chat_id, 0) + 1
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
@@ -83,6 +84,8 @@ class Queued:
     def accepted(self, row: InboxRow) -> bool:
         """Return whether the event, durable now, has begun something; else it is to be handed on."""
         self._come()
+        if self.said is not None:
+            self._door.keep_said(row, self.said)
         return False
 
     def over(self, *, known: bool) -> None:
@@ -129,7 +132,9 @@ class Begins(Queued):
     def accepted(self, row: InboxRow) -> bool:
         """See `Queued`."""
         self._come()
-        return row.begun is not None and self._door.begin(self, row)
+        if row.begun is not None and self._door.begin(self, row):
+            return True
+        return super().accepted(row)
 
 
 @final
@@ -139,6 +144,7 @@ class EarlyDoor:
     Attributes:
         coming: the chats of which an event is being stored, with how many are.
         beginnings: what is to begin in which chat.
+        said: what authors' conditions have said of the event that was looked at last; None: none was asked.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -147,6 +153,7 @@ class EarlyDoor:
         self._lives = dispatcher.lives
         self.coming: Final[dict[ChatId, int]] = {}
         self.beginnings: Final[dict[ChatId, Begins]] = {}
+        self.said: dict[object, object] | None = None
         # Rows whose beginning came to nothing: they go their way like every other.
         self._declined: set[int] = set()
         # Keys of events that were taken lately: what is delivered twice is for the store to tell.
@@ -159,6 +166,7 @@ class EarlyDoor:
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
         """Store an event, with what it leads to; see `triobot.seams.StoreEarly`."""
         coming = self.accept(event, arrival)
+        said = self.said
         if isinstance(coming, EarlyEvent):
             await coming.known.wait()
             if coming.error is None:
@@ -168,6 +176,7 @@ class EarlyDoor:
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
             coming = Queued(self, event)  # it has not been taken after all, for a reason that isn't its own
+            coming.said = said
         try:
             acceptance = await self._services.store.accept(
                 arrival, quota=quota, beginning=coming.beginning, on_commit=partial(hand_on, coming.accepted)
@@ -181,6 +190,7 @@ class EarlyDoor:
 
     def accept(self, event: Event, arrival: Arrival) -> EarlyEvent | Begins | Queued:
         """Give an event to the conversation that waits for it, or say with what it is to be stored."""
+        self.said = None
         if (
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
@@ -230,7 +240,8 @@ class EarlyDoor:
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         group, kept = (False, None) if life is None else (life.group, life.kept.values)
-        setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept)
+        asked = Verdicts()
+        setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept, asked)
         at_work = dispatcher.care.at_work
         at_work[CLAIMED] = event.chat_id
         try:
@@ -238,6 +249,7 @@ class EarlyDoor:
             decision = decide(event, setting, dispatcher.table, waits, live, failed, watches=watches)
         finally:
             at_work[CLAIMED] = 0
+            self.said = asked.said.get(_HAS_NO_NUMBER)
         return None if failures else decision
 
     # --- what begins
@@ -295,6 +307,10 @@ class EarlyDoor:
             begins.reads, begins.values = False, None
 
     # --- what is being stored
+
+    def keep_said(self, row: InboxRow, said: dict[object, object]) -> None:
+        """Keep what conditions have said of an event that now has a number: they are asked no more."""
+        self._dispatcher.commits.asked.said[row.seq] = said
 
     def came(self, coming: Queued) -> None:
         """Note that an event is stored, or won't be: others of its chat may be taken, or begin something."""

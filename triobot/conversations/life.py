@@ -63,7 +63,7 @@ from .routes.routing import (
 from .running.failures import report_filter
 from .services import Services
 from .shared import Shared
-from .workload import UnitWriter
+from .workload import UnitWriter, Verdicts
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16
@@ -165,8 +165,8 @@ class ChatLife:
 
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
-        memory = self.services.memory
-        return Setting(self._username, self.group, delivery.seq, delivery.at, memory, self.kept.values)
+        memory, asked = self.services.memory, self.work.commits.asked if delivery.seq > 0 else Verdicts()
+        return Setting(self._username, self.group, delivery.seq, delivery.at, memory, self.kept.values, asked)
 
     def remember(self, before: ChatLife) -> None:
         """Know whom this chat's last life knew."""

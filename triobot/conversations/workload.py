@@ -111,11 +111,28 @@ async def holds(early: EarlyEvent) -> bool:
 
 
 @final
+@attrs.define(eq=False)
+class Verdicts:
+    """What authors' conditions have said of events: a filter asks once of one, and each wait for itself.
+
+    Attributes:
+        said: by the event's row, until that is consumed.
+        taker: the wait or the block that asks now; None: a route does.
+    """
+
+    said: dict[int, dict[object, object]] = attrs.field(factory=dict[int, dict[object, object]])
+    taker: object = None
+
+
+@final
 class CommitQueue:
     """Writes what conversations leave behind, as many units at once as there are, in their order.
 
     A unit is stored whole or not at all, and never before an earlier one. One that the store refuses takes
     no other writer's with it: its own writer is told before any caller hears that something was written.
+
+    Attributes:
+        asked: what filters said of rows that are not consumed.
     """
 
     def __init__(self, store: Store, raise_alarm: RaiseAlarm) -> None:
@@ -131,11 +148,16 @@ class CommitQueue:
         self._waiting: dict[trio.lowlevel.Task, int] = {}
         self._over = False
         self._in_doubt = False
+        self.asked: Final = Verdicts()
         self._some = trio.Event()
         self._has_some = False
 
     def add(self, writes: Sequence[Write], writer: UnitWriter | None = None) -> int:
         """Write this, as one; returns how many units were added so far, for `wait_for`."""
+        if self.asked.said:
+            for write in writes:
+                for seq in write.seqs if type(write) is Consume else ():
+                    self.asked.said.pop(seq, None)
         if writes and not self._has_noted(writes, writer):
             unit = _Unit(tuple(writes), writer)
             self._units.append(unit)

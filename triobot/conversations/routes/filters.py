@@ -27,6 +27,7 @@ from ...wire.ids import ChatId
 from ..data import Key, check_key
 from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
+from ..workload import Verdicts
 from .typed import fold as fold
 from .typed import read_command
 
@@ -53,6 +54,7 @@ class Setting:
         at: when the event arrived, in wall milliseconds; not when its turn came.
         memory: what filters remember in this run of the bot, each under a key of its own.
         kept: what the chat keeps, by key, as text; None if that hasn't been read.
+        asked: what authors' conditions have said of events.
     """
 
     username: str | None = None
@@ -63,6 +65,23 @@ class Setting:
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
     kept: Mapping[str, str] | None = attrs.field(default=None, eq=False, repr=False)
+    asked: Verdicts = attrs.field(factory=Verdicts, eq=False, repr=False)
+
+    def says(self, own: object, condition: Callable[[Any], object], value: object) -> bool:
+        """Return whether a condition of the author's says yes to what a filter makes of the event.
+
+        Args:
+            own: tells the filter from others with the same condition.
+        """
+        said, key = self.asked.said.setdefault(self.seq, {}), (self.asked.taker, own)
+        if key not in said:
+            try:
+                said[key] = bool(condition(value))
+            except BaseException as error:
+                said[key] = error
+        if isinstance(answer := said[key], BaseException):
+            raise answer
+        return bool(answer)
 
 
 @final
@@ -157,7 +176,7 @@ class Filter(Generic[E_co]):
 
         def see(event: Event, setting: Setting) -> E_co | None:
             taken = self.see(event, setting)
-            return taken if taken is not None and condition(taken) else None
+            return taken if taken is not None and setting.says(see, condition, taken) else None
 
         same = pair("&", self.same, _same_condition("where", condition))
         name = f"{self.name}.where(...)"
@@ -447,7 +466,11 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
     """
     _check_condition(condition, "when()", "an event")
     same = _same_condition("when", condition)
-    return Filter(lambda event, _: event if condition(event) else None, "when(...)", same=same)
+
+    def see(event: Event, setting: Setting) -> Event | None:
+        return event if setting.says(see, condition, event) else None
+
+    return Filter(see, "when(...)", same=same)
 
 
 @overload
@@ -481,7 +504,7 @@ def kept(key: Key[Any], condition: Callable[[Any], bool] | None = None) -> Filte
             value = key.load((setting.kept or {}).get(key.name))
         except KeyError:
             return None
-        return event if (value if condition is None else condition(value)) else None
+        return event if (value if condition is None else setting.says(see, condition, value)) else None
 
     own = isinstance(condition, Hashable)
     same = Same("kept", frozenset({(key.name, condition)})) if own else None

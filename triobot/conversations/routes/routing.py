@@ -472,6 +472,7 @@ def _asked(asked: Call | Halt | Order, case: Case) -> Decision:
 
 
 def _ignored(case: Case) -> Decision | None:
+    case.setting.asked.taker = None
     for ignored in case.table.ignored:
         if _look(ignored, case.event, case.setting, case.failed) is not None:
             return Drop("ignored")
@@ -529,6 +530,7 @@ def _nobody(case: Case) -> Decision | None:
 
 
 def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
+    case.setting.asked.taker = None
     for route in routes:
         if (value := _look(route.filter, case.event, case.setting, case.failed)) is not None:
             return Start(route, value)
@@ -635,6 +637,7 @@ def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: Filter
     for watch in watches:
         if not watch.open or not concerns(event, watch.owner):
             continue
+        setting.asked.taker = watch
         if (value := _look(watch, event, setting, failed)) is not None:
             return End(watch, value)
     return None
@@ -682,6 +685,7 @@ def _first(
     for wait in waits:
         if not concerns(event, wait.owner):
             continue
+        setting.asked.taker = wait
         try:
             value = wait.look(event, setting)
             if value is None and also and wait.also is not None:
