@@ -383,15 +383,22 @@ class Bot(Router):
         settings, around = settings or self.settings(), self._around
         clock = self._clock if around is None else around.clock
         self._check_rests()
-        async with (
-            self._opened(settings, clock) as front,
-            self._working(front, provided, claims=claims),
-        ):
-            # What others than the runtime need of it, both have: see `Front`.
-            intake = cast("Intake", front)
-            if around is not None:
-                around.opened(intake)
-            yield intake
+        from .watchdog import telling_delays
+
+        with telling_delays() as tell_delays:
+            async with (
+                self._opened(settings, clock) as front,
+                self._working(front, provided, claims=claims),
+            ):
+                # What others than the runtime need of it, both have: see `Front`.
+                intake = cast("Intake", front)
+                if around is not None:
+                    around.opened(intake)
+                try:
+                    yield intake
+                finally:
+                    if around is None:  # else time is another's
+                        tell_delays(settings.grace)
 
     def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
         """Return what accepts events while it is entered: one store's intake, or those of several shards."""

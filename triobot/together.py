@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from .authors import contained, leaves
-from .endings import ending_signals
+from .endings import hearing_signals
 from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
 from .http.binding import (
     Bind,
@@ -42,7 +42,7 @@ from .seams import LeaseLostError, OnAlarm, WallClock
 from .settings import Settings
 from .shards import read_shards
 from .standby import stand_by
-from .watchdog import telling_systemd
+from .watchdog import telling_delays, telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, EndpointT, endpoint_of
 from .webhook.limits import Limits
@@ -84,6 +84,8 @@ def run_together(
 ) -> None:
     """Run bots in one process until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
 
+    A third ends the process, whatever its bots do.
+
     Args:
         ends: the process ends with this.
 
@@ -117,7 +119,7 @@ async def _run_until_signal(bots: Sequence[tuple[Servable, Settings]], server: S
         for bot, _ in bots:
             bot.stop()
 
-    with trio.open_signal_receiver(*ending_signals()) as signals:
+    with hearing_signals(3) as signals:
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
@@ -260,6 +262,7 @@ async def _serve_now(
     """Open all stores, and listen and work until `stop`."""
     first, closing = bots[0][1], trio.Event()
     async with AsyncExitStack() as opened:
+        tell_delays = opened.enter_context(telling_delays())
         intakes = [
             await opened.enter_async_context(
                 bot._opened(settings, clock or bot._clock)  # pyright: ignore[reportPrivateUsage]
@@ -286,7 +289,10 @@ async def _serve_now(
             await opened.enter_async_context(bot._working(intake, provided, claims=claims))  # pyright: ignore[reportPrivateUsage]
         log.info("listening on %s", ", ".join(bound))
         listening(bound)
-        await stop.wait()
+        try:
+            await stop.wait()
+        finally:
+            tell_delays(max(settings.grace for _, settings in bots))
         if stopping is not None:
             stopping()
 

@@ -17,20 +17,24 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Final, final
 
 import attrs
 import trio
 
-from .conversations.running.lines import working_line
+from .conversations.inspection.portrait import whose
+from .conversations.running.lines import frames_of, is_authors, is_ours, waiting_line, working_line
 
 log: Final = logging.getLogger("triobot.watchdog")
 
 # A person notices a second; a garbage collection of many chats takes less.
 STILL_AFTER: Final = 1.0
+DELAY: Final = 10.0
+"""Seconds between two lines about a stop that lasts."""
 _ASKED: Final = 4
 """How often a loop at work is asked in the time after which it stands still; systemd is told as often."""
 
@@ -59,6 +63,53 @@ async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[No
         if not watch.users:
             _watching.set(None)
             watch.over.set()
+
+
+@contextmanager
+def telling_delays() -> Generator[Callable[[float], None]]:
+    """Tell which author's code a stop waits for, once it has lasted for its grace, and every ten seconds.
+
+    Yields: what is to be called, with the grace in seconds, when the stop begins.
+    """
+    block, loop, over = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token(), threading.Event()
+
+    def tell(began: float) -> None:
+        held_up = ", ".join(_waited_for(block, block))
+        for_what = f"waits for {held_up}" if held_up else "is not held up by the bot's own code"
+        log.warning("the stop has lasted for %.0f s, and %s", time.monotonic() - began, for_what)
+
+    def keep_telling(grace: float) -> None:
+        began, pause = time.monotonic(), grace + STILL_AFTER
+        with suppress(trio.RunFinishedError):
+            while not over.wait(pause):
+                loop.run_sync_soon(partial(tell, began))
+                pause = DELAY
+
+    def begin(grace: float) -> None:
+        # Not a task: who is told to stop at once is held up, too.
+        threading.Thread(target=keep_telling, args=(grace,), name="triobot stop", daemon=True).start()
+
+    try:
+        yield begin
+    finally:
+        over.set()
+
+
+def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Iterator[str]:
+    """Yield the tasks within one that are in an author's code, each with its line."""
+    inner = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    for child in inner:
+        yield from _waited_for(child, block)
+    frames = frames_of(task)
+    if task is block:  # whoever runs the bot is an author, too
+        ours = [place for place, (frame, _) in enumerate(frames) if is_ours(frame.f_code.co_filename)]
+        frames = frames[ours[0] :] if ours else []
+    elif inner:
+        return
+    if any(is_authors(frame.f_code.co_filename) for frame, _ in frames):
+        found = whose(task)
+        name = task.name.rpartition(".")[2] if found is None else f"route {found[0].route.name}"
+        yield f"{name} at {waiting_line(frames)}"
 
 
 @asynccontextmanager

@@ -6,9 +6,11 @@ import io
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from cli_rig import child_environment
 
 from tests.loopback import PATIENCE
 from triobot.cli.line_editor import open_editor
+from triobot.cli.terminal import INTERRUPTED
 
 BOT = """
 import time
@@ -220,3 +223,45 @@ async def test_a_byte_that_is_no_text_costs_itself_and_no_line(monkeypatch: pyte
     async with open_editor(no_words) as editor:
         lines = [await editor.read("> ") for _ in range(4)]
     assert lines == ["caf\ufffd, please", "half \ufffd", "the next", None]
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "does",
+    [
+        "while True: pass",
+        "time.sleep(1000)",
+        "await trio.to_thread.run_sync(time.sleep, 1000)",
+        "await stay()",
+    ],
+)
+def test_the_second_ctrl_c_ends_it_whatever_the_bot_does(does: str, tmp_path: Path) -> None:
+    (tmp_path / "spins.py").write_text(
+        "import time\n"
+        "import trio\n"
+        "from triobot import Bot, Chat\n"
+        "bot = Bot()\n"
+        "async def stay() -> None:\n"
+        "    with trio.CancelScope(shield=True):\n"
+        "        await trio.sleep(1000)\n"
+        "@bot.conversation\n"
+        "async def hello(chat: Chat) -> None:\n"
+        "    print('at work', flush=True)\n"
+        f"    {does}\n"
+    )
+    command = [sys.executable, "-m", "triobot", "talk", "spins.py:bot"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=child_environment(), stdin=pipe, stdout=pipe, text=True
+    ) as talk:
+        assert talk.stdin is not None
+        assert talk.stdout is not None
+        talk.stdin.write("hello\n")
+        talk.stdin.flush()
+        assert any("at work" in line for line in talk.stdout)
+        while talk.poll() is None:  # a signal that comes while another is taken is one with it
+            talk.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                talk.wait(0.1)
+        assert talk.returncode == INTERRUPTED

@@ -22,7 +22,7 @@ from typing import Final, TextIO, final
 import trio
 
 from ..authors import kind_of, leaves
-from ..endings import ending_signals
+from ..endings import hearing_signals
 from ..errors import ExitError, TriobotError
 from ..logs import ExcInfo, JsonFormatter
 from ..resources import about_opening
@@ -167,12 +167,12 @@ def progress_line(key: str, status: BroadcastStatus, *, bar: bool = True) -> str
 
 
 async def until_signal(work: Callable[[], Awaitable[None]]) -> bool:
-    """Run `work` to its end, or until SIGINT, SIGTERM or SIGHUP cancels it.
+    """Run `work` to its end, or until SIGINT, SIGTERM or SIGHUP cancels it; a second one ends the process.
 
     Returns: whether a signal did.
     """
     interrupted = False
-    with trio.open_signal_receiver(*ending_signals()) as signals:
+    with hearing_signals(2) as signals:
         async with trio.open_nursery() as nursery:
 
             async def watch() -> None:
