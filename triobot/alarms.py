@@ -60,7 +60,8 @@ class AlarmBell:
         self._hook = hook
         self._at_once = at_once
         self._rung: dict[tuple[AlarmKind, str], float] = {}
-        self._recent: dict[tuple[AlarmKind, str], tuple[Alarm, int, float]] = {}
+        # When each was raised last, and how often.
+        self._recent: dict[tuple[AlarmKind, str], tuple[float, int]] = {}
         self._queue: deque[Alarm] = deque()
         # What the store could not take, for those that tell people.
         self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
@@ -101,11 +102,6 @@ class AlarmBell:
         self._news.set()
         return True
 
-    def recent(self) -> list[tuple[Alarm, int, float]]:
-        """Return the last hundred alarms of this run, with how often and how many seconds ago."""
-        now = trio.current_time()
-        return [(alarm, times, now - last) for alarm, times, last in self._recent.values()]
-
     def unstored(self) -> Sequence[AlarmRow]:
         """Return the alarms that the store could not take, and that are not known to be over."""
         return list(self._unstored.values())
@@ -119,10 +115,10 @@ class AlarmBell:
         return (kind, key) in self._rung
 
     def _remember(self, alarm: Alarm, now: float) -> None:
-        _, times, _ = self._recent.pop((alarm.kind, alarm.key), (alarm, 0, now))
+        _, times = self._recent.pop((alarm.kind, alarm.key), (now, 0))
         if len(self._recent) >= _RECENT:
             del self._recent[next(iter(self._recent))]
-        self._recent[alarm.kind, alarm.key] = (alarm, times + 1, now)
+        self._recent[alarm.kind, alarm.key] = now, times + 1
 
     async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
         """Store alarms and call the hook, one alarm at a time, until cancelled; its errors are logged.
@@ -175,13 +171,13 @@ class AlarmBell:
         for what in dict.fromkeys((*rows, *lasting)):
             kind, key = what
             recent, row = self._recent.get(what), rows.get(what)
-            ages = [] if recent is None else [trio.current_time() - recent[2]]
+            ages = [] if recent is None else [trio.current_time() - recent[0]]
             if row is not None:
                 ages.append(abs(clock.now() - row.last) / 1000)  # the clock may have been set back
             quiet = min(ages, default=0.0)
             if quiet < _LOOK or not await is_over(kind, key, quiet):
                 continue
-            if self._recent.get(what) is not recent:
+            if self._recent.get(what) != recent:
                 continue  # it was raised again meanwhile
             # Forgotten first: what is raised from here on is stored behind this.
             self._recent.pop(what, None)

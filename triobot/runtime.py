@@ -310,7 +310,7 @@ class Intake:
         ``working`` follows from the ``states`` of the parts; ``send_age`` is for how many seconds the oldest
         operation has waited; all that is counted is so since the start.
         """
-        work, readiness, now = self.work, self.readiness(), self.clock.now()
+        work, readiness = self.work, self.readiness()
         return {
             "working": readiness.ready,
             "states": dict(readiness.states),
@@ -321,10 +321,7 @@ class Intake:
             "counts": {} if work is None else dict(work.dispatcher.counts),
             "outbox": {} if work is None else attrs.asdict(work.outbox.statistics()),
             "payment_facts": {} if work is None else dict(work.cashier.books.counts),
-            "alarms": [
-                {**attrs.asdict(alarm), "times": times, "at": now - int(seconds * 1000)}
-                for alarm, times, seconds in self.bell.recent()
-            ],
+            "alarms": self.bell.unstored(),
         }
 
     def chats(self, limit: int) -> Iterable[Mapping[str, object]]:

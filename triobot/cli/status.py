@@ -58,6 +58,7 @@ UNKNOWN: Final = 4
 STOPPED: Final = 5
 
 _PATIENCE: Final = 5.0
+_MOST_ALARMS: Final = 20
 _SQLITE: Final = b"SQLite format 3\0"
 
 
@@ -202,13 +203,12 @@ def _lines(told: Told) -> Iterator[str]:
         yield _money(told["money"], now)
     if told.get("payment_facts"):
         yield f"of them since the start: {_numbers(told['payment_facts'])}"
-    if told["open_alarms"]:
-        yield f"open alarms: {told['open_alarms']}; `triobot alarms`"
-    alarms = cast("list[Told]", told.get("alarms", []))
-    if told["running"]:
-        yield f"alarms: {len(alarms) or 'none'}"
-    for alarm in alarms:
-        yield f"  {instant(alarm['at'])} {alarm['kind']} x{alarm['times']}: {alarm['text']}"
+    yield f"open alarms: {told['open_alarms'] or 'none'}"
+    alarms = cast("list[Told]", told["alarms"])
+    for alarm in alarms[:_MOST_ALARMS]:
+        yield f"  {instant(alarm['last'])} {alarm['kind']} x{alarm['count']}: {alarm['text']}"
+    if len(alarms) > _MOST_ALARMS:
+        yield f"  and {len(alarms) - _MOST_ALARMS} more: `triobot alarms`"
 
 
 def _stream(stream: Mapping[str, int | None], now: int) -> str:

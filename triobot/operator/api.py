@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from secrets import token_hex
-from typing import Final, TypeAlias, assert_never, final
+from typing import Final, TypeAlias, assert_never, cast, final
 
 import attrs
 
 from ..alarm_kinds import ABOUT
 from ..errors import ConfigError, ConflictError, NotFoundError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
-from ..money import AcknowledgeAlarms
+from ..money import AcknowledgeAlarms, AlarmRow
 from ..rooms import is_chat
 from ..seams import STREAM_ID, InboxRow, PutSetting, Shipped, Store, WallClock
 from ..wire.ids import ChatId
@@ -212,7 +212,6 @@ class OperatorApi:
         """
         opening, statistics = self._store.opening(), self._store.statistics()
         oldest = await self._store.backlog(after=0, limit=1)
-        alarms = await self._store.alarms.open(limit=_MOST_ALARMS)
         now = self._clock.now()
         told: dict[str, object] = {
             "running": self._health is not None,
@@ -230,8 +229,6 @@ class OperatorApi:
             "unknown_effects": await self._store.unknown_effects(),
             "raw": statistics.raw,
             "payments": dict(await self._store.payments.counts()),
-            "open_alarms": len(alarms),
-            "open_alarm_kinds": Counter(alarm.kind for alarm in alarms),
         }
         if self._payments is not None:
             told["money"] = await self._payments({"ask": "payments.ages"})
@@ -239,6 +236,13 @@ class OperatorApi:
             if opening.node is not None:
                 told["node"] = opening.node
             told |= self._health()
+        rows = [
+            *await self._store.alarms.open(limit=_MOST_ALARMS),
+            *cast("Sequence[AlarmRow]", told.get("alarms", ())),
+        ]
+        alarms = {(row.kind, row.key): row for row in rows}.values()
+        told["alarms"] = [attrs.asdict(alarm) for alarm in alarms]
+        told["open_alarms"], told["open_alarm_kinds"] = len(alarms), Counter(alarm.kind for alarm in alarms)
         if (stream := self._store.stream) is not None and (attached := stream.attached) is not None:
             told["stream"] = {"since": attached[0], "as_of": attached[1]}
         if self._lag is not None:
