@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import json
 import re
@@ -407,6 +408,21 @@ def test_the_words_of_a_bot_that_is_installed_like_a_library_are_its_own(
 
     with pytest.raises(Unreadable, match="From further in"):
         FormOf(Seats, TEXTS).read({"seats": "1"})
+
+
+@pytest.mark.parametrize(
+    ("parser", "words"),
+    [
+        (re.compile, "(" * 3_000),
+        (json.loads, "[" * 100_000),
+        (ast.literal_eval, "two pizzas"),
+        (lambda words: next(size for size in ("5", "6") if size == words), "4"),
+    ],
+)
+async def test_words_that_nest_too_deep_or_are_not_found_do_not_fit(
+    parser: Callable[[str], object], words: str
+) -> None:
+    assert await answers(parser, [words, "5"], is_right=lambda got: True) == [TEXTS.want_text]
 
 
 async def test_a_price_is_asked_for_until_it_is_one() -> None:

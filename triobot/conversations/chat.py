@@ -543,9 +543,10 @@ class Chat(Room[E_co]):
         Args:
             question: the text.
             kind: `str`; a content class such as `Location`; or a parser of text. What doesn't fit is asked
-                for again: a `ValueError`, `ArithmeticError`, `LookupError` or `re.error` of the parser. Its
-                words are told if a ``raise`` in your own code has them, and else the bot's `Texts`. `int`,
-                `float` and `Decimal` understand Persian digits and separators.
+                for again: a `ValueError`, `ArithmeticError`, `LookupError`, `StopIteration` (of `next`),
+                `SyntaxError`, `RecursionError` or `re.error` of the parser. Its words are told if a ``raise``
+                in your own code has them, and else the bot's `Texts`. `int`, `float` and `Decimal` understand
+                Persian digits and separators.
             keyboard: a reply keyboard.
             by: only this person's answer counts.
             otherwise: what becomes of what doesn't fit: a text to say, or an `Otherwise`. By default a hint

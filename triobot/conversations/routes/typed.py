@@ -15,8 +15,11 @@ from typing import Final, TypeAlias
 Number: TypeAlias = int | float | Decimal
 
 NUMBERS: Final = (int, float, Decimal)
-UNFIT: Final = (ValueError, ArithmeticError, LookupError, re.error)
-"""What a parser raises at a text that isn't what it reads."""
+UNFIT: Final = (
+    *(ValueError, ArithmeticError, LookupError, re.error),
+    *(StopIteration, RecursionError, SyntaxError),
+)
+"""What a parser raises at a text that isn't what it reads, that it doesn't find, or that nests too deep."""
 
 _DIGITS: Final = {ord(digit): str(unicodedata.digit(digit)) for digit in "۰۱۲۳۴۵۶۷۸۹٠١٢٣٤٥٦٧٨٩"}
 _FOLDED: Final = _DIGITS | {
