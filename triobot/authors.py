@@ -11,33 +11,68 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import TypeVar, cast
 
 import trio
 
 from .errors import ExitError
 
+E = TypeVar("E", bound=BaseException)
 T = TypeVar("T")
 
 
-def contained(error: BaseException) -> Exception:
+def contained(error: BaseException, *, shown: bool = False) -> Exception:
     """Return an error as the failure of the code that raised it.
+
+    Args:
+        shown: its `repr` is asked for, too.
 
     Raises:
         BaseException: the error, if a signal's handler raised it.
     """
-    if isinstance(error, Exception):
-        return error
-    if came_by_signal(error):
+    kind, tells = type(error), can_be_told(error, shown=shown)
+    if issubclass(kind, Exception) and tells:
+        return cast("Exception", error)
+    if not issubclass(kind, Exception) and came_by_signal(error):
         raise error
-    if not isinstance(error, BaseExceptionGroup):
-        failure: Exception = ExitError(type(error).__name__, text_of(error))
-    else:
+    if tells and issubclass(kind, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        failure = ExceptionGroup(group.message, [contained(one) for one in group.exceptions])
-    failure.__cause__ = error.__cause__ if isinstance(error, BaseExceptionGroup) else error
-    return failure.with_traceback(error.__traceback__)
+        failure: Exception = ExceptionGroup(group.message, [contained(one) for one in group.exceptions])
+        failure.__cause__ = error.__cause__
+    else:
+        failure = ExitError(kind_of(error), text_of(error))
+        failure.__cause__ = error if tells else None
+    return failure.with_traceback(_traceback_of(error))
+
+
+def all_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its causes, and the parts of a group, each once."""
+    seen, left = set[int](), [error]
+    while left:
+        one = left.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            left += [other for other in (one.__cause__, one.__context__) if other is not None]
+            if isinstance(one, BaseExceptionGroup):
+                left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+
+
+def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
+    """Return whether an error of an author's class, with its causes, bears what is asked of one."""
+    try:
+        if shown:
+            repr(error)
+        for one in all_of(error):
+            kind = type(one)
+            _ = kind.__module__, kind.__name__, vars(one), one.__suppress_context__
+            _ = one.with_traceback(one.__traceback__), isinstance(one, OSError) and one.errno
+    except BaseException as raised:
+        if not issubclass(type(raised), Exception) and came_by_signal(raised):
+            raise
+        return False
+    return True
 
 
 def contained_in_task(error: BaseException) -> Exception:
@@ -68,21 +103,22 @@ async def run_contained(fn: Callable[..., Awaitable[T]], *args: object) -> T:
 
 def kind_of(error: BaseException) -> str:
     """Return the name of the type of what an author's code raised."""
-    return error.kind if isinstance(error, ExitError) else type(error).__name__
+    return error.kind if type(error) is ExitError else str(type.__getattribute__(type(error), "__name__"))
 
 
 def split(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
     """Return the cancellations in an error, and what else is in it."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    if issubclass(type(error), BaseExceptionGroup):
+        return cast("BaseExceptionGroup[BaseException]", error).split(trio.Cancelled)
     return (error, None) if isinstance(error, trio.Cancelled) else (None, error)
 
 
-def leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves(error: E) -> Iterator[E]:
     """Yield an error, or those of a group and of the groups in it."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from leaves(inner)
+    group: object = error
+    if isinstance(group, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", group).exceptions:
+            yield from leaves(cast("E", inner))
     else:
         yield error
 
@@ -94,13 +130,13 @@ def came_by_signal(error: BaseException) -> bool:
     one, which Trio replaces while it runs, has no frame: where a program has set that again, each
     KeyboardInterrupt counts as a signal's.
     """
-    if isinstance(error, BaseExceptionGroup):
+    if issubclass(type(error), BaseExceptionGroup):
         return any(map(came_by_signal, cast("BaseExceptionGroup[BaseException]", error).exceptions))
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
         return threading.current_thread() is threading.main_thread()
     codes = {_code_of(handler) for handler in handlers if callable(handler)}
-    trace = error.__traceback__
+    trace = _traceback_of(error)
     while trace is not None:
         if trace.tb_frame.f_code in codes:
             return True
@@ -114,6 +150,11 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except BaseException:  # the class is an author's, too
         return ""
+
+
+def _traceback_of(error: BaseException) -> TracebackType | None:
+    trace: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    return trace
 
 
 def _code_of(handler: Callable[..., object]) -> CodeType | None:

@@ -308,7 +308,9 @@ def structured(error: BaseException, depth: int = 0) -> dict[str, object]:
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
         told["exceptions"] = [structured(one, depth + 1) for one in inner]
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    cause = (
+        error.__context__ if error.__cause__ is None and not error.__suppress_context__ else error.__cause__
+    )
     if cause is not None:
         told["cause"] = structured(cause, depth + 1)
     return told

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +46,44 @@ class Panic(BaseException):
         raise Panic
 
 
+class Nothing(Exception):
+    """Is false, and more than that."""
+
+    def __bool__(self) -> bool:
+        raise Panic
+
+    def __repr__(self) -> str:
+        raise Panic
+
+
+class Nameless(type):
+    """Of a class that doesn't say what it is called."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        if name in ("__name__", "__qualname__"):
+            raise Panic
+        return type.__getattribute__(cls, name)
+
+
+class Unseen(Exception, metaclass=Nameless):
+    """Can be asked for nothing."""
+
+    @property
+    def __cause__(self) -> None:  # type: ignore[override]
+        raise SystemExit(0)
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """Takes no attribute."""
+
+
+def caused() -> BaseException:
+    error = RuntimeError()
+    error.__context__ = Unseen()
+    return error
+
+
 async def carried() -> BaseException:
     """Return a cancellation that no scope asks for any more."""
     with trio.CancelScope() as scope:
@@ -67,6 +106,10 @@ KINDS: Final[Mapping[str, Callable[[BaseException], BaseException]]] = {
     "group": lambda _: BaseExceptionGroup("two", [SystemExit(1), ValueError()]),
     "deep": lambda cancelled: BaseExceptionGroup("", [BaseExceptionGroup("", [cancelled, Panic()])]),
     "exception": lambda _: OSError("no", "number"),
+    "false": lambda _: Nothing(),
+    "unseen": lambda _: Unseen(),
+    "caused": lambda _: caused(),
+    "frozen": lambda _: Frozen(),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Generic, Self, cast, final
 import trio
 from typing_extensions import TypeVar, TypeVarTuple
 
-from ..authors import contained, split, text_of
+from ..authors import can_be_told, contained, kind_of, split, text_of
 from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
@@ -197,7 +197,7 @@ async def run_step(
             if inspect.isawaitable(begun):
                 return await begun
         except own as error:
-            live.append(error)
+            live.append(contained(error))
             raise
         except ConversationError:
             # The author's mistake, not the step's failure.
@@ -206,7 +206,7 @@ async def run_step(
             if (rest := split(raised)[1]) is None:
                 raise
             live.append(contained(rest))
-            raise StepError(type(rest).__name__, text_of(rest)) from rest
+            raise StepError(kind_of(rest), text_of(rest)) from rest
         finally:
             step_tasks.discard(task)
         raise ConfigError(
@@ -270,6 +270,11 @@ class ChatNursery:
             code_tasks[task] = self._conversation.seq
             try:
                 await held(self._conversation.leash, fn(*args))
+            except BaseException as error:
+                # Trio writes its repr into what the siblings are cancelled with.
+                if can_be_told(error, shown=True):
+                    raise
+                raise contained(error, shown=True) from None
             finally:
                 del code_tasks[task]
 

@@ -5,7 +5,6 @@ The names under which the wire's own values are recorded stay when a module move
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final, cast, final
 
 from .. import errors
@@ -139,15 +138,6 @@ def recordable(value: object) -> str:
     if len(text) > _ROOM:
         CODEC.node_of(value)  # refuses it
     return text
-
-
-def leaves(failure: BaseException) -> Iterator[Exception]:
-    """Yield an error, or those of a group and of the groups in it."""
-    if isinstance(failure, BaseExceptionGroup):
-        for error in cast("BaseExceptionGroup[BaseException]", failure).exceptions:
-            yield from leaves(error)
-    elif isinstance(failure, Exception):
-        yield failure
 
 
 def register_wire_values() -> None:

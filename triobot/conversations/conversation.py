@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast
 import attrs
 import trio
 
+from ..authors import leaves
 from ..engine import (
     LEFT,
     ContinuesAs,
@@ -48,7 +49,7 @@ from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
 from .advice import Copy, Gift, is_changed
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
-from .codec import CODEC, leaves
+from .codec import CODEC
 from .data import View, await_store
 from .doors.calls import Call, room_of
 from .journal_writer import Carried, JournalWriter

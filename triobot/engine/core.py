@@ -737,7 +737,7 @@ class Continue(BaseException):
 
 def continue_in(error: BaseException) -> Continue | None:
     """Return what left the coroutine to go on; a plain Trio nursery puts it into a group."""
-    if isinstance(error, BaseExceptionGroup):
+    if issubclass(type(error), BaseExceptionGroup):
         members = cast("BaseExceptionGroup[BaseException]", error).exceptions
         return continue_in(members[0]) if len(members) == 1 else None
-    return error if isinstance(error, Continue) else None
+    return error if type(error) is Continue else None

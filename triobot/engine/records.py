@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 import trio
 
-from ..authors import contained, text_of
+from ..authors import contained, kind_of, text_of
 from ..errors import (
     ExitError,
     ForeignTaskError,
@@ -362,10 +362,10 @@ class Codec:
 
 
 def _text_of(error: Exception) -> Node:
-    if isinstance(error, StepError | ExitError):
+    if type(error) is StepError or type(error) is ExitError:
         kind, text = error.kind, error.text
     else:
-        kind, text = type(error).__name__, text_of(error)
+        kind, text = kind_of(error), text_of(error)
     return ["StepError", [kind, text[:_LONG].encode(errors="replace").decode()]]
 
 

@@ -199,7 +199,7 @@ class Run(Core):
                     raise RuntimeError(_LEFT_OPEN)
             except BaseException as error:
                 failure, continued = self.left_by(error, scope)
-                self.host.concluded(failure or continued or error)
+                self.host.concluded(error if failure is None else failure)
             else:
                 self.host.concluded(None)
         except Exception as error:

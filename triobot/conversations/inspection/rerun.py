@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast, fina
 import attrs
 import trio
 
+from ...authors import leaves
 from ...clock import StoppedClock, Timepiece
 from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
 from ...engine.records import CONTINUED, ENDS, Id, times_of
@@ -28,7 +29,7 @@ from ...wire.events import Press
 from ...wire.ids import ChatId, MessageId, Recipient, RefId
 from ...wire.operations import Operation
 from ..chat import handle_of
-from ..codec import CODEC, leaves
+from ..codec import CODEC
 from ..conversation import Conversation
 from ..data import Keeping, Speech
 from ..doors.elsewhere import Elsewhere

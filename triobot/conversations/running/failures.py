@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
-from ...authors import kind_of
+from ...authors import all_of, kind_of, leaves, text_of
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -31,7 +31,6 @@ from ...rooms import is_chat, told
 from ...seams import Alarm, RaiseAlarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
-from ..codec import leaves
 from ..texts import Texts
 from .lines import failing_line
 
@@ -96,13 +95,10 @@ def happened(failed: Exception, live: Exception) -> None:
 
 def _with_causes(error: BaseException | None) -> None:
     """Give an unhandled error of a step what happened there as its cause."""
-    seen = set[int]()
-    while error is not None and id(error) not in seen:  # an error may be its own cause
-        seen.add(id(error))
-        live = vars(error).pop(_LIVE, None)
-        if live is not None and error.__cause__ is None:
-            object.__setattr__(error, "__cause__", live)  # its class may be frozen
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    for one in () if error is None else all_of(error):
+        live = vars(one).pop(_LIVE, None)
+        if live is not None and one.__cause__ is None:
+            object.__setattr__(one, "__cause__", live)  # its class may be frozen
 
 
 def report(
@@ -181,7 +177,7 @@ def lost_in_flight(operation: Operation[object]) -> DeliveryUnknownError:
 def _words(error: Exception) -> str:
     """Return what may be logged of an error's text."""
     if isinstance(error, _MISTAKES):
-        return f": {error}"
+        return f": {text_of(error)}"
     if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:
         return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
     return ""

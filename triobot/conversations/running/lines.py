@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, cast, final
 import attrs
 import trio
 
-from ...authors import contained, kind_of
+from ...authors import all_of, contained, kind_of
 from ...errors import TriobotError
 
 
@@ -179,21 +179,13 @@ def leave_ours_out(error: BaseException) -> None:
     What people wrote is in their variables, which an error tracker may send; an author's own frames are the
     author's to look after. Where an unexpected exception began in the runtime, a note says so in their place.
     """
-    seen, left = set[int](), [error]
-    while left:
-        one = left.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
+    for one in all_of(error):
         entries = list(_entries(one.__traceback__))
         if entries and is_ours(entries[-1].tb_frame.f_code.co_filename) and not isinstance(one, TriobotError):
             code, line = entries[-1].tb_frame.f_code, entries[-1].tb_lineno
             one.add_note(f"raised in triobot, at {code.co_filename.removeprefix(_OURS)}:{line}")
         # By the method: a frozen class refuses to be assigned to.
         one.with_traceback(_traceback_of(one.__traceback__, lambda file: not is_ours(file)))
-        left += [other for other in (one.__cause__, one.__context__) if other is not None]
-        if isinstance(one, BaseExceptionGroup):
-            left += cast("BaseExceptionGroup[BaseException]", one).exceptions
 
 
 def _entries(found: TracebackType | None) -> Iterator[TracebackType]:
