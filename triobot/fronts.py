@@ -21,6 +21,7 @@ from typing import Any, Final, Never, Protocol, TypeAlias, cast, final
 import trio
 from quart_trio import QuartTrio
 
+from .conversations.running.lines import failing_line
 from .errors import StoreLockedError, TriobotError
 from .resources import about_opening
 from .runtime import Intake
@@ -153,26 +154,27 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
     """Live an application's life. A server is told of a failure, and is not to end with 0 then."""
     if not _on_trio():
         await _end_other_loop()
-    told, life = False, trio.CancelScope()
+    failed, life = cast("dict[str, Any] | None", None), trio.CancelScope()
 
     async def tell(message: dict[str, Any]) -> None:
-        nonlocal told
-        if message["type"].endswith(".failed"):
-            told = True
-            _fail_hypercorn()
-        await send(message)
-        if told:
-            life.cancel()  # Quart would go on, and wait for more
-            await trio.lowlevel.checkpoint()
+        nonlocal failed
+        if not message["type"].endswith(".failed"):
+            await send(message)
+            return
+        failed = message
+        life.cancel()  # Quart would go on, and wait for more
+        await trio.lowlevel.checkpoint()
 
     try:
         with life:
             await app(scope, receive, tell)
     except* Exception as errors:
-        if told:
-            raise
-        # An exception instead would leave hypercorn running for ever, without the bot.
-        await tell({"type": "lifespan.shutdown.failed", "message": _words(errors)})
+        failed = failed or {"type": "lifespan.shutdown.failed", "message": _words(errors)}
+    if failed is not None:
+        _fail_hypercorn()
+        # Not by the exception: hypercorn would run on without the bot. And not above: what the server raises
+        # would bring the bot's error along, whose text may be private.
+        await send(failed)
 
 
 def _fail_hypercorn() -> None:
@@ -214,4 +216,6 @@ def _words(errors: BaseExceptionGroup[Any]) -> str:
 
 def _word(error: BaseException) -> str:
     # A text that isn't ours may hold what is private.
-    return about_opening(error) + (str(error) if isinstance(error, TriobotError) else type(error).__name__)
+    line = Path(failing_line(error.__traceback__)).name
+    words = str(error) if isinstance(error, TriobotError) else f"{type(error).__name__} at {line}"
+    return about_opening(error) + words
