@@ -60,8 +60,10 @@ ALLOWED: dict[str, set[str]] = {
     "operator": HTTP | {"open_files"},
     # A durable coroutine knows no chats, stores or platforms.
     "engine": {"authors", "errors"},
+    # Nor does what compares an author's sources.
+    "exact": set(),
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
-    "conversations": SEAMS | {"engine"},
+    "conversations": SEAMS | {"engine", "exact"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT | {"broadcast", "extras", "tracing"},
