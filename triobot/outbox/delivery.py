@@ -252,12 +252,5 @@ def has_file(operation: Operation[object]) -> bool:
     return isinstance(operation, Upload) or to_upload(operation) is not None
 
 
-def may_go_at_once(operation: Operation[object]) -> bool:
-    """Return whether nothing of the operation has to be done, or compared with others, before it leaves."""
-    if type(operation) is SendMessage and type(operation.content) is str:
-        return True
-    return not isinstance(operation, EditMessage) and not has_file(operation)
-
-
 def left(delivery: Delivery) -> ForbiddenError:
     return ForbiddenError(delivery.call.operation.path, 403, "the user has left")

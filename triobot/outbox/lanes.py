@@ -295,27 +295,6 @@ class Lanes(Generic[P]):
         assert lane is not None
         return self._take(lane, now)
 
-    def start_at_once(self, place: P, now: float) -> bool:
-        """Start this in place of queueing it, if nothing is before it anywhere and it may start now."""
-        key, urgency = place.key, place.urgency
-        if (
-            self.queued
-            or self.held
-            or key in self._lanes
-            or self.in_flight >= self._connection_caps[urgency]
-            or len(self._holding) >= self.parallel
-            or self._held_by[urgency] >= self._caps[urgency]
-            or self.pace.ready_at(now) > now
-            or (urgency is not Urgency.MONEY and self._all_start_at(now) > now)
-        ):
-            return False
-        lane = self._lanes[key] = _Lane(key, {}, [0] * _CLASSES)
-        lane.head = place
-        lane.counts[urgency] = 1
-        self._passed[urgency] = 0
-        self._fly(lane, urgency, now)
-        return True
-
     def start_probe(self, now: float, *, untried_only: bool) -> P | None:
         """Take one operation in spite of `held`: of a lane that isn't suspended, else of one that is.
 

@@ -51,7 +51,6 @@ from .delivery import (
     has_file,
     lane_of,
     left,
-    may_go_at_once,
     to_upload,
     way_of,
     with_media,
@@ -226,25 +225,10 @@ class LaneSender:
     # --- into the lanes, and out of them
 
     def _enter(self, call: Call, urgency: Urgency) -> bool:
-        """Take a place for a caller's own operation; it is its turn at once if nothing stands before it.
-
-        Returns:
-            Whether `pump` may start something now.
-        """
+        """Take a place for a caller's own operation; return whether `pump` may start something now."""
         now = self._time()
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call], now, now)
-        if (
-            self._begin is not None
-            and may_go_at_once(call.operation)
-            and self._breaker.is_untroubled()
-            and self._unrecorded_before(lane, call.recorded) is None
-            and self.lanes.start_at_once(delivery, now)
-        ):
-            call.turn = True
-            if call.recorded is not None:
-                self._remember_unrecorded(lane, call.recorded)
-            return False
         return self._queue(delivery, now) or not self._breaker.is_untroubled()
 
     def queue(self, call: Call, urgency: Urgency) -> Delivery:
