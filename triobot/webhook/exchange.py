@@ -11,11 +11,12 @@ from typing import Protocol, TypeAlias, final
 
 import attrs
 
+from ..frozen import frozen
 from .answers import Response
 
 
 @final
-@attrs.frozen
+@frozen
 class Complete:
     """The whole body."""
 
@@ -23,25 +24,25 @@ class Complete:
 
 
 @final
-@attrs.frozen
+@frozen
 class TooLong:
     """More than the limit; the rest is unread."""
 
 
 @final
-@attrs.frozen
+@frozen
 class TooSlow:
     """Not complete in time; the rest is unread."""
 
 
 @final
-@attrs.frozen
+@frozen
 class Truncated:
     """The sender left in the middle; no answer can reach it."""
 
 
 @final
-@attrs.frozen
+@frozen
 class Malformed:
     """Its chunks or trailers break HTTP's rules; the listener answers it."""
 
@@ -79,7 +80,7 @@ class RequestExchange(Protocol):
 
 
 @final
-@attrs.frozen
+@frozen
 class RequestFraming:
     """What the headers say of the body.
 

@@ -85,11 +85,7 @@ class Secrets:
 
     def matches(self, candidate: str) -> bool:
         """Return whether this is an accepted secret, in a time that tells nothing of how much is right."""
-        return self.matches_bytes(candidate.encode("utf-8", "surrogatepass"))
-
-    def matches_bytes(self, candidate: bytes) -> bool:
-        """Return the same of a path that needs no decoding."""
-        digest = _digest(candidate)
+        digest = _digest(candidate.encode("utf-8", "surrogatepass"))
         found = False
         for known in self._digests:
             found |= hmac.compare_digest(known, digest)

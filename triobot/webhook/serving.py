@@ -13,11 +13,9 @@ from ..http.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
 from ..http.request import Incoming
 from ..http.server_connection import SenderLeftError, Talk
-from . import answers
 from .answers import Response, TrafficCounters
 from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint, endpoint_of
 from .exchange import Complete, Malformed, Reading, RequestFraming, TooLong, TooSlow, Truncated
-from .inbox import EventStored
 from .limits import Limits
 
 _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PATH}
@@ -41,44 +39,7 @@ class DirectEndpoint(Endpoint):
         Cancellation: as `respond`.
         """
         request = talk.request
-        length = request.length
-        if length is None or not self._wants(request, length):
-            await self.respond(_DirectExchange(talk), request.path, request.method, _framing_of(request))
-            return
-        # The usual request: only its body can still be a reason to refuse it.
-        self._in_hand += length
-        try:
-            if request.complete:
-                body = b"".join(request.pieces)
-                request.pieces.clear()
-            else:
-                limits = self._limits
-                reading = await _read_body(talk, most=limits.body_bytes, seconds=limits.body_seconds)
-                if not isinstance(reading, Complete):
-                    await self._cut_short(_DirectExchange(talk), reading, _framing_of(request))
-                    return
-                body = reading.body
-            outcome = await self._inbox.accept(request.content_type, body)
-            stayed = not talk.has_left()
-            answer = answers.TAKEN if type(outcome) is EventStored else self._answer_to(outcome)
-            await talk.answer(answer.status, answer.headers, answer.body)
-            if type(outcome) is EventStored:
-                if stayed:
-                    self._inbox.answered(outcome)
-                else:
-                    self._traffic.unanswered += 1
-        finally:
-            self._in_hand -= length
-
-    def _wants(self, request: Incoming, length: int) -> bool:
-        """Return whether a request with a body of this length passes all checks of `respond`."""
-        return (
-            request.method == "POST"
-            and length <= self._limits.body_bytes
-            and self._in_hand + length <= self._limits.bodies_bytes
-            and request.target[:1] == b"/"
-            and self._secrets.matches_bytes(request.target[1:])
-        )
+        await self.respond(_DirectExchange(talk), request.path, request.method, _framing_of(request))
 
 
 @final
@@ -101,6 +62,10 @@ class SharedEndpoint:
 
 async def _read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
     """Read the whole body; see `RequestExchange.read`."""
+    if talk.request.complete:
+        body = b"".join(talk.request.pieces)
+        talk.request.pieces.clear()
+        return Complete(body) if len(body) <= most else TooLong()
     chunks = bytearray()
     with trio.move_on_after(seconds):
         try:
