@@ -137,7 +137,7 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="When a start has found none any more, five minutes later.",
     ),
     "crash_loop": About(
-        "The program died again soon after its start; the text says whose code was at work.",
+        "The program died several times in a row soon after its start; the text says whose code was at work.",
         "Everybody waits while it starts. A conversation that was at work at three deaths is parked; an "
         "event is put away if its filters were at work.",
         "Look at the end of the log before each start; `triobot journal list` shows who was parked.",

@@ -45,7 +45,7 @@ phone number or a message's text in its arguments, and raw bytes stay out of `st
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import final
 
 import trio
 
@@ -362,7 +362,7 @@ class StoreError(TriobotError):
         remedy: what its operator can do, in words for an alarm.
     """
 
-    remedy: ClassVar[str] = "look at the disk"
+    remedy: str = "look at the disk"
 
 
 @final
@@ -381,9 +381,12 @@ class StoreCorruptError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """A write did not reach the disk, and nothing of it is stored. Repeat once there is room."""
+    """A write did not reach the disk, and nothing of it is stored. Repeat once the cause is gone."""
 
-    remedy = "free some space"
+    def __init__(self, text: str, *, remedy: str | None = None) -> None:
+        super().__init__(text)
+        if remedy is not None:
+            self.remedy = remedy
 
 
 @final

@@ -18,7 +18,7 @@ from trio.testing import MockClock, active_thread_count
 
 from triobot.conversations.chat import Chat
 from triobot.conversations.revival import care
-from triobot.conversations.revival.care import BETWEEN_RETRIES, CRASHES, FIRST_RETRY, LIVED
+from triobot.conversations.revival.care import BETWEEN_RETRIES, CRASHES, DEATHS, FIRST_RETRY, LIVED
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.lines import frames_of
@@ -526,3 +526,41 @@ async def test_a_task_that_has_ended_is_nowhere() -> None:
 
     assert seen[0] > 0
     assert seen[-1] == 0
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_who_is_restarted_by_hand_is_in_no_crash_loop(autojump_clock: MockClock, told: bool) -> None:
+    """Killed while nobody's code was at work; or told to stop, and killed when that took long."""
+    there = a_step_of(24 * 3600)
+
+    async def killed() -> None:
+        await trio.sleep(10)
+        if told:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(there.town.dispatcher.drain)
+                await trio.sleep(1)
+                there.dies()
+                nursery.cancel_scope.cancel()
+        there.dies()
+
+    await there.lives(lambda: there.town.says("work", INNOCENT))
+    for _ in range(8 if told else DEATHS - 1):
+        assert not await there.lives(killed)
+    assert await there.lives(within=2 * LIVED)
+    for _ in range(DEATHS - 1):
+        assert not await there.lives(killed)
+    assert there.town.alarms == []
+
+
+async def test_code_that_kills_is_a_crash_loop_from_the_third_death_on(
+    processes: World, autojump_clock: MockClock
+) -> None:
+    """Before that, it may have been a person."""
+    there, _ = processes
+    await there.lives(lambda: there.town.says("fatal step", GUILTY))
+    for deaths in range(1, CRASHES):
+        assert there.deaths == deaths
+        assert not await there.lives()
+        assert "crash_loop" not in {alarm.kind for alarm in there.town.alarms}
+    await there.until_one_survives()
+    assert "died 3 times in a row" in next(one.text for one in there.town.alarms if one.kind == "crash_loop")

@@ -10,7 +10,7 @@ import trio
 from sqlite_rig import Disk, fallible_disk, opened
 
 from tests.store.contract.contract import ROOMY, accepted, arrival
-from triobot.errors import StoreCorruptError, StoreFullError, TriobotError
+from triobot.errors import StoreAwayError, StoreCorruptError, StoreFullError, TriobotError
 from triobot.seams import InboxRow, PutSetting, Store
 from triobot.wire.ids import ChatId
 
@@ -93,6 +93,31 @@ async def test_a_full_disk_fails_only_whom_it_fails(path: Path, disk: Disk) -> N
 
     async with opened(path) as store:
         assert store.statistics().inbox == len(told) + 1 + 40
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (sqlite3.SQLITE_FULL, "free some space"),
+        (sqlite3.SQLITE_IOERR, "the disk fails, or a quota on it is used up"),
+        (sqlite3.SQLITE_READONLY, "the file or its disk is read-only"),
+        (sqlite3.SQLITE_CANTOPEN, "a file can't be opened in its folder"),
+        (sqlite3.SQLITE_BUSY, "another program has the file open"),
+    ],
+)
+async def test_an_operator_reads_what_to_do_about_the_cause(
+    code: int, remedy: str, path: Path, disk: Disk
+) -> None:
+    """Space is asked for where there is none, and nowhere else."""
+    async with opened(path) as store:
+        disk.fail("INSERT INTO inbox", code)
+        disk.fail("INSERT INTO inbox", code)
+        with pytest.raises(StoreFullError) as caught:
+            await accepted(store, arrival(1))
+        assert caught.value.remedy.startswith(remedy)
+        assert ("space" in caught.value.remedy) == (code == sqlite3.SQLITE_FULL)
+    assert "space" not in StoreFullError("too much waits in the inbox").remedy
+    assert StoreAwayError("away").remedy.startswith("look at the database's server")
 
 
 async def test_a_write_that_fails_within_a_batch_is_tried_once_more_alone(path: Path, disk: Disk) -> None:

@@ -498,6 +498,7 @@ class Dispatcher:
         Cancellation: *atomic*; what is still busy then is cut.
         """
         self.work.stopping = True
+        self.care.note_lived()
         while self.work.busy:
             await self.work.less_busy.park()
 

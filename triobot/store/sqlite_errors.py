@@ -19,16 +19,17 @@ from typing import Final
 from ..errors import LocalProtocolError, StoreCorruptError, StoreFullError, StoreLockedError
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-_NOT_WRITTEN: Final = frozenset(
-    {
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    }
-)
+_OPEN_ELSEWHERE: Final = "another program has the file open: close it there"
+_NOT_WRITTEN: Final = {
+    sqlite3.SQLITE_FULL: "free some space",
+    # SQLite tells a quota that is used up from a disk that fails as little as we can.
+    sqlite3.SQLITE_IOERR: "the disk fails, or a quota on it is used up: look at the system's log",
+    sqlite3.SQLITE_READONLY: "the file or its disk is read-only: look at its owner, mode and mount",
+    sqlite3.SQLITE_CANTOPEN: "a file can't be opened in its folder: look at the folder's owner and mode",
+    sqlite3.SQLITE_BUSY: _OPEN_ELSEWHERE,
+    sqlite3.SQLITE_LOCKED: _OPEN_ELSEWHERE,
+}
+"""What an operator can do, by SQLite's code."""
 ENGINE_ERRORS: Final = (sqlite3.Error, ValueError)
 """What reading a file may raise: the second where a text is none, or no number."""
 _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
@@ -61,7 +62,7 @@ def for_the_caller(error: Exception, path: Path) -> Exception:
     """Turn a failure of one caller's own work into the error that this caller alone gets."""
     code = code_of(error)
     if code in _NOT_WRITTEN:
-        failure = StoreFullError(f"the store {path} could not be written: {error}")
+        failure = StoreFullError(f"the store {path} could not be written: {error}", remedy=_NOT_WRITTEN[code])
         failure.__cause__ = error
         return failure
     if isinstance(error, UnicodeError | OverflowError | sqlite3.DataError) or code == sqlite3.SQLITE_TOOBIG:
@@ -79,5 +80,5 @@ def for_the_opener(error: Exception, path: Path) -> Exception:
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreLockedError(f"the store {path} is open in another program; close it there")
     if code in _NOT_WRITTEN:
-        return StoreFullError(f"the store {path} could not be written: {error}")
+        return StoreFullError(f"the store {path} could not be written: {error}", remedy=_NOT_WRITTEN[code])
     return StoreCorruptError(f"the store {path} could not be opened: {error}")

@@ -49,6 +49,8 @@ T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 CRASHES: Final = 3
 """A conversation whose code was at work at so many kills, without having come to rest, is parked."""
+DEATHS: Final = 5
+"""So many deaths in a row are a crash loop though nobody's code was at work: a person may have killed it."""
 LIVED: Final = 300.0
 """A process that lives so many seconds is no crash loop."""
 FIRST_RETRY: Final = 3_600_000
@@ -59,7 +61,7 @@ BETWEEN_RETRIES: Final = 60.0
 _REASONS: Final = 3
 _PAGE: Final = 256
 LIVED_AT: Final = "lived"
-"""The setting that says which run has lived for a while: when it began."""
+"""The setting that says which run has lived for a while, or was to stop, and how many have died since."""
 ROUTING: Final = "routing"
 """The setting that says which event filters looked at when the program was killed, and how often that was."""
 EARLY: Final = "killed_early"
@@ -298,17 +300,15 @@ class Care(trio.abc.Instrument):
         return rows[0] if rows and rows[0].seq == seq else None
 
     async def _tell_loop(self, routes: Sequence[str]) -> None:
-        """Tell an operator when the last run died young, after one that had died, too."""
+        """Tell an operator when several runs died young, one after the other."""
         opening = self._opening
-        lived = await self._services.store.setting(LIVED_AT)
-        if opening.unclean < 2 or lived == str(opening.previous_at):
+        lived, _, before = (await self._services.store.setting(LIVED_AT) or "").partition(" ")
+        deaths = 0 if lived == str(opening.previous_at) else min(int(before or 0) + 1, opening.unclean)
+        self._work.commits.add([PutSetting(LIVED_AT, f"{lived} {deaths}")])
+        if deaths < (CRASHES if routes else DEATHS):
             return
-        log.warning("the program died %d times in a row", opening.unclean)
         who = f"at work was {', '.join(routes)}" if routes else "no conversation's code was at work"
-        text = (
-            f"the program died {opening.unclean} times in a row, the last time soon after its start; {who}; "
-            "look at the log's end"
-        )
+        text = f"the program died {deaths} times in a row, soon after its start; {who}; look at the log's end"
         self._services.raise_alarm(Alarm("crash_loop", "start", text))
 
     def _put_early(self) -> PutSetting:
@@ -334,11 +334,16 @@ class Care(trio.abc.Instrument):
         # Other code gets a try, which costs one kill if it is no better.
         return row.id in self._suspects or (row.parked_because is not None and row.error == current_build())
 
+    def note_lived(self) -> None:
+        """Note that what kills this process from now on is no crash loop: it has lived, or is to stop."""
+        if self._opening.unclean:
+            self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
+
     async def live_on(self) -> None:
         """Try what was parked by count, one after the other, once the program has lived for a while."""
         if self._opening.unclean:
             await trio.sleep(LIVED)
-            self._work.commits.add([PutSetting(LIVED_AT, str(self._opening.at))])
+            self.note_lived()
         while True:
             self._condemned = trio.Event()
             pause = await self._retry_due()

@@ -11,6 +11,7 @@ No text of PostgreSQL's is repeated but its first line: the lines behind it may 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import psycopg
@@ -26,7 +27,12 @@ from ...errors import (
 )
 
 _UNSTORABLE: Final = (psycopg.DataError, UnicodeError, OverflowError, errors.ProgramLimitExceeded)
-_NO_ROOM: Final = (errors.DiskFull, errors.OutOfMemory, errors.ReadOnlySqlTransaction)
+_NO_ROOM: Final[Mapping[type[Exception], str]] = {
+    errors.DiskFull: "free some space on the database's server",
+    errors.OutOfMemory: "the database's server lacks memory: look at what takes it there",
+    errors.ReadOnlySqlTransaction: "the database takes no writes: look whether it is a standby, or set so",
+}
+"""What an operator can do where nothing can be written."""
 _PASSING: Final = (
     errors.QueryCanceled,
     errors.SerializationFailure,
@@ -86,11 +92,16 @@ def for_the_caller(error: Exception, name: str) -> Exception:
     """Turn a failure of one caller's own work into the error that this caller alone gets."""
     if isinstance(error, _UNSTORABLE):
         return LocalProtocolError("row", "holds a value that can't be stored")
-    if isinstance(error, _NO_ROOM):
-        return _caused(StoreFullError(f"the store {name} could not be written: {first_line(error)}"), error)
+    if isinstance(error, tuple(_NO_ROOM)):
+        return _caused(_full(error, name), error)
     if isinstance(error, _PASSING):
         return _caused(StoreAwayError(f"the store {name} did not do it: {first_line(error)}"), error)
     return error
+
+
+def _full(error: Exception, name: str) -> StoreFullError:
+    remedy = next(words for kind, words in _NO_ROOM.items() if isinstance(error, kind))
+    return StoreFullError(f"the store {name} could not be written: {first_line(error)}", remedy=remedy)
 
 
 def _caused(failure: TriobotError, error: Exception) -> TriobotError:
@@ -118,8 +129,8 @@ def for_the_opener(error: psycopg.Error, name: str, role: str) -> TriobotError:
             f"the store {name} can't be opened: {first_line(error)}; let an owner of the database run: CREATE"
             f" SCHEMA ... AUTHORIZATION {role}"
         )
-    if isinstance(error, _NO_ROOM):
-        return StoreFullError(f"the store {name} could not be written: {first_line(error)}")
+    if isinstance(error, tuple(_NO_ROOM)):
+        return _full(error, name)
     if isinstance(error, psycopg.OperationalError) or ends_the_session(error):
         return StoreAwayError(f"the store {name} went away while it was opened: {first_line(error)}")
     return StoreCorruptError(f"the store {name} could not be opened: {first_line(error)}")
