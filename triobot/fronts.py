@@ -151,8 +151,8 @@ class _Hosted:
 
 
 async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Live an application's life. A server is told of a failure, and is not to end with 0 then."""
-    if not _on_trio():
+    """Live an application's life. A server hears of a failure, and no failure of either ends with 0."""
+    if not trio.lowlevel.in_trio_task():
         await _end_other_loop()
     failed, life = cast("dict[str, Any] | None", None), trio.CancelScope()
 
@@ -166,15 +166,18 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
         await trio.lowlevel.checkpoint()
 
     try:
-        with life:
-            await app(scope, receive, tell)
-    except* Exception as errors:
-        failed = failed or {"type": "lifespan.shutdown.failed", "message": _words(errors)}
-    if failed is not None:
+        try:
+            with life:
+                await app(scope, receive, tell)
+        except* Exception as errors:
+            failed = failed or {"type": "lifespan.shutdown.failed", "message": _words(errors)}
+        if failed is not None:
+            # Not by the exception: hypercorn would run on without the bot. And not above: what the server
+            # raises would bring the bot's error along, whose text may be private.
+            await send(failed)
+    except BaseException:
         _fail_hypercorn()
-        # Not by the exception: hypercorn would run on without the bot. And not above: what the server raises
-        # would bring the bot's error along, whose text may be private.
-        await send(failed)
+        raise
 
 
 def _fail_hypercorn() -> None:
@@ -186,14 +189,6 @@ def _fail_hypercorn() -> None:
         return
     # When this process ends, so that what hypercorn has to say stands before it.
     atexit.register(os.kill, parent.pid, getattr(signal, "SIGUSR1", signal.SIGTERM))
-
-
-def _on_trio() -> bool:
-    try:
-        trio.lowlevel.current_task()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def _end_other_loop() -> Never:

@@ -1,4 +1,4 @@
-"""A bot that fails, alone and in a site: at its start or in its run, as the variable ``FAILS`` says."""
+"""A bot that fails, alone and in a site: at its start, in its run or by its server, as ``FAILS`` says."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import hypercorn.trio.run
 import trio.testing
 from quart_trio import QuartTrio
 
@@ -35,5 +36,16 @@ async def database() -> AsyncGenerator[str]:
 @bot.background
 async def read() -> None:
     """Fail, once the server listens."""
+    if os.environ["FAILS"] == "run":
+        await fail()
+
+
+async def fail(*_: object) -> None:
+    """Fail by a word that is private."""
     await trio.testing.wait_all_tasks_blocked(0.05)
     int("what a person wrote")
+
+
+if os.environ["FAILS"] == "server":
+    # Where one connection fails, hypercorn's worker fails on Trio.
+    hypercorn.trio.run.check_multiprocess_shutdown_event = fail

@@ -180,6 +180,19 @@ async def test_a_bot_that_fails_ends_hypercorn_with_a_failure(tmp_path: Path, ap
 
 
 @pytest.mark.slow
+async def test_hypercorn_s_own_failure_is_one_to_a_supervisor(tmp_path: Path) -> None:
+    """The bot is cut, and hypercorn itself would end with 0."""
+    ended = await trio.run_process(
+        [*HYPERCORN, "-k", "trio", "--bind", "127.0.0.1:0", "tests.processes.failing:bot.asgi"],
+        env=environment(TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}", FAILS="server"),
+        capture_stderr=True,
+        check=False,
+    )
+
+    assert ended.returncode == -signal.SIGUSR1, ended.stderr.decode()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["triobot", "hypercorn"])
 async def test_a_start_that_fails_names_the_resource(tmp_path: Path, server: str) -> None:
     ended = await trio.run_process(

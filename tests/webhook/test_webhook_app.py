@@ -244,6 +244,32 @@ async def test_a_body_that_stalls_is_given_up(autojump_clock: trio.testing.MockC
     assert rig.traffic.statistics().too_slow == 1
 
 
+@pytest.mark.parametrize(("version", "seconds"), [("1.1", 5), ("2", 3600)])
+async def test_an_answer_before_its_body_ends(
+    autojump_clock: trio.testing.MockClock, version: str, seconds: float
+) -> None:
+    """Over HTTP/2 hypercorn fails, on Trio as a whole, by a part of a body that comes behind the answer."""
+    sent: list[tuple[float, dict[str, object]]] = []
+    began, parts = trio.current_time(), 0
+
+    async def receive() -> dict[str, object]:
+        nonlocal parts
+        parts += 1
+        if parts > 1:
+            await trio.sleep(3600)
+        return {"type": "http.request", "body": b"more", "more_body": parts == 1}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append((trio.current_time() - began, message))
+
+    scope = {**scope_of("/nothing"), "http_version": version}
+    await make_rig().app(scope, receive, send)  # type: ignore[arg-type]
+
+    assert (sent[0][0], sent[0][1]["status"]) == (0, 404)
+    assert sent[-1][0] == pytest.approx(seconds)
+    assert not sent[-1][1].get("more_body")
+
+
 async def test_the_path_leaves_the_request_before_anyone_can_log_it() -> None:
     rig = make_rig()
     scope = scope_of(ADDRESS)

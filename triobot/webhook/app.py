@@ -12,6 +12,7 @@ don't turn the platform away.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
@@ -255,7 +256,9 @@ class _Passage:
                 it: hypercorn drops an answer that closes if it finds more to read before that is out.
         """
         self._wanted = False
-        self._answer, self._closes, self._linger = answer, unread, linger
+        self._answer, self._closes = answer, unread
+        # Over HTTP/2 hypercorn takes a part of a body behind the answer for an error, and ends with it.
+        self._linger = linger if self._closable else math.inf
         self._body_first = body_first and unread
 
     def response(self) -> Response:
