@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -68,6 +69,11 @@ async def steps(chat: Chat[Any]) -> None:
     await (chat.step(credit, 100, key) if key else chat.step(credit, 100))
 
 
+async def partials(chat: Chat[Any]) -> None:
+    key = chat.event.key if isinstance(chat.event, Paid) else ""
+    await (chat.step(partial(credit, 100), key) if key else chat.step(partial(credit, 100)))
+
+
 async def signals(chat: Chat[Any]) -> None:
     await chat.to(chat.id).signal(Sold(100))
 
@@ -78,7 +84,7 @@ async def branches(chat: Chat[Any]) -> None:
 
 
 Gives = Callable[[Chat[Any]], Awaitable[None]]
-TWICE = (plus, appends, counts, shares, puts, steps, signals, branches)
+TWICE = (plus, appends, counts, shares, puts, steps, partials, signals, branches)
 
 
 def shop(gives: Gives, behind: Gives) -> Bot:
@@ -157,6 +163,7 @@ async def notes(chat: Chat[Any]) -> None:
     chat.data[SEEN] = chat.now().timestamp()
     chat.data[PLAN] = "gold"
     await chat.step(audit, chat.id, "paid" if mine else "done")
+    await chat.step(partial(audit, chat.id, what="paid" if mine else "done"))
     chat.data[COINS] -= 0 if mine else 3
 
 

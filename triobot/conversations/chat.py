@@ -169,7 +169,7 @@ class Room(Generic[E_co]):
         """
         giving = self._conversation.giving
         first = None if giving is None else giving.step(args)
-        self._conversation.gives(named_step(fn), args)
+        self._conversation.gives(*named_step(fn, args))
         return await run_step(self._conversation, fn, args, raises, first)
 
     @overload

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
@@ -368,11 +369,13 @@ def tell_of_second_gift(
     conversation.services.raise_alarm(Alarm("goods_misplaced", again.line, text))
 
 
-def named_step(fn: object) -> str:
-    """Return how a step with this function is named; empty for one that isn't the author's own."""
+def named_step(fn: Any, args: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
+    """Return how a step is named, empty for one that isn't the author's own, and with what it is done."""
+    while isinstance(fn, partial):
+        fn, args = fn.func, (*fn.args, *fn.keywords.values(), *args)
     code = getattr(fn, "__code__", None)
     own = isinstance(code, CodeType) and is_authors(code.co_filename)
-    return f"a step {getattr(fn, '__qualname__', '')}" if own else ""
+    return f"a step {getattr(fn, '__qualname__', '')}" if own else "", args
 
 
 def _names(arg: object, key: str) -> bool:
