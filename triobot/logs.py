@@ -57,15 +57,18 @@ NAMES: Final = (
     "triobot.webhook.access",
 )
 """Our loggers."""
+_BELOW: Final = ("trio.abc.Instrument", "trio.async_generator_errors", "trio.serve_listeners", "psycopg")
+"""Those of what we run on: what a handler raises there would end the run, or a store's transaction."""
 _told: Final[set[tuple[str, int]]] = set()
 
 
 def open_logs() -> None:
     """Have all that we log reach the author's handlers, and nothing that those raise reach us.
 
-    Call this behind the author's module: `logging.config` disables each logger that was there before.
+    Call this behind the author's module: `logging.config` disables each logger that was there before. What
+    it disables later, from a resource, stays enabled.
     """
-    for name in NAMES:
+    for name in (*NAMES, *_BELOW):
         logger = logging.getLogger(name)
         logger.disabled = False
         if not isinstance(logger, GuardedLogger):
@@ -75,6 +78,10 @@ def open_logs() -> None:
 
 class GuardedLogger(logging.Logger):
     """A logger whose filters, handlers, formatters and records are an author's code: each fails alone."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "disabled":
+            super().__setattr__(name, value)
 
     def _log(
         self,

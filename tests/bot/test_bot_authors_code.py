@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import logging
 import logging.config
 import signal
@@ -128,15 +129,52 @@ async def test_logging_that_fails_fails_alone(
     assert where == "factory" or caplog.text.count("failed: RuntimeError") == 2
 
 
+@pytest.mark.usefixtures("told")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_trio_s_own_lines_fail_alone_too(autojump_clock: object) -> None:
+    """A generator that is left half read fails in its cleanup, and so does the handler that is to tell it."""
+    chats, handler = Chats(), Broken("handler", ConnectionError())
+    bot = make_bot(chats)
+
+    async def numbers() -> AsyncGenerator[int]:
+        try:
+            yield 1
+        finally:
+            raise SystemExit(0)
+
+    @bot.conversation
+    async def count(chat: Chat) -> None:
+        async for number in numbers():
+            await chat.send(f"{number}")
+            break
+        gc.collect()
+        await chat.send("done")
+
+    async with bot.running() as intake:
+        logging.getLogger().addHandler(handler)
+        try:
+            for chat in (1, 2):
+                await say(intake, chat, "hi")
+                await chats.wait_for(chat, "1", "done")
+            await trio.sleep(1)
+        finally:
+            logging.getLogger().removeHandler(handler)
+
+
 def _raise(error: BaseException, *_: object, **__: object) -> Never:
     raise error
 
 
 @pytest.mark.usefixtures("told")
 def test_loggers_that_logging_config_disabled_speak_again() -> None:
-    logging.config.dictConfig({"version": 1, "incremental": False, "disable_existing_loggers": True})
-    assert logging.getLogger("triobot").disabled
+    """Before the loggers were opened, by the bot's module, and behind that, by a resource."""
+    config = {"version": 1, "incremental": False, "disable_existing_loggers": True}
+    logger = logging.getLogger("triobot")
+    logger.__class__ = logging.Logger
+    logging.config.dictConfig(config)
+    assert logger.disabled
     open_logs()
+    logging.config.dictConfig(config)
     assert not any(logging.getLogger(name).disabled for name in NAMES)
 
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from triobot.cli.terminal import harmless, set_up_logging
+from triobot.cli.terminal import harmless, is_terminal, set_up_logging
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,20 @@ from triobot.cli.terminal import harmless, set_up_logging
 def test_what_a_terminal_would_act_on_is_escaped(text: str, shown: str) -> None:
     """Escapes, line ends and reordering go; the joiners of Persian and of pictures stay."""
     assert harmless(text) == shown
+
+
+def test_what_a_bot_has_put_in_a_stream_s_place_is_no_terminal() -> None:
+    """It may have `write` alone, and it may be closed."""
+
+    class Tee:
+        def write(self, text: str) -> None:
+            """Go to two places."""
+
+    closed, tee = io.StringIO(), Tee()
+    closed.close()
+    assert not is_terminal(None)
+    assert not is_terminal(closed)
+    assert not is_terminal(tee)  # type: ignore[arg-type]
 
 
 def test_a_log_line_can_t_be_forged() -> None:

@@ -137,7 +137,10 @@ def drawn(share: float) -> str:
 
 def is_terminal(stream: TextIO | None) -> bool:
     """Return whether a person is there; None is a stream that was closed before this process began."""
-    return stream is not None and stream.isatty()
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, ValueError):  # the bot has put another one in its place, or closed it
+        return False
 
 
 def redraw(line: str) -> None:
