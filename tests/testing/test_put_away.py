@@ -96,3 +96,26 @@ async def test_cleanup_that_raises_at_the_end_is_a_failure(autojump_clock: objec
         assert shop.replaying[0] is False
         assert shop.failures == ["KeyError"]
         world.takes_alarm("conversation_crashed")
+
+
+async def test_what_cleanup_raised_is_named_as_it_was_raised(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No Exception, and in a group whose members were never raised themselves."""
+    bot = Bot()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        try:
+            await chat.ask("Name?")
+        finally:
+            raise BaseExceptionGroup("two", [SystemExit(0), KeyError()])
+
+    async with drive(bot, replay_check=False) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees("Name?")
+        await world.restarts()
+        (told,) = [record.getMessage() for record in caplog.records if SAID in record.getMessage()]
+        assert told.count(" at /") == 2
+        assert "SystemExit at " in told and "KeyError at " in told

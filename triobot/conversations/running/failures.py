@@ -131,9 +131,7 @@ def report(
         then = "what was paid for is given again, by the same code, with the same key"
     for error in errors:
         _with_causes(error)
-        line = failing_line(error.__traceback__)
-        if line == "?":  # of a group, and made without being raised
-            line = failing_line(failure.__traceback__)
+        line = _line_of(error, failure)
         # Some of our errors name the line themselves.
         words = _words(error).replace(f" {line}:", "").replace(f" ({line})", "")
         failed = f"{kind_of(error)} at {line}{words}"
@@ -147,7 +145,7 @@ def report(
 
 def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> None:
     """Log what cleanup raised when a conversation left memory; the conversation itself lives on."""
-    errors = [f"{type(error).__name__} at {failing_line(error.__traceback__)}" for error in leaves(failure)]
+    errors = [f"{kind_of(error)} at {_line_of(error, failure)}" for error in leaves(failure)]
     log.warning(
         "conversation %s of %s: cleanup raised while it was put away; it lives on: %s",
         name,
@@ -155,6 +153,12 @@ def put_away(failure: Exception, name: str, place: str, tracebacks: bool) -> Non
         ", ".join(errors),
         exc_info=failure if tracebacks else None,
     )
+
+
+def _line_of(error: Exception, failure: Exception) -> str:
+    """Return where an error was raised; where its group was, if it was made without that."""
+    line = failing_line(error.__traceback__)
+    return failing_line(failure.__traceback__) if line == "?" else line
 
 
 def _unpaid(errors: Sequence[Exception]) -> str | None:
