@@ -67,10 +67,15 @@ def test_what_is_here_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.processes
 def test_it_says_what_to_install_and_how_many_tests_that_costs(tmp_path: Path) -> None:
-    """Before pytest's closing line; what it is given goes to pytest."""
-    test = "tests/cli/test_cli_completion.py::test_zsh_and_fish_find_the_same"
+    """Before pytest's closing line; what it is given goes to pytest. Async tests are counted, too."""
+    tests = (
+        "tests/cli/test_cli_completion.py::test_zsh_and_fish_find_the_same",
+        "tests/examples/test_other_languages.py",
+        "tests/operator/test_operator_metrics.py",
+        "-kzsh or echo.go or echo.php or promtool",
+    )
     ran = subprocess.run(
-        [sys.executable, "-m", "tests", "-n0", "-p", "no:cacheprovider", test],
+        [sys.executable, "-m", "tests", "-n0", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
         env={**os.environ, "PATH": str(tmp_path)},
         capture_output=True,
@@ -80,5 +85,8 @@ def test_it_says_what_to_install_and_how_many_tests_that_costs(tmp_path: Path) -
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     *_, told, closing = ran.stdout.splitlines()
-    assert told == "Skipped for want of Debian's packages, and npm's axe-core: fish (1 tests), zsh (1 tests)"
-    assert "1 skipped in" in closing
+    assert told == (
+        "Skipped for want of Debian's packages, and npm's axe-core: fish (1 tests), golang-go (1 tests), "
+        "php-cli (1 tests), prometheus (2 tests), zsh (1 tests)"
+    )
+    assert "5 skipped" in closing

@@ -24,6 +24,12 @@ COMMANDS = {
 }
 
 
+def needs(name: str) -> pytest.MarkDecorator:
+    """By a mark: what an async test says when it skips itself is lost."""
+    program = COMMANDS[name][0]
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
+
+
 async def listens(port: int) -> None:
     """Wait until it does: a compiler may come first."""
     with trio.fail_after(PATIENCE):
@@ -39,12 +45,12 @@ async def listens(port: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.parametrize("name", sorted(path.name for path in BOTS.iterdir()))
+@pytest.mark.parametrize(
+    "name", [pytest.param(path.name, marks=needs(path.name)) for path in sorted(BOTS.iterdir())]
+)
 async def test_it_welcomes_echoes_and_answers_a_press(name: str, tmp_path: Path) -> None:
     """Each of its requests is one that the interface promises to take."""
     program, *arguments = COMMANDS[name]
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
     shutil.copy(BOTS / name, tmp_path)
     port = free_port()
     async with trio.open_nursery() as nursery:
