@@ -344,6 +344,16 @@ def test_the_page_on_upgrades_says_what_the_check_finds(
     assert triobot("journal", "check", write(after + FUNCTIONS)).code == int(told)
 
 
+@pytest.mark.parametrize(("between", "code"), [("", 0), (STEPS, 1)])
+def test_who_waits_further_on_has_wrong_answers_as_long_as_only_questions_follow(
+    triobot: Command, write: Callable[[str], str], between: str, code: int
+) -> None:
+    """As the page says behind its table; a step in between parks them."""
+    live(write(f"\n{NAME}{between}{STREET}{FUNCTIONS}"))
+    ended = triobot("journal", "check", write(f"\n{NOTE}{NAME}{between}{STREET}{FUNCTIONS}"))
+    assert ended.code == code
+
+
 def test_code_that_parks(triobot: Command, write: Callable[[str], str]) -> None:
     """Which, where in the code, and both sides; while the bot runs."""
     old = write(ASKS)
