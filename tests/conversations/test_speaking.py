@@ -74,6 +74,16 @@ async def test_a_choice_of_words_that_fails_costs_the_language_only(caplog: pyte
     assert "a name" not in caplog.text
 
 
+async def test_a_choice_that_gives_no_words_costs_the_language_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as a function that forgets its last `return`."""
+    nothing: Any = lambda data: None  # noqa: E731
+    async with open_town(asking(), texts=nothing) as town:
+        await town.says("hi")
+        await town.says("x")
+        assert town.sent() == ["How many?", TEXTS.want_number]
+    assert "the bot's texts= gave a NoneType, and no Texts: its words are English" in caplog.text
+
+
 async def test_a_store_that_fails_costs_the_language_only(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
 

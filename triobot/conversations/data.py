@@ -381,13 +381,17 @@ def words_for(speech: Speech, data: Mapping[str, str] | None) -> Texts:
     if isinstance(speech, Texts):
         return speech
     try:
-        return speech(Data(data or {}))
+        words = cast("object", speech(Data(data or {})))
     except BaseException as raised:
         # Whoever asks is about to say something else, which must not fail with it.
         error = contained(raised)
-        kind, line = kind_of(error), failing_line(error.__traceback__)
-        log.error("the bot's texts= failed with %s at %s: its words are English", kind, line)  # noqa: TRY400
-        return Texts.english()
+        wrong = f"failed with {kind_of(error)} at {failing_line(error.__traceback__)}"
+    else:
+        if isinstance(words, Texts):
+            return words
+        wrong = f"gave a {type(words).__name__}, and no Texts"
+    log.error("the bot's texts= %s: its words are English", wrong)
+    return Texts.english()
 
 
 # --- how it is kept
