@@ -144,6 +144,12 @@ def came_by_signal(error: BaseException) -> bool:
     return False
 
 
+def note(error: BaseException, text: str) -> None:
+    """Add a note to what an author's code raised; its class may refuse to be assigned to."""
+    known = vars(error).get("__notes__")
+    vars(error)["__notes__"] = [*(known if isinstance(known, list) else ()), text]
+
+
 def text_of(error: BaseException) -> str:
     """Return the text of what an author's code raised, whatever that has for a `__str__`."""
     try:

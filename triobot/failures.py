@@ -103,8 +103,8 @@ class Failures:
 
     async def _call(self, failure: Failure) -> None:
         assert self._hook is not None
-        leave_ours_out(failure.error)
         try:
+            leave_ours_out(failure.error)
             with trio.move_on_after(HOOK_SECONDS) as limit:
                 await self._hook(failure)
         except BaseException as raised:

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast, final
 
 import attrs
 
-from .authors import run_contained
+from .authors import leaves, note, run_contained
 from .errors import ConfigError
 
 T = TypeVar("T")
@@ -117,7 +117,8 @@ async def open_resources(
                 try:
                     opened[resource] = await run_contained(_open, resource, stack)
                 except Exception as error:
-                    _note(error, f"{_UNOPENED}{resource.name}")
+                    for one in leaves(error):
+                        note(one, f"{_UNOPENED}{resource.name}")
                     raise
         yield opened
 
@@ -134,16 +135,9 @@ async def _open(resource: Resource[T], stack: AsyncExitStack) -> T:
     return opened
 
 
-def _note(error: BaseException, text: str) -> None:
-    error.add_note(text)
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            _note(inner, text)
-
-
 def about_opening(error: BaseException) -> str:
     """Return words to stand before an error's, where it kept a resource from being opened; else nothing."""
-    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_UNOPENED)]
+    notes = [one for one in getattr(error, "__notes__", ()) if one.startswith(_UNOPENED)]
     return f"{notes[-1]}: " if notes else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import attrs
@@ -25,6 +26,13 @@ from triobot.testing import drive
 PIN = "my PIN is 4321"
 
 
+@dataclass(frozen=True)
+class WrongPin(Exception):
+    """Takes no attribute, and so no note."""
+
+    pin: str
+
+
 async def look_up(pin: str) -> int:
     return {"0000": 1}[pin]
 
@@ -37,6 +45,34 @@ def failing(chats: Chats) -> Bot:
         await chat.step(look_up, await chat.ask("PIN?"))
 
     return bot
+
+
+async def test_an_error_that_takes_no_note_is_told_and_ends_its_conversation_alone() -> None:
+    chats, told = Chats(), list[Exception]()
+    bot = make_bot(chats)
+
+    async def refuses(pin: str) -> None:
+        raise WrongPin(pin)
+
+    @bot.conversation
+    async def order(chat: Chat[Message]) -> None:
+        await chat.step(refuses, await chat.ask("PIN?"), raises=WrongPin)
+
+    @bot.on_error
+    async def track(failure: Failure) -> None:
+        told.append(failure.error)
+
+    async with bot.running() as intake:
+        for chat in (7, 8):
+            await say(intake, chat, "hi")
+            await chats.wait_for(chat, "PIN?")
+            await say(intake, chat, PIN)
+            await chats.wait_for(chat, "PIN?", "Something went wrong here. Please start again.")
+        with trio.fail_after(PATIENCE):
+            while len(told) < 2:
+                await trio.sleep(0.01)
+    assert all(isinstance(error, WrongPin) for error in told)
+    assert all(error.__notes__[0].startswith("raised in triobot, at engine") for error in told)
 
 
 async def test_the_hook_gets_the_error_itself_and_where_it_happened(caplog: pytest.LogCaptureFixture) -> None:

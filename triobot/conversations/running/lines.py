@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, cast, final
 import attrs
 import trio
 
-from ...authors import all_of, contained, kind_of
+from ...authors import all_of, contained, kind_of, note
 from ...errors import TriobotError
 
 
@@ -183,7 +183,7 @@ def leave_ours_out(error: BaseException) -> None:
         entries = list(_entries(one.__traceback__))
         if entries and is_ours(entries[-1].tb_frame.f_code.co_filename) and not isinstance(one, TriobotError):
             code, line = entries[-1].tb_frame.f_code, entries[-1].tb_lineno
-            one.add_note(f"raised in triobot, at {code.co_filename.removeprefix(_OURS)}:{line}")
+            note(one, f"raised in triobot, at {code.co_filename.removeprefix(_OURS)}:{line}")
         # By the method: a frozen class refuses to be assigned to.
         one.with_traceback(_traceback_of(one.__traceback__, lambda file: not is_ours(file)))
 
