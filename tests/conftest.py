@@ -45,8 +45,11 @@ settings.load_profile("fixed")
 pytest.register_assert_rewrite("tests.store.contract")
 
 TURNS = 8
-FAST_WAYS = {"conversations.early": ["runtime.py"]}
-"""Parts that can be deleted: a bot is slower then, no more; each with what finds out whether it is here."""
+FAST_WAYS = {
+    "conversations.early": ["runtime.py"],
+    "http": ["client/posted.py", "operator/serving.py", "own_http.py", "standby.py", "webhook/serving.py"],
+}
+"""Parts that can be deleted: a bot is slower then, no more; each with who may name it."""
 _TESTS = Path(__file__).parent
 # Bots that are loaded by name bring keys along that no import shows.
 _LOADED_BY_NAME = {"browser", "cli", "docs", "examples", "processes"}

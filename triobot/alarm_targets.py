@@ -29,8 +29,8 @@ import trio
 
 from .alarm_kinds import ABOUT, EVENTS, STATES, AlarmKind, text_of
 from .errors import ConfigError, StoreError
-from .http.transport import TrioTransport
 from .money import AlarmRow
+from .own_http import new_transport
 from .seams import Alarm, Outbox, PutSetting, RaiseAlarm, Store, WallClock
 from .secrets import Secret
 from .wire.ids import as_chat_id
@@ -179,7 +179,7 @@ class HttpTarget:
         headers = {"content-type": "application/json", SIGNATURE: f"t={at},v1={digest}"}
         request = httpx.Request("POST", self._url, headers=headers, content=body)
         request = next(self._auth.auth_flow(request))
-        async with TrioTransport() as transport:
+        async with new_transport() as transport:
             answer = await transport.handle_async_request(request)
             await answer.aclose()  # its body is of no interest, however long it is
         if not answer.is_success:

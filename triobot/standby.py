@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from .http.binding import Bind, Tls
+from . import own_http
+from .binding import Bind, Tls
 from .store import wait_free
 from .webhook.answers import ALIVE, Response, try_later
 from .webhook.endpoint import ALIVE_PATH, READY_PATH
@@ -69,6 +70,8 @@ async def stand_by(
 
     async def listen() -> None:
         await taken.wait()
+        if not own_http.is_here():
+            return  # whoever comes is refused, and may go to the other process
         from .webhook.serving import serve  # not under another's server, unless it comes to this
 
         serving = partial(serve, Doorkeeper(limits), binds, shutdown=trio.Event(), limits=limits, tls=tls)

@@ -22,10 +22,9 @@ from typing import Final, Literal, Protocol, TypeAlias
 import attrs
 import trio
 
+from . import own_http
 from .authors import contained, leaves
-from .endings import hearing_signals
-from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
-from .http.binding import (
+from .binding import (
     Bind,
     FdBind,
     RenewedCertificate,
@@ -33,6 +32,8 @@ from .http.binding import (
     UnixBind,
     allow_descriptors,
 )
+from .endings import hearing_signals
+from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
 from .operator import is_on_server, serve_metrics
 from .operator.metrics import METRICS_PATH
 from .outbox import OutboxRules
@@ -316,6 +317,9 @@ def _serving(
             intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic, begins=begins
         )
 
+    if server == "triobot" and not own_http.is_here():
+        log.warning("triobot.http isn't here: hypercorn listens, and httpx sends")
+        server = "hypercorn"
     if server == "hypercorn":
         from .webhook.app import serve_stock
 

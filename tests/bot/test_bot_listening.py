@@ -45,7 +45,7 @@ async def test_a_path(tmp_path: Path) -> None:
         assert bound == [f"unix:{path}"]
         async with await trio.open_unix_socket(path) as stream:
             await stream.send_all(ASKED)
-            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 OK")
+            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
         bot.stop()
 
 
@@ -66,7 +66,7 @@ async def test_https(tmp_path: Path) -> None:
         )
         async with stream:
             await stream.send_all(ASKED)
-            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 OK")
+            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
         bot.stop()
 
 

@@ -300,6 +300,7 @@ async def test_a_stop_waits_for_what_is_in_flight_while_others_wait_to_be_repeat
         await say(intake, 3, "0")
         await trio.sleep(20)
         await say(intake, 4, "0")
+        await trio.testing.wait_all_tasks_blocked()
     # The first was on its way; the second one waits for a conversation that goes on.
     assert platform.texts[4] == ["0 a", "0 b"]
 

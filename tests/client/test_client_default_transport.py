@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from tests.loopback import PATIENCE
 from tests.steps import cancelled_at
 from triobot.client import PlatformClient
-from triobot.client.platform import PostedForm
+from triobot.client.posted import PostedForm
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
 from triobot.outbox import open_outbox

@@ -16,8 +16,7 @@ import trustme
 from http_rig import make_certificates
 
 from tests.loopback import PATIENCE
-from triobot.errors import ConfigError
-from triobot.http.binding import (
+from triobot.binding import (
     Bind,
     RenewedCertificate,
     TcpBind,
@@ -26,9 +25,10 @@ from triobot.http.binding import (
     open_listeners,
     server_context,
 )
-from triobot.http.limits import Networks, ServingLimits
+from triobot.errors import ConfigError
 from triobot.http.listener import serve_listeners
 from triobot.http.server_connection import Handler, Talk
+from triobot.limits import Networks, ServingLimits
 
 pytestmark = pytest.mark.virtual_time
 

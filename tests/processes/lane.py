@@ -11,13 +11,13 @@ import ssl
 
 import httpx
 
-from triobot.http import TrioTransport
-
 
 def _chosen() -> httpx.AsyncBaseTransport | None:
     if os.environ.get("STACK", "ours") != "ours":
         return httpx.AsyncHTTPTransport()
     if (trusted := os.environ.get("TRUSTED")) is not None:
+        from triobot.http import TrioTransport
+
         return TrioTransport(ssl_context=ssl.create_default_context(cafile=trusted))
     return None
 

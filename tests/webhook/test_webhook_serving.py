@@ -27,8 +27,8 @@ from webhook_rig import (
 )
 
 from tests.loopback import PATIENCE
+from triobot.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.errors import ConfigError
-from triobot.http.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.webhook.limits import Limits
 from triobot.webhook.serving import serve
 

@@ -15,8 +15,8 @@ from hypercorn.config import Config
 from quart_trio import QuartTrio
 
 from tests.loopback import PATIENCE
+from triobot.binding import TcpBind
 from triobot.errors import StoreFullError
-from triobot.http.binding import TcpBind
 from triobot.seams import (
     Acceptance,
     Alarm,

@@ -14,9 +14,9 @@ import attrs
 import trio
 
 from ..authors import leaves
+from ..binding import inherited_binds
 from ..bot import Bot
 from ..errors import ConfigError
-from ..http.binding import inherited_binds
 from ..logs import expected
 from ..settings import LOG_FORMAT, PREFIX, Settings
 from ..together import run_together

@@ -23,7 +23,7 @@ import trio
 
 from ..authors import contained_in_task
 from ..errors import DeliveryUnknownError, NotDeliveredError
-from ..http.transport import TrioTransport
+from ..own_http import connections_of
 from ..wire.decode import is_taken
 from .successor import AdaptedTransport
 
@@ -229,8 +229,11 @@ async def exchange(
     the pool is free again.
     """
     # These report each step; what another one does is unknown until it says.
-    told = isinstance(transport, TrioTransport | httpx.AsyncHTTPTransport) or (
-        isinstance(transport, AdaptedTransport) and transport.reports
+    own = connections_of(transport) is not None
+    told = (
+        own
+        or isinstance(transport, httpx.AsyncHTTPTransport)
+        or (isinstance(transport, AdaptedTransport) and transport.reports)
     )
     delivery = Delivery(may_have_left=not told, before=before)
     head: httpx.Response | None = None
@@ -319,3 +322,9 @@ async def _body(response: httpx.Response) -> bytes:
             if len(body) > LARGEST_ANSWER:
                 raise _TooLargeError
     return bytes(body)
+
+
+def check_certain(operation: str, certain: Callable[[], float] | None) -> None:
+    """Refuse what must not leave any more; to be called right before it does."""
+    if certain is not None and not certain():
+        raise NotDeliveredError(operation, "the process may have lost its store meanwhile; nothing was sent")

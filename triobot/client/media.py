@@ -19,7 +19,7 @@ import httpx
 import trio
 
 from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
-from ..http.transport import TrioTransport
+from ..own_http import new_transport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of
@@ -64,7 +64,7 @@ class MediaFetcher:
         self._resolves = transport is None
         # Nothing is kept alive: connections go by address here, and one that was made for one name must not
         # serve another that leads to the same address.
-        self.transport = transport or TrioTransport(connections=_AT_ONCE, idle=0)
+        self.transport = transport or new_transport(_AT_ONCE, idle=0)
         self._slots = trio.CapacityLimiter(_AT_ONCE)
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         self._patience = patience

@@ -10,9 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Generic, Self, final
+from typing import TYPE_CHECKING, Final, Self, final
 
-import attrs
 import httpx
 import trio
 from typing_extensions import TypeVar
@@ -21,12 +20,9 @@ from ..errors import (
     ConfigError,
     DeliveryUnknownError,
     LocalProtocolError,
-    NotDeliveredError,
     RemoteProtocolError,
 )
-from ..http.connections import ClientConnection, Connections, NothingSentError, Origin
-from ..http.outgoing import encode_head
-from ..http.transport import TrioTransport
+from ..own_http import connections_of, new_transport
 from ..secrets import Secret
 from ..version import __version__
 from ..wire.content import Media
@@ -36,19 +32,19 @@ from ..wire.operations import Operation, Upload
 from ..wire.results import Sent
 from .address import BaseUrl, allowed_domains, parse_base_url
 from .exchange import (
-    FAILURES,
     LARGEST_ANSWER,
     Answer,
-    Delivery,
     Patience,
     WholeBody,
-    broken_off,
+    check_certain,
     exchange,
-    retry_after_of,
 )
 from .media import DownloadProgress, MediaFetcher
 from .successor import AnyTransport, adapted
 from .upload import UploadBody, Uploaded, UploadProgress, frame, open_source
+
+if TYPE_CHECKING:
+    from .posted import Forms, PostedForm
 
 R = TypeVar("R")
 
@@ -98,7 +94,7 @@ class PlatformClient:
             this machine only.
         token: the service's, from the developer portal.
         transport: carries the operations; closed with the client: a transport of httpx, or of httpx2. None: a
-            `triobot.http.TrioTransport`.
+            `triobot.http.TrioTransport`, or where that package is missing one of httpx's own.
         media_transport: carries downloads, and is then responsible for the addresses it connects to; the
             other rules stay. Never sees the token. None: one that connects to checked addresses only.
         lent: the transports that are given stay open: other clients have them, too.
@@ -152,12 +148,13 @@ class PlatformClient:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._transport = TrioTransport(connections=connections) if transport is None else adapted(transport)
-        # Those of our own transport, which needs neither httpx's requests nor its responses.
-        self._connections: Connections | None = None
-        if isinstance(self._transport, TrioTransport):
-            self._connections = self._transport.connections
+        self._transport = new_transport(connections) if transport is None else adapted(transport)
         self._heads = FormHeads(self._base, checked, self._headers)
+        self._forms: Forms | None = None
+        if (own := connections_of(self._transport)) is not None:
+            from .posted import Forms
+
+            self._forms = Forms(own, self._base, self._heads.headers, patience, self._result, certain)
         self._slots = trio.Semaphore(connections)
         self._media = MediaFetcher(
             domains=allowed_domains(self._base, media_hosts),
@@ -249,22 +246,11 @@ class PlatformClient:
         Raises:
             LocalProtocolError: as `perform`.
         """
-        if self._connections is None or isinstance(operation, Upload):
+        if self._forms is None or isinstance(operation, Upload):
             return None
         if self._open is None:
             self._check_open()
-        form = encode_operation_form(operation)
-        message = self._heads.message(operation.path, form)
-        return PostedForm(
-            operation,
-            message,
-            self._heads.origin,
-            self._connections,
-            self._patience,
-            self._result,
-            self._certain,
-            fresh,
-        )
+        return self._forms.write_out(operation, fresh=fresh)
 
     async def upload(self, operation: Upload, on_progress: UploadProgress | None = None) -> Uploaded:
         """Perform an upload and learn what was sent, for those who keep descriptors.
@@ -354,7 +340,7 @@ class PlatformClient:
         headers = self._heads.headers(content_type, body.length)
         request = httpx.Request("POST", self._base.operation(path), headers=headers, stream=body)
         async with self._slots:
-            before = partial(_check_certain, path, self._certain)
+            before = partial(check_certain, path, self._certain)
             return await exchange(self._transport, request, operation=path, patience=patience, before=before)
 
     def _result(self, operation: Operation[R], answer: Answer) -> R:
@@ -389,117 +375,6 @@ class PlatformClient:
             raise trio.ClosedResourceError("use a PlatformClient inside its `async with`")
 
 
-@final
-@attrs.define(eq=False, repr=False)
-class PostedForm(Generic[R]):
-    """An operation on its way as a form, over a connection of our own transport: `seams.Begun`.
-
-    Args:
-        operation: what is asked.
-        message: the whole request, written out.
-        origin: where it goes.
-        connections: it takes one of them, and gives it back.
-        within: seconds that it is to be given.
-        read: makes the result of the answer.
-        certain: see `PlatformClient`.
-        fresh: see `PlatformClient.begin`.
-    """
-
-    _operation: Operation[R]
-    _message: bytes
-    _origin: Origin
-    _connections: Connections
-    within: float
-    _read: Callable[[Operation[R], Answer], R]
-    _certain: Callable[[], float] | None = None
-    _fresh: bool = False
-    _connection: ClientConnection | None = None
-    _dialing: trio.CancelScope | None = None
-    _stalled: float = 0.0
-
-    @property
-    def may_have_left(self) -> bool:
-        """See `seams.Begun`."""
-        return self._connection is not None and self._connection.may_have_left
-
-    async def result(self) -> R:
-        """See `seams.Begun`."""
-        connection, fresh = self._connection, False
-        try:
-            while True:
-                if connection is None:
-                    if self._stalled:
-                        raise httpx.ConnectTimeout("its time was over before it had a connection")
-                    if not self._fresh:
-                        connection = self._connections.idle(self._origin)
-                    if connection is None:
-                        connection, fresh = await self._connect()
-                    self._connection = connection
-                    _check_certain(self._operation.path, self._certain)
-                    connection.post(self._message)
-                try:
-                    body = await connection.answer(LARGEST_ANSWER)
-                    break
-                except NothingSentError as error:
-                    self._drop()
-                    if fresh:
-                        raise httpx.ConnectError(f"it ended at once: {error.__cause__}") from error
-                    # It had ended unseen while it was idle.
-                    connection = None
-        except FAILURES as error:
-            self._drop()
-            return self._read(self._operation, self._broken_off(connection, error))
-        except Exception:
-            self._drop()
-            raise
-        self._connection = None
-        self._connections.settle(connection)
-        status = connection.reader.status
-        if len(body) > LARGEST_ANSWER:
-            return self._read(self._operation, Answer(status, b"", too_large=True))
-        retry_after = None if status == 200 else retry_after_of(connection.reader.headers)
-        return self._read(self._operation, Answer(status, body, retry_after))
-
-    def expire(self, seconds: float) -> None:
-        """See `seams.Begun`."""
-        self._stalled = seconds
-        if self._dialing is not None:
-            self._dialing.cancel()
-        if self._connection is not None:
-            self._connection.cut()
-
-    def close(self) -> None:
-        """See `seams.Begun`."""
-        self._drop()
-
-    async def _connect(self) -> tuple[ClientConnection, bool]:
-        with trio.CancelScope(deadline=trio.current_time() + self.within) as self._dialing:
-            try:
-                return await self._connections.get(self._origin, {}, None, fresh=self._fresh)
-            finally:
-                self._dialing = None
-        self._stalled = self._stalled or self.within
-        raise httpx.ConnectTimeout("its time was over before it had a connection")
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._connections.discard(connection)
-
-    def _broken_off(self, connection: ClientConnection | None, error: Exception) -> Answer:
-        delivery = Delivery(connection is not None and connection.may_have_left)
-        status = 0 if connection is None else connection.reader.status
-        patience = self._stalled or self.within
-        cause = None if self._stalled else error
-        return broken_off(self._operation.path, status, delivery, patience, cause)
-
-
-def _check_certain(operation: str, certain: Callable[[], float] | None) -> None:
-    """Refuse what must not leave any more; to be called right before it does."""
-    if certain is not None and not certain():
-        raise NotDeliveredError(operation, "the process may have lost its store meanwhile; nothing was sent")
-
-
 def _check_token(token: str | Secret) -> Secret:
     secret = token if isinstance(token, Secret) else Secret(token)
     if not _fits_header(secret.reveal()):
@@ -516,21 +391,13 @@ def _fits_header(token: object) -> bool:
 
 @final
 class FormHeads:
-    """The heads of requests to the platform; the token is in them, and in nothing that can be shown.
-
-    Attributes:
-        origin: where they go.
-    """
+    """The heads of requests to the platform; the token is in them, and in nothing that can be shown."""
 
     def __init__(self, base: BaseUrl, token: Secret, further: Mapping[str, str]) -> None:
-        root = base.root
-        port = root.port or {"https": 443, "http": 80}[root.scheme]
-        self.origin: Final = Origin(root.scheme, root.raw_host.decode("ascii"), port)
         self._base = base
         self._token = token
         self._token_bytes = token.reveal().encode("ascii")
         self._further = dict(further)
-        self._written: dict[str, bytes] = {}
 
     def headers(self, content_type: str, length: int) -> dict[str, str]:
         """Return the headers of a request whose body has this type and length."""
@@ -553,13 +420,3 @@ class FormHeads:
         if body.find(token) < 0 or len(token) < _SHORTEST_TOKEN:
             return body
         return body.replace(token, b"***")
-
-    def message(self, path: str, form: bytes) -> bytes:
-        """Return a whole request that posts this form to an operation's path."""
-        start = self._written.get(path)
-        if start is None:
-            pairs = [(name.encode(), value.encode()) for name, value in self.headers(FORM, 0).items()]
-            head = encode_head(b"POST", self._base.operation(path).raw_path, pairs)
-            # The length is the last header; it and the empty line are put behind for each.
-            start = self._written[path] = head.removesuffix(b"0\r\n\r\n")
-        return b"%s%d\r\n\r\n%s" % (start, len(form), form)

@@ -245,8 +245,15 @@ class EarlyDoor:
         at_work = dispatcher.care.at_work
         at_work[CLAIMED] = event.chat_id
         try:
-            failed = lambda name, error: failures.append(name)  # noqa: E731
-            decision = decide(event, setting, dispatcher.table, waits, live, failed, watches=watches)
+            decision = decide(
+                event,
+                setting,
+                dispatcher.table,
+                waits,
+                live,
+                lambda name, _: failures.append(name),
+                watches=watches,
+            )
         finally:
             at_work[CLAIMED] = 0
             self.said = asked.said.get(_HAS_NO_NUMBER)

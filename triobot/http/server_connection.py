@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
-from .limits import ServingLimits
+from ..limits import ServingLimits
 from .links import ByteLink
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
 from .request import Incoming, KnownHeads, MalformedError, RequestReader

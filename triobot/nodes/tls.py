@@ -13,8 +13,8 @@ from typing import Final, final
 
 import trio
 
+from ..binding import refuse_password, state_of
 from ..errors import ConfigError
-from ..http.binding import refuse_password, state_of
 from ..settings import Settings
 from .links import StrangerError
 

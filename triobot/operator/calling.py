@@ -15,7 +15,7 @@ import httpx
 import trio
 
 from ..errors import ConfigError, StoreError, TriobotError
-from ..http.transport import TrioTransport
+from ..own_http import new_transport
 from ..shards import read_shards
 from .loopback import has_unix_sockets, read_door
 from .requests import Request, Told
@@ -121,14 +121,14 @@ def _way_to(path: Path) -> Generator[httpx.AsyncClient | None]:
     """Yield a client of the bot at this socket, or behind the key in its place; None if there is none."""
     if has_unix_sockets():
         with short_name(path) as name:
-            transport = TrioTransport(connections=1, uds=name)
+            transport = new_transport(1, uds=name)
             yield httpx.AsyncClient(transport=transport, base_url=_ANY_HOST, timeout=None)
         return
     door = read_door(path)
     if door is None:
         yield None
         return
-    transport = TrioTransport(connections=1)
+    transport = new_transport(1)
     yield httpx.AsyncClient(transport=transport, base_url=door.address, headers=[door.header], timeout=None)
 
 

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from .. import own_http
+from ..binding import TcpBind, address_of, open_listeners
 from ..errors import StoreError, TriobotError
-from ..http.binding import TcpBind, address_of, open_listeners
-from ..http.limits import ServingLimits
+from ..limits import ServingLimits
 from .api import OperatorApi
 from .calling import short_name
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door
@@ -58,9 +59,13 @@ async def serve_api(
 ) -> None:
     """Serve until cancelled; where no socket can be made, warn and return: a bot runs without one, too.
 
-    Call it under the store's lock only: a socket of this user's at this path must be a dead process's, and is
-    replaced. Anything else at this path stays, also at the end.
+    Nor does it where our own HTTP is missing. Call it under the store's lock only: a socket of this user's at
+    this path must be a dead process's, and is replaced. Anything else at this path stays, also at the end.
     """
+    if not own_http.is_here():
+        log.warning("there is no triobot.http, so nobody serves the operator's socket %s", path)
+        task_status.started()
+        return
     if not has_unix_sockets():
         await _serve_on_loopback(api, path, task_status)
         return
@@ -203,6 +208,10 @@ async def serve_metrics(
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the metrics of all bots on a port of their own, until `shutdown` is set."""
+    if not own_http.is_here():
+        log.warning("there is no triobot.http, so nobody serves metrics at port %d", bind.port)
+        task_status.started("no port")
+        return
     from ..http.listener import serve_listeners
 
     async def handle(talk: Talk) -> None:

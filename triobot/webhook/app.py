@@ -34,8 +34,8 @@ from hypercorn.typing import (
 from quart import Request, Response, request
 from quart_trio import QuartTrio
 
+from ..binding import Bind, address_of, open_listeners
 from ..errors import ConfigError
-from ..http.binding import Bind, address_of, open_listeners
 from . import answers
 from .answers import try_later
 from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint

@@ -9,7 +9,7 @@ from typing import Final, Protocol, final
 
 import trio
 
-from ..http.binding import Bind, Tls, address_of, open_listeners
+from ..binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
 from ..http.request import Incoming
 from ..http.server_connection import SenderLeftError, Talk

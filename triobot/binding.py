@@ -22,7 +22,7 @@ from typing import Final, TypeAlias, assert_never, cast, final
 import attrs
 import trio
 
-from ..errors import ConfigError
+from .errors import ConfigError
 
 # systemd hands its sockets over from this number on (sd_listen_fds).
 _FIRST_INHERITED: Final = 3

@@ -8,7 +8,7 @@ from typing import Final, final
 
 import attrs
 
-from ..errors import ConfigError
+from .errors import ConfigError
 
 PRIVATE: Final = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
