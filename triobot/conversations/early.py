@@ -223,11 +223,8 @@ class EarlyDoor:
                 del self._lately[next(iter(self._lately))]
         self._lives[chat_id] = self._lives.pop(chat_id)  # the newest last
         dispatcher.work.count("answered_at_once")
-        taken, writer.handed_on = writer.take(arrival), arrival.at
-        try:
-            conversation.give(given.wait, Taken(Delivery(_HAS_NO_NUMBER, event, arrival.at), given.value))
-        finally:
-            writer.handed_on = None
+        taken = writer.take(arrival)
+        conversation.give(given.wait, Taken(Delivery(_HAS_NO_NUMBER, event, arrival.at), given.value))
         return taken
 
     def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:

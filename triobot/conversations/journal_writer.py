@@ -93,7 +93,6 @@ class JournalWriter(Host):
         lost: the store refused something that it wrote.
         repeated_ids: effects that this incarnation began, and that may have happened before.
         in_row: it begins with what is durable in the row of its event.
-        handed_on: what the clock was read as a moment ago, for whoever asks next.
 
     Args:
         row: where the store has it; None if it begins now.
@@ -124,7 +123,6 @@ class JournalWriter(Host):
         "_writes",
         "_written",
         "durable",
-        "handed_on",
         "in_row",
         "lost",
         "over",
@@ -164,7 +162,6 @@ class JournalWriter(Host):
         self._writes: list[Write] | None = None
         # Whether what a message is to show, or what is to be said, may be among it.
         self._owes = False
-        self.handed_on: int | None = None
         self._scheduled = False
         # The event that was taken and isn't known to be stored.
         self._taken: EarlyEvent | None = None
@@ -194,8 +191,6 @@ class JournalWriter(Host):
     # --- what the run asks for
 
     def now(self) -> int:
-        if (known := self.handed_on) is not None:
-            return known
         return self._conversation.services.clock.now()
 
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
