@@ -19,12 +19,13 @@ NAME: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # What an installer is told, up to the end of the command or of the quotation.
 INSTALLS = re.compile(
-    r"\b(?:pip3?|pipx|uv|poetry|pdm|conda)['\", ]+(?:pip +)?(?:install|add|download|run|wheel)\b([^\n`|&;]*)"
+    r"\b(?:(?:pip[\d.]*|pipx|uv|poetry|pdm|conda)(?:['\", ]+(?:pip|tool|-[\w-]+))*"
+    r"['\", ]+(?:install|add|download|run|wheel)|uvx)\b((?:\\\n|[^\n`|&;])*)"
 )
 # A requirement of the import's name: with an extra or a version, or alone in a line or in quotes.
 REQUIRES = re.compile(
     r"(?<![\w./@+-])triobot(?:\[[a-z]+(?:,[a-z]+)*\]|\s*[=~<>]=+\s*\d+\.| @ \w+)"
-    r"|requirements[^\n]*['\"`]triobot['\"`]"
+    r"|(?:requirements|dependencies)[^\n]*['\"`]triobot['\"`]"
 )
 
 
@@ -33,7 +34,7 @@ def wrong(text: str) -> list[str]:
     found = [one[0] for one in REQUIRES.finditer(text)]
     for told in INSTALLS.finditer(text):
         words = re.split(r"[\s'\",()]+", told[1])
-        found += [told[0] for word in words if re.match(r"triobot(?![\w-])(?!/|_)", word)]
+        found += [told[0] for word in words if re.match(r"triobot(?![\w-])(?!/|_)", word.lower())]
     return found
 
 
@@ -45,6 +46,11 @@ def wrong(text: str) -> list[str]:
         "python -m pip install -U triobot.",
         'subprocess.run(["pip", "install", "triobot"])',
         "uv pip install triobot",
+        "uvx triobot demo",
+        "uv tool install Triobot",
+        "pip3.11 --no-cache-dir install triobot",
+        "RUN pip install \\\n    triobot",
+        'dependencies = ["triobot"]',
         "uv add triobot && x",
         "a line `triobot[postgres]`",
         'dev = ["triobot[asgi,dev]"]',
