@@ -123,6 +123,12 @@ def leaves(error: E) -> Iterator[E]:
         yield error
 
 
+def only_of(error: BaseException) -> BaseException:
+    """Unwrap the one exception of a group; return a group of several as it is."""
+    parts = list(leaves(error))
+    return parts[0] if len(parts) == 1 else error
+
+
 def came_by_signal(error: BaseException) -> bool:
     """Return whether an error, or one of a group, has passed a frame of a signal's handler.
 

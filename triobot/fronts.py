@@ -21,6 +21,7 @@ from typing import Any, Final, Never, Protocol, TypeAlias, cast, final
 import trio
 from quart_trio import QuartTrio
 
+from .authors import leaves
 from .conversations.running.lines import failing_line
 from .errors import StoreLockedError, TriobotError
 from .resources import about_opening
@@ -131,7 +132,8 @@ class _Hosted:
                         await self._stop.wait()
                 nursery.cancel_scope.cancel()
         except* Exception as errors:
-            self._failure = f"the bot {'stopped' if started else 'was not started'}: {_words(errors)}"
+            words = "; ".join(map(_word, leaves(errors)))
+            self._failure = f"the bot {'stopped' if started else 'was not started'}: {words}"
             if errors.subgroup(StoreLockedError):
                 self._failure += "; give the server one worker only"
             # What application and server make of it shows the groups, or not what is in them.
@@ -170,7 +172,8 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             with life:
                 await app(scope, receive, tell)
         except* Exception as errors:
-            failed = failed or {"type": "lifespan.shutdown.failed", "message": _words(errors)}
+            words = "; ".join(map(_word, leaves(errors)))
+            failed = failed or {"type": "lifespan.shutdown.failed", "message": words}
         if failed is not None:
             # Not by the exception: hypercorn would run on without the bot. And not above: what the server
             # raises would bring the bot's error along, whose text may be private.
@@ -200,13 +203,6 @@ async def _end_other_loop() -> Never:
     loop.call_soon(sys.exit, 1)
     await loop.create_future()
     raise AssertionError("the loop has ended")
-
-
-def _words(errors: BaseExceptionGroup[Any]) -> str:
-    return "; ".join(
-        _words(error) if isinstance(error, BaseExceptionGroup) else _word(error)  # pyright: ignore[reportUnknownArgumentType]
-        for error in errors.exceptions
-    )
 
 
 def _word(error: BaseException) -> str:

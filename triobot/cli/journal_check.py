@@ -24,6 +24,7 @@ from typing import Final, TypeAlias, cast, final
 import attrs
 import trio
 
+from ..authors import leaves
 from ..bot import Bot, dry_services_of
 from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import open_rerun
@@ -308,13 +309,7 @@ async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
         spins, rest = group.split(_RunsOnError)
         if rest is not None or spins is None:
             raise
-        return Finding("it runs on and on, without ever waiting", str(_first(spins)))
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
+        return Finding("it runs on and on, without ever waiting", str(next(leaves(spins))))
 
 
 @contextmanager

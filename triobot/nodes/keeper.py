@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from ..alarm_kinds import Alarm, text_of
-from ..authors import run_contained
+from ..authors import leaves, run_contained
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
 from ..errors import StoreAwayError, StoreError, StoreLockedError, TriobotError
@@ -326,9 +326,7 @@ class Keeper:
 
 def _told(failures: BaseExceptionGroup[BaseException]) -> str:
     """Return what the first of these says, or of which class it is if it isn't for people."""
-    first = failures.exceptions[0]
-    if isinstance(first, BaseExceptionGroup):
-        return _told(first)  # pyright: ignore[reportUnknownArgumentType]
+    first: BaseException = next(leaves(failures))
     return str(first) if isinstance(first, TriobotError) else type(first).__name__
 
 

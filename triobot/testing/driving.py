@@ -12,6 +12,7 @@ from typing import Final, final
 import trio
 from quart_trio import QuartTrio
 
+from ..authors import only_of
 from ..bot import Bot, apart
 from ..conversations.inspection.checking import RULE, ReplayCheck
 from ..conversations.inspection.rerun import Divergence
@@ -314,7 +315,7 @@ async def drive(
                     recent.append(await world.transcript())
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            failure = _only(group)
+            failure = only_of(group)
     if failure is None and alarms:
         failure = AssertionError(
             "the bot raised alarms that the test did not take (see takes_alarm):\n"
@@ -350,11 +351,3 @@ async def _fail(error: NondeterminismError) -> None:
 
 def _words(route: str, divergence: Divergence) -> str:
     return f"conversation {route} at {divergence.line} doesn't repeat itself: {divergence.what}; {RULE}"
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Unwrap the one exception of a group; return a group of several as it is."""
-    if len(group.exceptions) != 1:
-        return group
-    only = group.exceptions[0]
-    return _only(only) if isinstance(only, BaseExceptionGroup) else only  # pyright: ignore[reportUnknownArgumentType]

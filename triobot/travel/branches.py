@@ -22,6 +22,7 @@ import httpx
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from ..authors import only_of
 from ..bot import Bot, apart, within
 from ..clock import JUMPED
 from ..conversations.doors.calls import room_of
@@ -470,7 +471,7 @@ async def open_branch(
                 yield branch
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group_:
-        raise _only(group_) from None
+        raise only_of(group_) from None
 
 
 def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
@@ -485,14 +486,6 @@ def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
         max_amount=settings.max_amount,
         username=settings.username,
     )
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Unwrap the one exception of a group; return a group of several as it is."""
-    if len(group.exceptions) != 1:
-        return group
-    only = group.exceptions[0]
-    return _only(only) if isinstance(only, BaseExceptionGroup) else only  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _by(stored: Stored, at: int) -> Stored | None:
