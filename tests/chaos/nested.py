@@ -450,7 +450,7 @@ def _unrested(bot: Bot) -> Sequence[str]:
 async def _waiting(bot: Bot) -> Sequence[str]:
     """What nobody has taken."""
     assert bot._work is not None
-    rows = await bot._work.dispatcher._services.store.backlog(after=0, limit=100)
+    rows = await bot._work.dispatcher.services.store.backlog(after=0, limit=100)
     return [str(row.body) for row in rows]
 
 

@@ -82,7 +82,7 @@ async def test_a_word_may_be_left_out() -> None:
     """Then the conversation just ends."""
     async with open_town(shop(charge)) as town:
         town.services = attrs.evolve(town.services, texts=attrs.evolve(TEXTS, declined=""))
-        town.dispatcher._services = town.services
+        town.dispatcher.services = town.services
         await town.says("buy")
         await declined(town)
         assert town.sent() == ["Pizza"]

@@ -57,7 +57,7 @@ def new_process(
         ),
         clock=VirtualWallClock(BEGAN + at),
         transport=transport,
-        rows=[rows],
+        rows=rows,
         on_alarm=alarms.append,
         on_failure=lambda *_: None,
         provided=(),
