@@ -156,11 +156,13 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
     """Live an application's life. A server hears of a failure, and no failure of either ends with 0."""
     if not trio.lowlevel.in_trio_task():
         await _end_other_loop()
-    failed, life = cast("dict[str, Any] | None", None), trio.CancelScope()
+    failed, life, over = cast("dict[str, Any] | None", None), trio.CancelScope(), False
 
     async def tell(message: dict[str, Any]) -> None:
-        nonlocal failed
+        nonlocal failed, over
         if not message["type"].endswith(".failed"):
+            # Behind this, hypercorn cancels what is still left of the life.
+            over = message["type"] == "lifespan.shutdown.complete"
             await send(message)
             return
         failed = message
@@ -179,7 +181,8 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
             # raises would bring the bot's error along, whose text may be private.
             await send(failed)
     except BaseException:
-        _fail_hypercorn()
+        if not over:
+            _fail_hypercorn()
         raise
 
 

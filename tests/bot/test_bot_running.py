@@ -371,3 +371,29 @@ async def test_a_mounted_bot_that_can_t_start_says_why(
     (line,) = [record.message for record in caplog.records if record.name == "triobot"]
     assert line.startswith("the bot was not started: the store ")
     assert "open in this process" in line
+
+
+@pytest.mark.parametrize(
+    ("behind", "fails"), [("lifespan.startup.complete", 1), ("lifespan.shutdown.complete", 0)]
+)
+async def test_a_life_that_its_server_cuts_is_a_failure_of_hypercorn(
+    monkeypatch: pytest.MonkeyPatch, behind: str, fails: int
+) -> None:
+    """Not behind its end, where hypercorn cancels what is left of it."""
+    failed = list[None]()
+    monkeypatch.setattr("triobot.fronts._fail_hypercorn", lambda: failed.append(None))
+    asked = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> dict[str, str]:
+        return {"type": next(asked)}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == behind:
+            scope.cancel()
+        await trio.lowlevel.checkpoint()
+
+    with trio.CancelScope() as scope:
+        await echo_bot(Chats()).asgi({"type": "lifespan"}, receive, send)  # type: ignore[arg-type]
+
+    assert scope.cancelled_caught
+    assert len(failed) == fails
