@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Never, Protocol, TypeAlias, cast, final
 
@@ -23,7 +24,7 @@ from quart_trio import QuartTrio
 
 from .authors import leaves
 from .conversations.running.lines import failing_line
-from .errors import StoreLockedError, TriobotError
+from .errors import TriobotError
 from .resources import about_opening
 from .runtime import Intake
 from .settings import Settings
@@ -134,7 +135,7 @@ class _Hosted:
         except* Exception as errors:
             words = "; ".join(map(_word, leaves(errors)))
             self._failure = f"the bot {'stopped' if started else 'was not started'}: {words}"
-            if errors.subgroup(StoreLockedError):
+            if "in another process" in self._failure:
                 self._failure += "; give the server one worker only"
             # What application and server make of it shows the groups, or not what is in them.
             log.error(self._failure)  # noqa: TRY400
@@ -186,6 +187,7 @@ async def _live(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> Non
         raise
 
 
+@cache
 def _fail_hypercorn() -> None:
     """Let this worker end hypercorn by a signal: it ends with 0 when its only worker has failed."""
     parent, worker = multiprocessing.parent_process(), multiprocessing.current_process()

@@ -16,6 +16,10 @@ from triobot import Bot, Chat
 bot = Bot()
 site = QuartTrio("site")
 bot.mount(site, "/bot")
+# Two bots with one store.
+twins = QuartTrio("twins")
+bot.mount(twins, "/one")
+Bot().mount(twins, "/other")
 
 
 @bot.conversation

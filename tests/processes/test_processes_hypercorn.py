@@ -180,6 +180,24 @@ async def test_a_bot_that_fails_ends_hypercorn_with_a_failure(tmp_path: Path, ap
 
 
 @pytest.mark.slow
+async def test_two_bots_of_a_site_with_one_store_say_so(tmp_path: Path) -> None:
+    """Once, with no word of workers; and hypercorn is ended once."""
+    ended = await trio.run_process(
+        [*HYPERCORN, "-k", "trio", "--bind", "127.0.0.1:0", "tests.processes.failing:twins"],
+        env=environment(TRIOBOT_STORE=f"sqlite:{tmp_path / 'bot.db'}", FAILS="never"),
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+    )
+    said = (ended.stdout + ended.stderr).decode()
+
+    assert ended.returncode == -signal.SIGUSR1
+    [line] = [line for line in said.splitlines() if line.startswith("the bot ")]
+    assert line.endswith("is open in this process already; close it there first")
+    assert "atexit" not in said
+
+
+@pytest.mark.slow
 async def test_hypercorn_s_own_failure_is_one_to_a_supervisor(tmp_path: Path) -> None:
     """The bot is cut, and hypercorn itself would end with 0."""
     ended = await trio.run_process(
