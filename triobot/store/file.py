@@ -184,7 +184,6 @@ class StoreFile:
         try:
             if clean:
                 self.connection.execute("BEGIN IMMEDIATE")
-                self.tables.give_numbers_back()
                 if not self.visited:
                     put_meta(self.connection, "clean", str(now))
                 self.connection.execute("COMMIT")

@@ -95,7 +95,6 @@ class MemoryRows:
         """Close the store, and note that its run ended cleanly."""
         assert self._writer is not None
         self._writer.close()
-        self.tables.give_numbers_back()
         put_meta(self.sql, "clean", str(now))
 
     def number_from(self, newest: int) -> None:

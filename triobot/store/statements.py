@@ -65,8 +65,6 @@ from .sql import Sql, listed
 _NOTE: Final = "INSERT INTO deliveries (key, at, once, acknowledged) VALUES (?, ?, ?, NULL) ON CONFLICT (key)"
 NOTE_NEW: Final = f"{_NOTE} DO NOTHING"
 NOTE_AGAIN: Final = f"{_NOTE} DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL"
-# Numbers are set aside by so many: to write each one that is given would change a page more.
-_SET_ASIDE: Final = 64
 TAKE_IN: Final = "INSERT INTO inbox (seq, chat_id, at, content_type, body, begun) VALUES (?, ?, ?, ?, ?, ?)"
 # One statement that deletes them all and returns this takes 1.5 to 2.5 times as long as the two.
 _SIZES: Final = "SELECT chat_id, length(body), seq FROM json_each(?) CROSS JOIN inbox ON seq = value"
@@ -113,7 +111,6 @@ class Tables:
         self._unread: Collection[int] = ()
         self._alive_at = 0
         self._last_seq: int | None = None
-        self._set_aside = 0
         self.noted = 0
         self._swept_to: str | None = None
 
@@ -179,12 +176,12 @@ class Tables:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
             ).fetchone()
-            self._set_aside = last = 0 if found is None else found[0]
+            last = 0 if found is None else found[0]
             self._last_seq = last if self.share is WHOLE else self.share.before_next(last)
         return self._last_seq
 
     def _take_in(self, rows: Sequence[InboxRow]) -> None:
-        """Insert rows, the last of which has the largest number ever given; set more aside if need be."""
+        """Insert rows, the last of which has the largest number ever given."""
         if len(self._taken) >= _ROWS:
             self._taken.clear()
         values: list[tuple[object, ...]] = []
@@ -195,18 +192,6 @@ class Tables:
             self._taken[row.seq] = row.chat_id, len(row.body), row.seq
         self._sql.executemany(TAKE_IN, values)
         self._last_seq = rows[-1].seq
-        if self._last_seq > self._set_aside:
-            step = _SET_ASIDE * self.share.step
-            self._put_last_seq(-(-self._last_seq // step) * step)
-
-    def _put_last_seq(self, seq: int) -> None:
-        self._set_aside = seq
-        self._sql.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'inbox'", (seq,))
-
-    def give_numbers_back(self) -> None:
-        """Let the next process go on right behind the last number that was given."""
-        if self._last_seq is not None and self._last_seq != self._set_aside:
-            self._put_last_seq(self._last_seq)
 
     @property
     def newest(self) -> int | None:
@@ -218,8 +203,8 @@ class Tables:
         self.tally.undo(mark)
         self._alone.clear()
         self._taken.clear()
-        # Numbers that were given there aren't given again, and whether more were set aside isn't known.
-        self._alive_at = self._set_aside = 0
+        # Numbers that were given there aren't given again.
+        self._alive_at = 0
 
     def apply_all(self, writes: Sequence[Write]) -> None:
         """Do these writes; those of the kinds that each turn brings, with a statement for each kind.

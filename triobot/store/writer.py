@@ -601,7 +601,10 @@ class Writer:
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Have this written with what comes next; see `triobot.seams.Store`."""
+        """Have this written with what comes next; see `triobot.seams.Store`.
+
+        Else each end is a transaction of its own: 231,000 more of an echo's 1,260,000 instructions.
+        """
         if not self._notes.note_consumed(seqs):
             return False
         noted = self._open or self._begin_noting()
