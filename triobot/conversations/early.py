@@ -1,6 +1,7 @@
 """The early door: events of our own lane are looked at before they are stored, which saves a commit each.
 
-A bot without this file is correct, and slower: each event is stored first, and comes through the inbox. Only
+A bot without this file is correct, and slower: each event is stored first, and comes through the inbox. At
+one connection an echo takes twice the instructions then, and a turn of `ask` a third more. Only
 `triobot.runtime` knows whether there is one.
 
 An event that a conversation at rest waits for is given to it at once. The record that takes it is stored in
