@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
 import attrs
@@ -75,8 +74,6 @@ log: Final = logging.getLogger("triobot.conversations")
 T = TypeVar("T")
 Body: TypeAlias = Callable[[Id], Awaitable[T]]
 
-# One for all, since most have no block open and no charge that is paid, and an empty dict takes 64 bytes.
-_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 HELD: Final = 5000
 """Milliseconds that a deadline waits for an operation that holds it."""
 _OF_PLATFORM: Final = frozenset(
@@ -201,7 +198,7 @@ class Conversation:
         self.watches: Sequence[Watch] = ()
         self.ending: Ending | None = None
         self.giving: Giving | None = None
-        self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = _NONE
+        self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = {}
         self.behind: Mapping[str, Gift] = {}
         self.settled = None if stored is None else trio.Event()
         self.stuck = False

@@ -61,10 +61,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 
-# Few runs ever have some, and an empty set takes 216 bytes.
-_NO_IDS: Final = frozenset[Id]()
-_NO_EFFECTS: Final = frozenset[str]()
-
 
 @final
 @attrs.frozen
@@ -145,7 +141,7 @@ class JournalWriter(Host):
             raise LocalProtocolError("chat_id", "is another process's")
         self.durable = durable
         self.over = self.lost = False
-        self.repeated_ids: frozenset[Id] = _NO_IDS
+        self.repeated_ids: frozenset[Id] = frozenset()
         self._conversation = conversation
         self._commits = conversation.work.commits
         self._lease = lease if row is None else row.lease
@@ -172,7 +168,7 @@ class JournalWriter(Host):
         self._rests, self._wake = False, None if row is None else row.wake_at
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
         # Those of which the store has a row beside the journal.
-        self._effects: frozenset[str] = _NO_EFFECTS
+        self._effects: frozenset[str] = frozenset()
         if conversation.stored is not None:
             self._effects = frozenset(
                 [str(one[2]) for one in conversation.stored.records if one[0] in EFFECTS]

@@ -73,8 +73,6 @@ ASIDES: Final = 64
 READ_IN: Final = 1_000
 # Not as generators: they are asked for each answer.
 _QUIESCENT: Final = attrgetter("quiescent")
-# One for all, since few chats ever have some, and an empty set takes 216 bytes.
-_NONE: Final = frozenset[int]()
 _DURABLE: Final = attrgetter("route.durable")
 
 
@@ -138,7 +136,7 @@ class ChatLife:
         self.cursor = cursor
         self.latest = cursor
         self.behind = False
-        self.jumped = _NONE
+        self.jumped: frozenset[int] = frozenset()
         self.shared = shared
         self.work: Final = shared.work
         self.calls = calls
@@ -158,9 +156,9 @@ class ChatLife:
         # What has begun in the store with the end of what it interrupts, which is being told of that.
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
-        self.passed = _NONE
+        self.passed: frozenset[int] = frozenset()
         self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
-        self._early = _NONE
+        self._early: frozenset[int] = frozenset()
         self._typed_until: dict[SenderId | None, int] = {}
 
     def setting(self, delivery: Delivery) -> Setting:
@@ -764,7 +762,7 @@ class ChatLife:
 
     def shows_no_more(self) -> None:
         """Route all that waits from now on, but for what was taken out of the mailbox meanwhile."""
-        self._shown, early, self._early = None, self._early, _NONE
+        self._shown, early, self._early = None, self._early, frozenset()
         self.passed |= early.difference(queued.seq for queued in self.mailbox)
         self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
 

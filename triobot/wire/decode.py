@@ -84,7 +84,6 @@ LONGEST_TYPE: Final = 64  # the platform's longest is 15; longer ones would only
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,\s]+)"?', re.IGNORECASE)
 _PART_NAME: Final = re.compile(r'(?:^|[;\s])name="?([^";]*)"?', re.IGNORECASE)
-_NONE: Final[frozenset[str]] = frozenset()
 _QUOTED: Final = re.compile("[+%]")
 _STRAY_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
@@ -240,7 +239,7 @@ def _read_fields(content_type: str, body: bytes) -> tuple[RawFields, frozenset[s
 def _distinct(pairs: Sequence[tuple[str, JsonValue]]) -> tuple[RawFields, frozenset[str]]:
     fields: RawFields = dict(pairs)
     if len(fields) == len(pairs):
-        return fields, _NONE
+        return fields, frozenset()
     fields.clear()
     repeated: set[str] = set()
     for name, value in pairs:

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from types import MappingProxyType
 from typing import Final, TypeAlias, cast, final
 
 import attrs
@@ -120,10 +119,6 @@ def _nothing(event: Event, setting: Setting) -> None:
     """Take nothing."""
 
 
-_NO_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType({})
-"""One for all waits that were given nothing: most wait, and an empty dict of each takes 64 bytes."""
-
-
 @final
 @attrs.define(eq=False)
 class Wait:
@@ -159,7 +154,7 @@ class Wait:
     rests: bool = attrs.field(default=False, init=False)
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     when_resting: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)
-    ready: Mapping[int, Answer] = attrs.field(default=_NO_ANSWERS, init=False)
+    ready: dict[int, Answer] = attrs.field(factory=dict[int, "Answer"], init=False)
 
     @property
     def hint(self) -> str:
@@ -178,17 +173,15 @@ class Wait:
 
     def give(self, answer: Answer) -> None:
         """Give the wait this, which its run is brought next; see `Conversation.give`."""
-        self.ready = {**self.ready, answer.delivery.seq: answer}
+        self.ready[answer.delivery.seq] = answer
 
     def let_go(self, seq: int) -> Answer | None:
         """Return what the wait was given with this row, if it was, and forget it."""
-        if (answer := self.ready.get(seq)) is not None:
-            self.ready = {row: other for row, other in self.ready.items() if row != seq} or _NO_ANSWERS
-        return answer
+        return self.ready.pop(seq, None)
 
     def let_all_go(self) -> Sequence[Answer]:
         """Return all that the wait was given, and forget it."""
-        given, self.ready = list(self.ready.values()), _NO_ANSWERS
+        given, self.ready = list(self.ready.values()), {}
         return given
 
     def hear_no_more(self) -> None:
