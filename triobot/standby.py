@@ -74,7 +74,9 @@ async def stand_by(
             return  # whoever comes is refused, and may go to the other process
         from .webhook.serving import serve  # not under another's server, unless it comes to this
 
-        serving = partial(serve, Doorkeeper(limits), binds, shutdown=trio.Event(), limits=limits, tls=tls)
+        serving = partial(
+            serve, Doorkeeper(limits).handle, binds, shutdown=trio.Event(), limits=limits, tls=tls
+        )
         bound: list[str] = await nursery.start(serving)
         log.info("another process has the store; this one waits, and listens on %s", ", ".join(bound))
         listening(bound)

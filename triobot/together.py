@@ -45,7 +45,7 @@ from .shards import read_shards
 from .standby import stand_by
 from .watchdog import telling_delays, telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
-from .webhook.endpoint import Endpoint, EndpointT, endpoint_of
+from .webhook.endpoint import Endpoint, endpoint_of
 from .webhook.limits import Limits
 
 log: Final = logging.getLogger("triobot")
@@ -311,26 +311,31 @@ def _serving(
     """Return what listens for the webhooks until it is to close."""
     ready = intakes[0].readiness if len(intakes) == 1 else partial(_all_ready, intakes)
 
-    def made(kind: type[EndpointT], intake: Front) -> EndpointT:
-        begins = intake.voice.begin
-        return kind(
-            intake.inbox, intake.secrets, limits=limits, readiness=ready, traffic=traffic, begins=begins
+    endpoints = [
+        Endpoint(
+            intake.inbox,
+            intake.secrets,
+            limits=limits,
+            readiness=ready,
+            traffic=traffic,
+            begins=intake.voice.begin,
         )
-
+        for intake in intakes
+    ]
     if server == "triobot" and not own_http.is_here():
         log.warning("triobot.http isn't here: hypercorn listens, and httpx sends")
         server = "hypercorn"
     if server == "hypercorn":
         from .webhook.app import serve_stock
 
-        find = partial(endpoint_of, [made(Endpoint, intake) for intake in intakes])
-        serve_there = partial(serve_stock, find, binds, shutdown=closing, limits=limits)
+        serve_there = partial(
+            serve_stock, partial(endpoint_of, endpoints), binds, shutdown=closing, limits=limits
+        )
         return partial(serve_there, certificate=settings.tls_certificate, key=settings.tls_key)
-    from .webhook.serving import DirectEndpoint, SharedEndpoint, serve
+    from .webhook.serving import answering, serve
 
-    doors = [made(DirectEndpoint, intake) for intake in intakes]
-    door = doors[0] if len(doors) == 1 else SharedEndpoint(doors)
-    return partial(serve, door, binds, shutdown=closing, limits=limits, tls=tls, traffic=traffic)
+    handler = answering(endpoints)
+    return partial(serve, handler, binds, shutdown=closing, limits=limits, tls=tls, traffic=traffic)
 
 
 def _check_apart(bots: Sequence[tuple[Servable, Settings]]) -> None:

@@ -30,7 +30,7 @@ from tests.loopback import PATIENCE
 from triobot.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.errors import ConfigError
 from triobot.webhook.limits import Limits
-from triobot.webhook.serving import serve
+from triobot.webhook.serving import answering, serve
 
 pytestmark = pytest.mark.virtual_time
 
@@ -469,7 +469,13 @@ class TestStopping:
 
         async def live(rig: Rig, *, task_status: trio.TaskStatus[list[str]]) -> None:
             bind = FdBind(os.dup(shared.fileno()))
-            await serve(rig.endpoint, [bind], shutdown=rig.shutdown, limits=limits, task_status=task_status)
+            await serve(
+                answering([rig.endpoint]),
+                [bind],
+                shutdown=rig.shutdown,
+                limits=limits,
+                task_status=task_status,
+            )
             rig.stopped.set()
 
         async def keep_asking(name: int) -> None:
@@ -543,7 +549,7 @@ class TestBinding:
 
     async def refusal(self, bind: TcpBind | UnixBind | FdBind) -> str:
         with pytest.raises(ConfigError) as caught:
-            await serve(make_rig().endpoint, [bind], shutdown=trio.Event())
+            await serve(answering([make_rig().endpoint]), [bind], shutdown=trio.Event())
         return str(caught.value)
 
     async def test_a_port_in_use(self) -> None:
@@ -585,7 +591,7 @@ class TestBinding:
         try:
             async with trio.open_nursery() as nursery:
                 bind = UnixBind(str(path), mode, str(others))
-                await nursery.start(partial(serve, rig.endpoint, [bind], shutdown=rig.shutdown))
+                await nursery.start(partial(serve, answering([rig.endpoint]), [bind], shutdown=rig.shutdown))
                 found = path.stat()
                 rig.shutdown.set()
         finally:
@@ -607,7 +613,7 @@ class TestBinding:
         left_over.close()
         async with trio.open_nursery() as nursery:
             addresses = await nursery.start(
-                partial(serve, rig.endpoint, [UnixBind(path)], shutdown=rig.shutdown)
+                partial(serve, answering([rig.endpoint]), [UnixBind(path)], shutdown=rig.shutdown)
             )
             assert addresses == [f"unix:{path}"]
             async with await trio.open_unix_socket(path) as stream:

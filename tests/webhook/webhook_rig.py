@@ -32,10 +32,11 @@ from triobot.seams import (
 )
 from triobot.webhook.answers import Readiness, TrafficCounters
 from triobot.webhook.app import build_app
+from triobot.webhook.endpoint import Endpoint
 from triobot.webhook.inbox import Inbox
 from triobot.webhook.limits import Limits
 from triobot.webhook.secrets import Secrets
-from triobot.webhook.serving import DirectEndpoint, serve
+from triobot.webhook.serving import answering, serve
 from triobot.wire.encode import Body, encode_event
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
@@ -156,7 +157,7 @@ class Rig:
     delivered: list[tuple[InboxRow, Event]]
     alarms: list[Alarm]
     app: QuartTrio
-    endpoint: DirectEndpoint
+    endpoint: Endpoint
     readiness: list[Readiness]
     port: int = 0
     shutdown: trio.Event = attrs.Factory(trio.Event)
@@ -191,7 +192,7 @@ def make_rig(*, quota: Quota | None = None, limits: Limits | None = None, secret
     traffic = TrafficCounters()
     readiness = [Readiness(True, {"store": "ok"})]
     known = Secrets.parse(secrets)
-    endpoint = DirectEndpoint(
+    endpoint = Endpoint(
         inbox, known, limits=limits or Limits(), readiness=lambda: readiness[0], traffic=traffic
     )
     app = build_app(lambda _: endpoint)
@@ -213,7 +214,7 @@ async def serve_rig(
     bind = TcpBind("127.0.0.1", 0)
     if server == "direct":
         await serve(
-            rig.endpoint,
+            answering([rig.endpoint]),
             [bind],
             shutdown=rig.shutdown,
             limits=limits,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 import trio
 
@@ -184,9 +184,6 @@ class Endpoint:
                 assert_never(never)
 
 
-EndpointT = TypeVar("EndpointT", bound=Endpoint)
-
-
-def endpoint_of(endpoints: Sequence[EndpointT], path: str) -> EndpointT:
+def endpoint_of(endpoints: Sequence[Endpoint], path: str) -> Endpoint:
     """Return the webhook whose secret a path names, else the first."""
     return next((one for one in endpoints if one.accepts(path)), endpoints[0])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import trio
 
 from ..binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
 from ..http.request import Incoming
-from ..http.server_connection import SenderLeftError, Talk
+from ..http.server_connection import Handler, SenderLeftError, Talk
 from .answers import Response, TrafficCounters
 from .endpoint import ACCESS, ALIVE_PATH, HIDDEN_PATH, READY_PATH, Endpoint, endpoint_of
 from .exchange import Complete, Malformed, Reading, RequestFraming, TooLong, TooSlow, Truncated
@@ -21,43 +21,22 @@ from .limits import Limits
 _SHOWN: Final = {ALIVE_PATH.encode(): ALIVE_PATH, READY_PATH.encode(): READY_PATH}
 
 
-class Handles(Protocol):
-    """What answers requests."""
+def answering(endpoints: Sequence[Endpoint]) -> Handler:
+    """Return what answers a request: the webhook whose secret it names, else the first.
 
-    async def handle(self, talk: Talk) -> None:
-        """Answer one."""
-        ...
+    Cancellation: as `Endpoint.respond`.
+    """
 
+    async def answer(talk: Talk) -> None:
+        request, endpoint = talk.request, endpoints[0]
+        path = request.path
+        if len(endpoints) > 1:
+            endpoint = endpoint_of(endpoints, path)
+            if endpoint.begins is not None:
+                endpoint.begins()
+        await endpoint.respond(_DirectExchange(talk), path, request.method, _framing_of(request))
 
-@final
-class DirectEndpoint(Endpoint):
-    """The webhook behind our own listener."""
-
-    async def handle(self, talk: Talk) -> None:
-        """Answer one request.
-
-        Cancellation: as `respond`.
-        """
-        request = talk.request
-        await self.respond(_DirectExchange(talk), request.path, request.method, _framing_of(request))
-
-
-@final
-class SharedEndpoint:
-    """The webhooks of several bots behind our own listener: each has a path of its own, its secret."""
-
-    def __init__(self, endpoints: Sequence[DirectEndpoint]) -> None:
-        self._endpoints = endpoints
-
-    async def handle(self, talk: Talk) -> None:
-        """Answer one request: by the webhook whose secret it names, else by the first.
-
-        Cancellation: as `DirectEndpoint.handle`.
-        """
-        endpoint = endpoint_of(self._endpoints, talk.request.path)
-        if endpoint.begins is not None:
-            endpoint.begins()
-        await endpoint.handle(talk)
+    return answer
 
 
 async def _read_body(talk: Talk, *, most: int, seconds: float) -> Reading:
@@ -109,7 +88,7 @@ def _framing_of(request: Incoming) -> RequestFraming:
 
 
 async def serve(
-    endpoint: Handles,
+    handler: Handler,
     binds: Sequence[Bind],
     *,
     shutdown: trio.Event,
@@ -123,7 +102,7 @@ async def serve(
     A stop refuses no request that has arrived; see `triobot.http.listener.serve_listeners`.
 
     Args:
-        endpoint: the webhook, or those of several bots, or what stands in their place.
+        handler: the webhook, or those of several bots, or what stands in their place.
         binds: where to listen; on all of them or on none.
         shutdown: set it to stop.
         limits: of connections and time; the defaults if None.
@@ -152,7 +131,7 @@ async def serve(
         await nursery.start(
             partial(
                 serve_listeners,
-                endpoint.handle,
+                handler,
                 listeners,
                 shutdown=shutdown,
                 limits=limits.serving,
