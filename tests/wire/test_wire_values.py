@@ -367,6 +367,6 @@ def test_repr_shows_no_words_phones_or_places() -> None:
 
 
 def test_a_field_of_a_message_is_written_out_where_messages_are_handled_by_heart() -> None:
-    """`known_text`, `_read_usual_text`, `event_key`, `node_of` and `_load_said`: go there first."""
+    """`_read_usual_text`, `event_key`, `node_of` and `_load_said`: go there first."""
     assert [field.name for field in attrs.fields(Message)] == ["chat_id", "content", "sender"]
     assert [field.name for field in attrs.fields(Sender)] == ["id", "name", "username"]

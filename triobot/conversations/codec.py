@@ -14,8 +14,8 @@ from ..errors import TriobotError
 from ..journals import LARGEST_RECORD
 from ..values import encode_value, node_of_value, read_form, register, value_of_node
 from ..wire import content, events, results
-from ..wire.events import Message, known_text
-from ..wire.results import Sent, known_sent
+from ..wire.events import Message, Sender
+from ..wire.results import Sent
 
 
 @final
@@ -90,12 +90,12 @@ def _short(taken: tuple[object, ...]) -> Node:
 
 def _load_said(parts: Any) -> tuple[Message[str], int, int, tuple[str]]:
     chat, text, sender, name, user, seq, at = parts
-    return known_text(chat, text, sender, name, user), seq, at, (text,)
+    return Message(chat, text, Sender(sender, name, user)), seq, at, (text,)
 
 
 def _load_heard(parts: Any) -> tuple[Message[str], int, int, tuple[Message[str]]]:
     chat, text, sender, name, user, seq, at = parts
-    event = known_text(chat, text, sender, name, user)
+    event = Message(chat, text, Sender(sender, name, user))
     return event, seq, at, (event,)
 
 
@@ -107,7 +107,7 @@ def said_text(node: Node) -> str | None:
 
 def _load_sent(parts: Any) -> Sent:
     chat, id = parts
-    return known_sent(chat, id)
+    return Sent(chat, id)
 
 
 read_form("said", _load_said)

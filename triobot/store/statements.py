@@ -105,7 +105,8 @@ class Tables:
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.
         self._alone: dict[ChatId, SenderId] = {}
-        # Of some rows of the inbox, what the tally has to know at their end: chat, size, number.
+        # Of some rows of the inbox, what the tally has to know at their end: chat, size, number. To ask for it is
+        # 41,000 instructions more of an echo's 1,260,000.
         self._taken: dict[int, tuple[ChatId, int, int]] = {}
         # Rows that were consumed, maybe not in the table yet.
         self._unread: Collection[int] = ()

@@ -44,7 +44,6 @@ from .events import (
     Sender,
     Submission,
     UnknownEvent,
-    known_text,
 )
 from .ids import (
     CallbackId,
@@ -363,7 +362,7 @@ def _read_usual_text(content_type: str, body: bytes) -> Message[str] | None:
     if type(name) is not str or type(user) is not str:
         return None
     # Without a backslash in its JSON, and decoded as strictly, no part can hold a lone surrogate.
-    return known_text(ChatId(int(chat)), data, SenderId(id), name, user)
+    return Message(ChatId(int(chat)), data, Sender(SenderId(id), name, user))
 
 
 def _read_event(envelope: Envelope, sender: Sender | None) -> Event | None:

@@ -6,7 +6,7 @@ who knows the webhook's address can post one.
 
 from __future__ import annotations
 
-from typing import Any, Final, Generic, TypeAlias, cast, final
+from typing import Any, Final, Generic, TypeAlias, final
 
 import attrs
 from typing_extensions import TypeVar
@@ -51,8 +51,6 @@ class Sender:
     username: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
 
 
-_new: Final[Any] = cast("Any", object.__new__)
-_set: Final = object.__setattr__
 _is_sender: Final = is_optional(is_a(Sender))
 
 
@@ -96,19 +94,6 @@ class Message(Generic[C_co]):
     chat_id: ChatId = attrs.field(converter=as_chat_id)
     content: C_co = attrs.field(validator=_is_content, repr=False)
     sender: Sender | None = attrs.field(default=None, validator=_is_sender)
-
-
-def known_text(chat_id: ChatId, text: str, sender_id: SenderId, name: str, username: str) -> Message[str]:
-    """Return what somebody wrote, of parts that are known to pass the checks above: nothing looks again."""
-    sender: Sender = _new(Sender)
-    message: Message[str] = _new(Message)
-    _set(sender, "id", sender_id)
-    _set(sender, "name", name)
-    _set(sender, "username", username)
-    _set(message, "chat_id", chat_id)
-    _set(message, "content", text)
-    _set(message, "sender", sender)
-    return message
 
 
 @final
