@@ -75,7 +75,6 @@ SEE_SENDER: Final = (
 )
 ANSWERED: Final = "UPDATE deliveries SET acknowledged = ? WHERE key = ? AND acknowledged IS NULL"
 _CHATS: Final = 16_384
-_ROWS: Final = 16_384
 _SWEPT: Final = 5_000
 SWEEP_AFTER: Final = 256
 """Deliveries that are noted from one sweep of them to the next."""
@@ -105,9 +104,6 @@ class Tables:
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.
         self._alone: dict[ChatId, SenderId] = {}
-        # Of some rows of the inbox, what the tally has to know at their end: chat, size, number. To ask for it is
-        # 41,000 instructions more of an echo's 1,260,000.
-        self._taken: dict[int, tuple[ChatId, int, int]] = {}
         # Rows that were consumed, maybe not in the table yet.
         self._unread: Collection[int] = ()
         self._alive_at = 0
@@ -183,14 +179,11 @@ class Tables:
 
     def _take_in(self, rows: Sequence[InboxRow]) -> None:
         """Insert rows, the last of which has the largest number ever given."""
-        if len(self._taken) >= _ROWS:
-            self._taken.clear()
         values: list[tuple[object, ...]] = []
         for row in rows:
             # Of each value of bytes, sqlite3 asks whether it has an adapter; of a bytearray it knows.
             body = bytearray(row.body)
             values.append((row.seq, row.chat_id, row.at, row.content_type, body, row.begun))
-            self._taken[row.seq] = row.chat_id, len(row.body), row.seq
         self._sql.executemany(TAKE_IN, values)
         self._last_seq = rows[-1].seq
 
@@ -200,10 +193,9 @@ class Tables:
         return self._last_seq
 
     def undo(self, mark: int = 0) -> None:
-        """Take the tally back to its mark, as the transaction was, and drop what is remembered of rows."""
+        """Take the tally back to its mark, as the transaction was, and drop what is remembered of chats."""
         self.tally.undo(mark)
         self._alone.clear()
-        self._taken.clear()
         # Numbers that were given there aren't given again.
         self._alive_at = 0
 
@@ -354,16 +346,8 @@ class Tables:
                 self.note_alive(now)
 
     def _consume(self, seqs: Collection[int]) -> None:
-        gone: list[tuple[int, int, int]] = []
-        unknown: list[int] = []
         once = set(seqs)
-        for seq in once:
-            if (known := self._taken.pop(seq, None)) is not None:
-                gone.append(known)
-            else:
-                unknown.append(seq)
-        if unknown:
-            gone += self._sql.execute(_SIZES, (listed(unknown),)).fetchall()
+        gone: list[tuple[int, int, int]] = self._sql.execute(_SIZES, (listed(once),)).fetchall()
         self._sql.executemany(_CONSUME, zip(once))
         self._count_gone(gone)
 
