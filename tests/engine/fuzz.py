@@ -1,4 +1,4 @@
-"""Random programs, killed at their actions, their commits failed, given their machine at their places.
+"""Random programs, killed at their actions, their commits failed.
 
     python -m tests.engine.fuzz MODE --seeds N --first F
 
@@ -8,10 +8,7 @@ Modes:
     race      random latencies, commits of 3 ms, downtimes, others that write the shared data: a replay stands
               where the dead process stood, nobody sees two texts for one operation, and nothing is repeated
               more often than it crashed
-    both      equal, killed and promoted at once
-    promote   no kill; the machine is made at each place in turn, at all, at none: the same journal, byte for
-              byte
-    directed  some programs in all their kills and promotions (the seeds don't matter)
+    directed  some programs in all their kills (the seeds don't matter)
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ if __name__ == "__main__":
 from .programs import Runner, Statement, random_program
 from .world import COVERED, EPOCH, Lived, Plan, go
 
-MODES = ("equal", "race", "both", "promote", "directed")
+MODES = ("equal", "race", "directed")
 
 
 def lives(program: list[Statement], plan: Plan) -> Lived:
@@ -107,21 +104,16 @@ def check(
     """Run one random program in all that is to happen to it; return what is wrong."""
     r = random.Random(seed)
     program = random_program(r, straight=straight or r.random() < 0.25)
-    plan = partial(
-        Plan, seed, random_events(r), race=mode == "race", instant=mode in ("equal", "both"), behind=behind
-    )
+    plan = partial(Plan, seed, random_events(r), race=mode == "race", instant=mode == "equal", behind=behind)
     calm = lives(program, plan())
-    COVERED.update(programs=1, machines=int(calm.plan.machine), records=sum(map(len, calm.journals)))
+    COVERED.update(programs=1, records=sum(map(len, calm.journals)))
     if (wrong := calm.problem()) is not None:
         return "undisturbed: " + wrong
-    if mode == "promote":
-        return _promoted(program, plan, calm, r, kills)
     points = _some(r, calm.plan.actions, kills)
     for point in points:
         more = [point + r.randint(1, 12) * n for n in (1, 2)] if r.random() < 0.3 else []
-        chance = 0.15 if mode in ("both", "race") else 0.0
         fails = [r.randint(1, 12)] if r.random() < 0.3 else []
-        got = lives(program, plan(kills=[point, *more], fails=fails, chance=chance))
+        got = lives(program, plan(kills=[point, *more], fails=fails))
         COVERED.update(runs=1, crashes=got.disk.crashes, repeats=got.disk.repeats)
         wrong = got.problem()
         if wrong is None and got.disk.repeats > got.disk.crashes:
@@ -158,22 +150,6 @@ def _compared(program: list[Statement], plan: partial[Plan], calm: Lived, got: L
         if mine != theirs:
             both = isinstance(mine, list) and isinstance(theirs, list)
             return f"{name} {first_difference(mine, theirs) if both else (mine, theirs)}"
-    return None
-
-
-def _promoted(
-    program: list[Statement], plan: partial[Plan], calm: Lived, r: random.Random, most: int
-) -> str | None:
-    for place in (0, *_some(r, calm.plan.places, most)):
-        got = lives(program, plan(promote_all=True) if place == 0 else plan(promote=[place]))
-        COVERED["runs"] += 1
-        if (wrong := got.problem()) is not None:
-            return f"promoted at {place}: {wrong}"
-        if got.journals != calm.journals:
-            if got.journals in [lives(program, plan()).journals for _ in range(60)]:
-                COVERED["legal: the scheduler's order"] += 1
-                continue
-            return f"promoted at {place}: JOURNAL {first_difference(calm.lines, got.lines)}"
     return None
 
 
@@ -226,7 +202,7 @@ def directed_plans() -> list[list[tuple[int, str]]]:
 
 
 def check_directed(program: list[Statement], seed: int, events: list[tuple[int, str]]) -> str | None:
-    """Kill one program at each action, and promote it at each place."""
+    """Kill one program at each action."""
     calm = lives(program, Plan(seed, events))
     if (wrong := calm.problem()) is not None:
         return f"{program}: {wrong}"
@@ -239,14 +215,6 @@ def check_directed(program: list[Statement], seed: int, events: list[tuple[int, 
             wrong = f"STORY {first_difference(story(calm, set()), story(got, set()))}"
         if wrong is not None:
             return f"{program} killed at {point}: {wrong}"
-    for place in range(1, calm.plan.places + 2):
-        got = lives(program, Plan(seed, events, promote=[place]))
-        COVERED["runs"] += 1
-        wrong = got.problem()
-        if wrong is None and got.journals != calm.journals:
-            wrong = f"JOURNAL {first_difference(calm.lines, got.lines)}"
-        if wrong is not None:
-            return f"{program} promoted at {place}: {wrong}"
     return None
 
 
@@ -301,7 +269,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--kills", type=int, default=12, help="points of each program at most; 0: all")
-    parser.add_argument("--straight", action="store_true", help="only programs that need no machine")
+    parser.add_argument("--straight", action="store_true", help="only programs of one branch, without blocks")
     parser.add_argument("--shown", type=int, default=6, help="failures to print")
     parser.add_argument("--mutant", choices=[*mutants.MUTANTS, "behind"], help="a defect to plant")
     given = parser.parse_args()

@@ -122,20 +122,6 @@ class New:
         self.run.evict()
 
 
-class Long(New):
-    """A run with its machine from the first line on."""
-
-    name = "its machine"
-
-    async def echo(self, run: Run) -> None:
-        run.promote()
-        await super().echo(run)
-
-    async def ask(self, run: Run) -> None:
-        run.promote()
-        await super().ask(run)
-
-
 class Bare:
     """A task that sleeps and wakes."""
 
@@ -317,8 +303,8 @@ async def memory(kind: Kind, code: str, many: int = 1000) -> str:
 
 async def main() -> None:
     everything: tuple[tuple[str, Any, str, tuple[Kind, ...]], ...] = (
-        ("an echo, a fresh run", echoes, "echo", (Bare, New, Long)),
-        ("a turn of ask", turns, "ask", (Bare, New, Long)),
+        ("an echo, a fresh run", echoes, "echo", (Bare, New)),
+        ("a turn of ask", turns, "ask", (Bare, New)),
         ("a turn of ask that reads and writes a key", turns, "keeps", (New,)),
         ("a turn of ask inside two open deadlines", turns, "outer", (Bare, New)),
         ("a turn of ask that opens two deadlines", turns, "inner", (Bare, New)),

@@ -21,7 +21,7 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
     "rearmed": (
         "machine",
         "is_cut(block.around)",
-        "is_cut(block.around[: -1 if self._run.records else None])",
+        "is_cut(block.around[: -1 if self.records else None])",
         "directed",
     ),
     "shuffled": (
@@ -42,21 +42,15 @@ MUTANTS: dict[str, tuple[str, str, str, str]] = {
         "False",
         "directed",
     ),
-    "unarmed": (
-        "machine",
-        "op.branch, op.key, op.armed = main, (*main.key, main.count), True",
-        "op.branch, op.key = main, (*main.key, main.count)",
-        "directed",
-    ),
     "forget": (
         "machine",
-        "if op.id in self.resting and tag != CUT and not run.dying:",
+        "if op.given is None and tag != CUT and not self.dying:",
         "if False:",
         "directed",
     ),
-    "catchup": ("machine", "if due <= self._run.revived and now", "if False and now", "directed"),
-    "mid": ("run", "or id == self.mid", "or False", "directed"),
-    "rows": ("run", "await self._known(id, kind, in_doubt) if self.rows else None", "None", "race"),
+    "catchup": ("machine", "if due <= self.revived and now", "if False and now", "directed"),
+    "mid": ("machine", "or op.id == self.mid", "or False", "directed"),
+    "rows": ("machine", "self.rows.pop(op.id, None) if self.rows else None", "None", "directed"),
     "notes": (
         "run",
         "record = None if self.notes is None else self.notes.get((READ, turn, key))",

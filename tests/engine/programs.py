@@ -48,7 +48,7 @@ def random_program(r: random.Random, *, straight: bool, depth: int = 0) -> list[
     """Return some statements.
 
     Args:
-        straight: only what needs no machine.
+        straight: one branch, and no block.
     """
     found: list[Statement] = []
     for _ in range(r.randint(1, 4 if depth < 2 else 2)):
@@ -110,7 +110,6 @@ class Runner:
 
     async def block(self, run: Run, body: list[Statement], generation: int = 0) -> None:
         for place, statement in enumerate(body):
-            self.host.place()
             kind, *rest = statement
             await getattr(self, f"do_{kind}")(run, *rest, **({"at": place} if kind == "send" else {}))
             if kind == "continue" and generation < 1:

@@ -190,45 +190,6 @@ async def test_a_deadline_waits_for_an_effect_that_holds_it(autojump_clock: obje
         assert await host.live(pays) == Returned(cut)
 
 
-async def test_the_machine_goes_with_the_last_block(autojump_clock: object) -> None:
-    host = Lives()
-
-    async def alternates(run: Run) -> object:
-        had = [run.machine is not None]
-        with run.scope(60):
-            had.append(run.machine is not None)
-            await run.wait()
-        had.append(run.machine is not None)
-        await run.wait()
-        return had
-
-    assert await host.live(alternates, 1, 2) == Returned([False, True, False])
-
-
-async def test_a_machine_may_come_while_it_rests_or_works(autojump_clock: object) -> None:
-    """No code runs again, and the journal doesn't show it."""
-
-    async def talks(run: Run, host: Lives) -> None:
-        await host.say(run, "a")
-        await run.wait()
-        await host.say(run, "b")
-
-    plain = Lives()
-    await plain.live(lambda run: talks(run, plain), 1)
-    host = Lives()
-
-    async def sends(text: str) -> int:
-        host.run.promote()
-        return await Lives.send(host, text)
-
-    host.send = sends  # type: ignore[method-assign]
-    async with host.living(lambda run: talks(run, host)) as run:
-        assert run.machine is not None
-        await host.give(1)
-
-    assert host.lines == plain.lines
-
-
 @pytest.mark.parametrize("killed", [False, True])
 async def test_the_clock_is_set_while_it_is_down(autojump_clock: object, killed: bool) -> None:
     """What was to last a minute lasts a minute; what waits for a time of day waits for that."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 
 from triobot.engine import LEFT, Returned, Run
@@ -34,14 +33,11 @@ async def test_a_read_is_recorded_once_a_turn_and_key(autojump_clock: object) ->
     assert host.tags == "NDN"
 
 
-@pytest.mark.parametrize("promoted", [False, True])
-async def test_a_write_happens_once(autojump_clock: object, promoted: bool) -> None:
+async def test_a_write_happens_once(autojump_clock: object) -> None:
     """With the record that says so; the turn sees it at once."""
     host = Lives()
 
     async def counts(run: Run) -> int:
-        if promoted:
-            run.promote()
         while True:
             run.write("n", run.read("n", 0) + 1)
             if await run.wait() == "end":
@@ -144,13 +140,10 @@ async def test_what_the_host_is_to_write_is_written_once(autojump_clock: object)
     assert written == [{"owed": 5}, {"owed": 6}]
 
 
-@pytest.mark.parametrize("promoted", [False, True])
-async def test_draining_takes_what_is_queued(autojump_clock: object, promoted: bool) -> None:
+async def test_draining_takes_what_is_queued(autojump_clock: object) -> None:
     host = Lives()
 
     async def drains(run: Run) -> object:
-        if promoted:
-            run.promote()
         await run.sleep(10)
         found = run.drain(lambda text: text.upper() if text != "b" else LEFT)
         await run.wait()

@@ -128,9 +128,32 @@ async def test_an_eviction_reaches_what_rests_under_a_shield(autojump_clock: obj
     assert await host.live(rests) == Evicted()
 
 
-@pytest.mark.parametrize("promoted", [False, True])
+async def test_an_interrupt_takes_no_other_event_from_the_mailbox(autojump_clock: object) -> None:
+    """What came before it is for others, or for what the code says at its end."""
+    host, withdrawn = Lives(), list[bool]()
+
+    async def slow() -> None:
+        await trio.sleep(5)
+
+    async def works(run: Run) -> None:
+        try:
+            await run.step(slow)
+        finally:
+            withdrawn.append(run.withdraw(1))
+            with run.scope(shield=True):
+                withdrawn.append(await run.wait() == "two")
+
+    async with host.living(works) as run:
+        await host.give("one", "two")
+        run.interrupt(host.now(), 9)
+        await wait_all_tasks_blocked()
+
+    assert withdrawn == [True, True]
+    assert host.rows == [9, 2]
+
+
 async def test_an_eviction_reaches_an_effect_under_a_shield_around_it(
-    autojump_clock: object, promoted: bool
+    autojump_clock: object,
 ) -> None:
     """What the body shields by itself is the body's own: a write to a disk comes to its end."""
     host, log = Lives(), list[str]()
@@ -143,8 +166,6 @@ async def test_an_eviction_reaches_an_effect_under_a_shield_around_it(
         log.append("never")
 
     async def shields(run: Run) -> None:
-        if promoted:
-            run.promote()
         with trio.CancelScope(shield=True):
             await run.step(writes)
 

@@ -6,25 +6,16 @@ import pytest
 import trio
 
 from triobot.engine import LEFT, ContinuesAs, Crashed, Evicted, Returned, Run
-from triobot.engine.core import BREATH
 from triobot.errors import ConversationEndedError, ForeignTaskError, NonDurableCancelError, StepError
 
 from .lives import EPOCH, Lives
 
 
-@pytest.fixture(params=[False, True], ids=["short", "machine"])
-def promoted(request: pytest.FixtureRequest) -> bool:
-    """Whether the code is given its machine before its first line."""
-    return bool(request.param)
-
-
-async def test_it_goes_on_where_it_was(promoted: bool, autojump_clock: object) -> None:
+async def test_it_goes_on_where_it_was(autojump_clock: object) -> None:
     """Variables and loops are there again, and nothing is done twice."""
     host = Lives()
 
     async def sums(run: Run) -> int:
-        if promoted:
-            run.promote()
         total = 0
         for _ in range(3):
             total += await run.wait()
@@ -52,13 +43,11 @@ async def test_a_run_that_is_over_replays_to_its_end(autojump_clock: object) -> 
     assert host.sent == ["hello"]
 
 
-async def test_an_effect_without_its_outcome_is_done_again(promoted: bool, autojump_clock: object) -> None:
+async def test_an_effect_without_its_outcome_is_done_again(autojump_clock: object) -> None:
     """At least once: the host is told that it may be the second time."""
     host = Lives()
 
     async def greets(run: Run) -> None:
-        if promoted:
-            run.promote()
         await host.say(run, "hello")
         await run.wait()
 
@@ -70,13 +59,11 @@ async def test_an_effect_without_its_outcome_is_done_again(promoted: bool, autoj
     assert host.told == ["repeated send 1"]
 
 
-async def test_an_effect_that_must_not_repeat_says_so(promoted: bool, autojump_clock: object) -> None:
+async def test_an_effect_that_must_not_repeat_says_so(autojump_clock: object) -> None:
     """What it was about to do is durable before it begins."""
     host = Lives()
 
     async def pays(run: Run) -> str:
-        if promoted:
-            run.promote()
         try:
             await host.say(run, "pay", in_doubt=TimeoutError("it may be paid"))
         except TimeoutError as error:
@@ -92,7 +79,7 @@ async def test_an_effect_that_must_not_repeat_says_so(promoted: bool, autojump_c
     assert host.sent == ["pay"]
 
 
-async def test_a_wait_takes_the_first_event_that_fits(promoted: bool, autojump_clock: object) -> None:
+async def test_a_wait_takes_the_first_event_that_fits(autojump_clock: object) -> None:
     """As what its filter says; the others stay in the mailbox."""
     host = Lives()
 
@@ -100,8 +87,6 @@ async def test_a_wait_takes_the_first_event_that_fits(promoted: bool, autojump_c
         return int(text) if text.isdigit() else LEFT
 
     async def asks(run: Run) -> list[object]:
-        if promoted:
-            run.promote()
         return [await run.wait("number", number), await run.wait()]
 
     async with host.living(asks):
@@ -129,13 +114,11 @@ async def test_an_event_that_is_withdrawn_is_taken_by_nothing(autojump_clock: ob
     assert not run.deliver(9, 9, "too late")
 
 
-async def test_a_sleep_is_a_wall_time(promoted: bool, autojump_clock: object) -> None:
+async def test_a_sleep_is_a_wall_time(autojump_clock: object) -> None:
     """It goes on while nothing runs."""
     host = Lives()
 
     async def sleeps(run: Run) -> int:
-        if promoted:
-            run.promote()
         await run.sleep(60)
         await run.sleep_until(EPOCH + 100_000)
         await run.sleep_until(0)
@@ -152,13 +135,11 @@ async def test_a_sleep_is_a_wall_time(promoted: bool, autojump_clock: object) ->
     assert host.end == Returned(EPOCH + 100_000)
 
 
-async def test_a_value_is_a_copy(promoted: bool, autojump_clock: object) -> None:
+async def test_a_value_is_a_copy(autojump_clock: object) -> None:
     """What the code changes is not what was recorded."""
     host, given = Lives(), {"names": ["Sara"]}
 
     async def names(run: Run) -> object:
-        if promoted:
-            run.promote()
         got = await run.step(answers)
         got["names"].append("Ali")
         return [given, got]
@@ -177,7 +158,7 @@ class OddError(Exception):
         self.depth = depth
 
 
-async def test_errors_are_the_same_live_and_on_replay(promoted: bool, autojump_clock: object) -> None:
+async def test_errors_are_the_same_live_and_on_replay(autojump_clock: object) -> None:
     """A class is kept where it can be: else it is a `StepError`, live as well."""
     host, seen = Lives(), list[object]()
 
@@ -186,8 +167,6 @@ async def test_errors_are_the_same_live_and_on_replay(promoted: bool, autojump_c
         raise error
 
     async def tries(run: Run) -> None:
-        if promoted:
-            run.promote()
         for error in (
             KeyError("x"),
             trio.TooSlowError(),
@@ -211,7 +190,7 @@ async def test_errors_are_the_same_live_and_on_replay(promoted: bool, autojump_c
     assert "(StepError('OddError', 'odd'),)" in live
 
 
-async def test_what_no_record_holds_is_an_error(promoted: bool, autojump_clock: object) -> None:
+async def test_what_no_record_holds_is_an_error(autojump_clock: object) -> None:
     host, seen = Lives(), list[str]()
 
     async def odd(value: object) -> object:
@@ -219,8 +198,6 @@ async def test_what_no_record_holds_is_an_error(promoted: bool, autojump_clock: 
         return value
 
     async def tries(run: Run) -> None:
-        if promoted:
-            run.promote()
         for value in ((1, 2), {1: 2}, float("nan"), "\ud800", 2**70, [[object()]]):
             try:
                 await run.step(odd, value)
@@ -264,12 +241,10 @@ async def test_it_goes_on_as_another(autojump_clock: object) -> None:
     assert host.tags == "DA"
 
 
-async def test_what_is_random_is_the_same_on_replay(promoted: bool, autojump_clock: object) -> None:
+async def test_what_is_random_is_the_same_on_replay(autojump_clock: object) -> None:
     host, drawn = Lives(), list[object]()
 
     async def draws(run: Run) -> None:
-        if promoted:
-            run.promote()
         assert run.upcoming() == 1
         drawn.append((run.random().random(), run.uuid(), run.token(8)))
         assert run.upcoming() == 4
@@ -281,7 +256,7 @@ async def test_what_is_random_is_the_same_on_replay(promoted: bool, autojump_clo
     assert drawn[0] == drawn[1]
 
 
-async def test_a_scope_that_is_not_ours_is_named(promoted: bool, autojump_clock: object) -> None:
+async def test_a_scope_that_is_not_ours_is_named(autojump_clock: object) -> None:
     """A restart would know nothing of it: so the operation fails, on replay as well."""
     host, seen = Lives(), list[str]()
 
@@ -289,8 +264,6 @@ async def test_a_scope_that_is_not_ours_is_named(promoted: bool, autojump_clock:
         await trio.sleep(10)
 
     async def mistaken(run: Run) -> None:
-        if promoted:
-            run.promote()
         for operation in (lambda: run.wait(), lambda: run.sleep(9), lambda: run.step(slow)):
             try:
                 with trio.move_on_after(1):
@@ -306,7 +279,7 @@ async def test_a_scope_that_is_not_ours_is_named(promoted: bool, autojump_clock:
     assert host.tags == "EEEZ"
 
 
-async def test_operations_elsewhere_are_refused(promoted: bool, autojump_clock: object) -> None:
+async def test_operations_elsewhere_are_refused(autojump_clock: object) -> None:
     """In a task that the run doesn't know, inside an effect, and when it is over."""
     host, seen = Lives(), list[str]()
 
@@ -317,8 +290,6 @@ async def test_operations_elsewhere_are_refused(promoted: bool, autojump_clock: 
             seen.append(str(error))
 
     async def mistaken(run: Run) -> None:
-        if promoted:
-            run.promote()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tries, run.wait)
         await run.step(tries, run.wait)
@@ -334,9 +305,8 @@ async def test_operations_elsewhere_are_refused(promoted: bool, autojump_clock: 
         "an operation from a task that the run doesn't know",
         "an operation inside an effect",
     ]
-    if not promoted:
-        with pytest.raises(ConversationEndedError):
-            await host.run.wait()
+    with pytest.raises(ConversationEndedError):
+        await host.run.wait()
 
 
 async def test_an_await_between_operations_may_take_time(autojump_clock: object) -> None:
@@ -394,89 +364,12 @@ async def test_an_outcome_outlives_a_kill_in_an_await_of_something_else(autojump
     assert host.sent == ["number 1"]
 
 
-@pytest.mark.parametrize("lives", [1, 3, 30, 63])
-async def test_a_replay_goes_by_what_it_foresees(lives: int, autojump_clock: object) -> None:
-    """To the same ids, turns and times as code that begins each operation; where it can't, it begins."""
-    host, went_by = Lives(), list[int]()
-
-    async def asks(run: Run) -> list[object]:
-        heard: list[object] = []
-        went_by.clear()
-        while "bye" not in heard:
-            text = f"question {len(heard)}"
-            known = run.foreseen(("send", text), ("wait", ""))
-            if known:
-                run.go_by(known)
-                went_by.append(run.count)
-                heard += [known[1][5]]
-            else:
-                await host.say(run, text)
-                heard.append(await run.wait())
-            heard += [run.now(), run.turn, run.random().random()]
-        return heard
-
-    async def begins_all(run: Run) -> list[object]:
-        heard: list[object] = []
-        while "bye" not in heard:
-            await host.say(run, f"question {len(heard)}")
-            heard += [await run.wait(), run.now(), run.turn, run.random().random()]
-        return heard
-
-    for number in range(lives):
-        await trio.sleep(1)
-        await host.live(asks, number)
-    end = await host.live(asks, "bye")
-    assert isinstance(end, Returned)
-    assert len(host.sent) == lives + 1
-    # All but those at which a branch lets others run.
-    assert len(went_by) == sum(3 * turn % BREATH < BREATH - 2 for turn in range(lives))
-    left = list(host.lines), list(host.sent), list(host.told)
-
-    assert await host.live(begins_all) == end
-    assert await host.live(asks) == end
-    assert (host.lines, host.sent, host.told) == left
-
-
-async def test_a_replay_foresees_only_what_is_as_it_was(promoted: bool, autojump_clock: object) -> None:
-    """Other words, another kind, an error, more than there is, and another task begin as always."""
-    host, foreseen = Lives(), list[int]()
-
-    async def fails() -> None:
-        await trio.lowlevel.checkpoint()
-        raise ValueError("no")
-
-    async def works(run: Run) -> None:
-        if promoted:
-            run.promote()
-        asked = [("send", "one"), ("wait", "")]
-        guesses = (asked[:1], asked, [("send", "two"), asked[1]], [("step", "one")], [*asked, asked[0]])
-        foreseen[:] = [len(run.foreseen(*guess)) for guess in guesses]
-        await host.say(run, "one")
-        await run.wait()
-        foreseen.append(len(run.foreseen(("step", ""))))
-        with pytest.raises(ValueError, match="no"):
-            await run.effect("step", fails)
-        await run.wait()
-
-    nothing = [0, 0, 0, 0, 0, 0]
-    await host.live(works, 1)
-    assert foreseen == nothing
-    await host.live(works)
-    assert foreseen == (nothing if promoted else [1, 2, 0, 0, 0, 0])
-    async with host.living(works):
-        assert host.run.foreseen(("send", "one")) == ()
-    await host.live(works, dry=True)
-    assert foreseen == nothing
-
-
-async def test_what_goes_on_needs_its_journal_no_more(promoted: bool, autojump_clock: object) -> None:
+async def test_what_goes_on_needs_its_journal_no_more(autojump_clock: object) -> None:
     """A long one would stay in memory as long as the run."""
     host = Lives()
     host.data["key"] = 1
 
     async def counts(run: Run) -> None:
-        if promoted:
-            run.promote()
         while True:
             run.read("key")
             await run.wait()

@@ -14,12 +14,7 @@ from .lives import Lives
 from .replaying import difference, replay
 
 
-@pytest.fixture(params=[False, True], ids=["short", "machine"])
-def promoted(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-async def test_a_patch_keeps_the_old_way_for_the_old(promoted: bool, autojump_clock: object) -> None:
+async def test_a_patch_keeps_the_old_way_for_the_old(autojump_clock: object) -> None:
     """A run that came by here without it goes on as it began; a new one goes the new way, for good."""
 
     async def old(run: Run) -> None:
@@ -27,8 +22,6 @@ async def test_a_patch_keeps_the_old_way_for_the_old(promoted: bool, autojump_cl
             await run.wait()
 
     async def new(run: Run) -> object:
-        if promoted:
-            run.promote()
         went: list[str] = []
         for _ in range(2):
             if run.patched("greet"):
@@ -51,7 +44,7 @@ async def test_a_patch_keeps_the_old_way_for_the_old(promoted: bool, autojump_cl
 
 
 async def test_other_code_is_found_out_before_it_does_anything(
-    promoted: bool, autojump_clock: object
+    autojump_clock: object,
 ) -> None:
     """The error says what was recorded, what the code does now, and what to do."""
 
@@ -81,8 +74,6 @@ async def test_other_code_is_found_out_before_it_does_anything(
         lines = list(host.lines)
 
         async def new(run: Run, code: Any = code) -> None:
-            if promoted:
-                run.promote()
             await code(run)
 
         end = await host.live(new)
@@ -98,7 +89,7 @@ async def test_other_code_is_found_out_before_it_does_anything(
     assert what[3].startswith("operation 1: a send ended here; now the code rests in send 2")
 
 
-async def test_an_effect_that_began_is_missed(promoted: bool, autojump_clock: object) -> None:
+async def test_an_effect_that_began_is_missed(autojump_clock: object) -> None:
     """It may have happened: code that would not do it goes no further."""
     host = Lives()
 
@@ -106,8 +97,6 @@ async def test_an_effect_that_began_is_missed(promoted: bool, autojump_clock: ob
         await host.say(run, "pay", in_doubt=TimeoutError())
 
     async def new(run: Run) -> None:
-        if promoted:
-            run.promote()
         await run.wait()
 
     async with host.living(old, killed=True, fresh=True):
@@ -119,7 +108,7 @@ async def test_an_effect_that_began_is_missed(promoted: bool, autojump_clock: ob
     assert "send" in str(end.error)
 
 
-async def test_other_arguments_are_told_and_the_record_counts(promoted: bool, autojump_clock: object) -> None:
+async def test_other_arguments_are_told_and_the_record_counts(autojump_clock: object) -> None:
     host = Lives()
 
     async def old(run: Run) -> int:
@@ -128,8 +117,6 @@ async def test_other_arguments_are_told_and_the_record_counts(promoted: bool, au
         return n
 
     async def new(run: Run) -> int:
-        if promoted:
-            run.promote()
         n = await host.say(run, "good day")
         await run.wait()
         return n
@@ -158,12 +145,10 @@ class MoneyCodec(Codec):
         return super().load(node)
 
 
-async def test_what_this_program_cannot_read_stops_it(promoted: bool, autojump_clock: object) -> None:
+async def test_what_this_program_cannot_read_stops_it(autojump_clock: object) -> None:
     host = Lives(codec=MoneyCodec())
 
     async def pays(run: Run) -> object:
-        if promoted:
-            run.promote()
         return (await run.step(price)).cents
 
     async def price() -> Money:
@@ -181,13 +166,11 @@ async def test_another_format_is_refused(autojump_clock: object) -> None:
             Run(Lives(), [decode_record(line)])
 
 
-async def test_a_dry_run_stands_where_the_journal_ends(promoted: bool, autojump_clock: object) -> None:
+async def test_a_dry_run_stands_where_the_journal_ends(autojump_clock: object) -> None:
     """Nothing is done, recorded or taken; what the code would record there is told."""
     host = Lives()
 
     async def talks(run: Run) -> None:
-        if promoted:
-            run.promote()
         await host.say(run, "hello")
         with run.scope(60):
             await run.wait("answer")

@@ -1,7 +1,7 @@
 """A world for random programs: a disk that keeps what was committed, people, and a process that dies.
 
 A disk's crash ends a commit at any of its entries. Everything that a run does to its host is an *action*,
-after which the process may be killed, and a *place*, at which the run may be given its machine.
+after which the process may be killed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DeadError(BaseException):
 
 
 class Plan:
-    """What happens to one program: its events, its kills, its commits that fail, its promotions."""
+    """What happens to one program: its events, its kills, its commits that fail."""
 
     def __init__(
         self,
@@ -58,9 +58,6 @@ class Plan:
         instant: bool = False,
         kills: Iterable[int] = (),
         fails: Iterable[int] = (),
-        promote: Iterable[int] = (),
-        promote_all: bool = False,
-        chance: float = 0.0,
         down: int = 0,
         behind: bool = False,
     ) -> None:
@@ -71,13 +68,9 @@ class Plan:
         self.instant = instant
         self.kills = set(kills)
         self.fails = set(fails)
-        self.promote = set(promote)
-        self.promote_all = promote_all
-        self.chance = chance
         self.down = down
         self.behind = behind
-        self.actions = self.places = self.commits = 0
-        self.machine = False
+        self.actions = self.commits = 0
         early = random.Random(f"early {seed}")
         self.early = [early.random() < 0.5 for _ in events]
 
@@ -134,7 +127,7 @@ class ListHost(Host):
         self._came: set[int] = set()
         self._finished: set[Any] = set()
 
-    # --- kills and promotions
+    # --- kills
 
     def action(self) -> None:
         self.plan.actions += 1
@@ -142,18 +135,6 @@ class ListHost(Host):
             self.dead = True
             self.run.evict()
             self._nursery.cancel_scope.cancel()
-
-    def place(self) -> None:
-        plan, run = self.plan, getattr(self, "run", None)
-        plan.places += 1
-        if run is None:
-            return
-        plan.machine = plan.machine or run.machine is not None
-        if run.task is None or run.dying or run.over or run.machine is not None:
-            return
-        if plan.places in plan.promote or plan.promote_all or (plan.chance and self.r.random() < plan.chance):
-            COVERED["promotions"] += 1
-            run.promote()
 
     # --- the protocol
 
@@ -174,10 +155,8 @@ class ListHost(Host):
         self.pending.append((encode_record(record), rows, write, record[0]))
         self._some.set()
         self.action()
-        self.place()
 
     async def commit(self) -> None:
-        self.place()
         if not self.plan.behind:
             await self.flush()
 
@@ -187,7 +166,6 @@ class ListHost(Host):
         many, finished = len(self.pending), set(self._finished)
         if self.race:
             await trio.sleep(3)
-        self.place()
         if self.plan.commits in self.plan.fails and not self.dead:
             # Memory is ahead of the disk: all that had something in it is revived from there.
             COVERED["failed commits"] += 1
@@ -211,7 +189,6 @@ class ListHost(Host):
         self.disk.certain |= finished
 
     def rests(self, wake: int | None) -> None:
-        self.place()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -238,7 +215,6 @@ class ListHost(Host):
 
     async def send(self, id: Any, text: str) -> dict[str, int]:
         self.action()
-        self.place()
         if self.race and self.r.random() < 0.6:
             await trio.sleep(self.r.choice([0, 100, 400, 1300]))
         if self.dead:
@@ -246,13 +222,11 @@ class ListHost(Host):
         self.disk.see((self.generation, id), text)
         self.action()
         await trio.lowlevel.checkpoint()
-        self.place()
         self._finished.add((self.generation, id))
         return {"length": len(text)}
 
     async def body(self) -> int:
         self.action()
-        self.place()
         if not self.race:
             return 42
         await trio.sleep(self.r.choice([0, 100, 1300]))
@@ -287,7 +261,6 @@ class ListHost(Host):
                 await trio.sleep(at - wall())
             if self.dead:
                 return
-            self.place()
             self.bring(number, at, text)
 
     async def others(self) -> None:

@@ -351,7 +351,7 @@ class Room(Generic[E_co]):
     def open_event(self) -> ChatEvent:
         """Return an event, for one child to tell others of something; Trio's own would be lost on replay."""
         self._conversation.check_task()
-        return ChatEvent(self._conversation.run, self._conversation.run.promote)
+        return ChatEvent(self._conversation.run)
 
     @overload
     def open_channel(self, kind: type[T], capacity: int = 0) -> ChatChannel[T]: ...
@@ -365,7 +365,7 @@ class Room(Generic[E_co]):
             capacity: how many values may wait to be received.
         """
         self._conversation.check_task()
-        return ChatChannel(self._conversation.run, self._conversation.run.promote, capacity)
+        return ChatChannel(self._conversation.run, capacity)
 
 
 @final

@@ -99,12 +99,6 @@ def _load_heard(parts: Any) -> tuple[Message[str], int, int, tuple[Message[str]]
     return event, seq, at, (event,)
 
 
-def said_text(node: Node) -> str | None:
-    """Return the text that a wait took, if that is what is recorded, in its short form."""
-    of_any: Any = node
-    return of_any["said"][1] if type(node) is dict and "said" in node else None
-
-
 def _load_sent(parts: Any) -> Sent:
     chat, id = parts
     return Sent(chat, id)

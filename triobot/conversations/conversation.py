@@ -584,7 +584,7 @@ class Conversation:
         if not self._busy or run is None:
             return not self._busy
         kinds = {kind.partition(" ")[0] for kind in run.effects}
-        return bool(kinds) and kinds <= _OF_PLATFORM and (run.machine is None or run.machine.holder is None)
+        return bool(kinds) and kinds <= _OF_PLATFORM and run.holder is None
 
     async def continue_as(self, fn: Callable[..., object], args: tuple[object, ...]) -> NoReturn:
         """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
@@ -655,7 +655,7 @@ class Conversation:
         run = self._run
         if run is None or run.root is None:
             return ()
-        return (run.root,) if run.machine is None else tuple(run.machine.current().around)
+        return run.current().around
 
     @property
     def begun(self) -> bool:
@@ -821,7 +821,7 @@ class Conversation:
     def give_up(self, what: str) -> None:
         """Go no further, and be stuck here because of this."""
         run = self.run
-        run.get_stuck(run.turn, what, run.tasks.get(""))
+        run.get_stuck(run.main.turn, what, run.tasks.get(""))
 
     def drain(self) -> Sequence[Event]:
         """Take what is queued."""
@@ -843,10 +843,6 @@ class Conversation:
         self._press = press
         if not self.replaying:
             self.services.outbox.press_taken(press)
-
-    def leave_press(self) -> None:
-        """Note that another operation has come: the newest press can't be answered any more."""
-        self._press = None
 
     async def answer(self, text: str, *, alert: bool) -> bool:
         """Answer the newest press."""

@@ -1,8 +1,8 @@
-"""The state of one run: its operations, its branches, and what these do in either way of running it.
+"""The state of one run: its journal, its branches, their operations, and how these come to an end.
 
-The two ways are `run` and `machine`. An operation's id is structural, its branch's path and the branch's own
-counter: it doesn't depend on which of several tasks the scheduler ran first, so the same code gives the same
-ids on replay. A run has several ends; only some of these are the end of its code, too.
+An operation's id is structural, its branch's path and the branch's own counter: it doesn't depend on which of
+several tasks the scheduler ran first, so the same code gives the same ids on replay. A run has several ends;
+only some of these are the end of its code, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ from trio.lowlevel import (
 )
 
 from ..authors import contained, split
-from ..errors import NondeterminismError, NonDurableCancelError, UnreadableRecordError
+from ..errors import (
+    ConversationEndedError,
+    ForeignTaskError,
+    NondeterminismError,
+    NonDurableCancelError,
+    UnreadableRecordError,
+)
 from ..frozen import frozen
 from .host import Host
 from .records import (
@@ -95,6 +101,13 @@ class Nature(Enum):
     JOIN = "the end of the last child; never recorded, and never cancelled"
 
 
+# By names of their own: to ask an enum for a member takes as long as a call.
+WAIT: Final = Nature.WAIT
+EFFECT: Final = Nature.EFFECT
+WITHIN: Final = Nature.WITHIN
+JOIN: Final = Nature.JOIN
+
+
 class Where(Enum):
     """Where a branch is."""
 
@@ -102,6 +115,11 @@ class Where(Enum):
     QUEUED = "it is to be started"
     RESTS = "in an operation, or waiting for its children"
     WORKS = "in an effect's body, outside of any turn"
+
+
+HOLDS: Final = Where.HOLDS
+RESTS: Final = Where.RESTS
+WORKS: Final = Where.WORKS
 
 
 class Signalled(Enum):
@@ -116,6 +134,12 @@ GO: Final = Signalled.GO
 GONE: Final = Signalled.GONE
 FELT: Final = Signalled.FELT
 
+Performed: TypeAlias = "tuple[str, Node, tuple[Any] | None]"
+"""An effect's outcome, to be recorded; and what the code gets, unless that is to be read from the record."""
+
+Known: TypeAlias = "tuple[str, Node, tuple[Any] | None, int]"
+"""The same, and when it came."""
+
 
 @final
 @attrs.define(eq=False, weakref_slot=False)
@@ -125,7 +149,7 @@ class Branch:
     Attributes:
         path: empty for the main branch; a child's is its nursery's id and its number there.
         key: the path as numbers.
-        around: our scopes around it, the outermost first.
+        around: our scopes around it, the outermost first; that of the run itself is the first one.
         count: ids that it has handed out.
         turn: the operation whose outcome began its present turn.
         heedless: operations begun one after the other in a block that had ended.
@@ -134,13 +158,17 @@ class Branch:
 
     path: str
     key: tuple[int, ...]
-    around: list[trio.CancelScope]
+    around: tuple[trio.CancelScope, ...]
     turn: Id
+    task: Task | None = None
+    place: Where = Where.QUEUED
     count: int = 0
     heedless: int = 0
-    place: Where = Where.QUEUED
-    task: Task | None = None
     outside: object = None
+
+    def leave(self, scope: trio.CancelScope) -> None:
+        """Note that a scope around it is left."""
+        self.around = tuple([one for one in self.around if one is not scope])
 
 
 @final
@@ -149,7 +177,8 @@ class Operation:
     """An operation in which a branch rests.
 
     Attributes:
-        key: its id as numbers, by which operations are ordered.
+        number: the last of its `key`.
+        held_up: before it begins, the branch is to look at what is around it.
         takes: which events a wait takes.
         due: when a sleep ends; None for what no time ends.
         steady: it lasts a length of time: its end moves with a clock that is set.
@@ -157,7 +186,8 @@ class Operation:
         holds: milliseconds that deadlines around it wait for it.
         in_doubt: what it raises in place of a repeat.
         armed: what happens now may complete it.
-        over: its outcome is known, and waits for its turn.
+        known: its outcome, and when that came; it waits for its turn.
+        over: it has its outcome, or was passed a value.
         felt: raises the cancellation that reached it.
         torn: a scope that isn't ours cancelled it.
         given: what it goes on with: a record, ``(value,)``, an error or a signal.
@@ -170,8 +200,9 @@ class Operation:
     nature: Nature
     print: str
     task: Task
-    branch: Branch = attrs.field(init=False)
-    key: tuple[int, ...] = ()
+    branch: Branch
+    number: int
+    held_up: bool = False
     takes: Filter | None = None
     due: int | None = None
     steady: bool = False
@@ -180,12 +211,18 @@ class Operation:
     in_doubt: Exception | None = None
     armed: bool = False
     asleep: bool = False
+    known: Known | None = None
     over: bool = False
     felt: Callable[[], NoReturn] | None = None
     torn: bool = False
     given: Any = None
     children: Set[Branch] = frozenset()
     run: Core | None = None
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Return its id as numbers, by which operations are ordered."""
+        return (*self.branch.key, self.number)
 
     def __call__(self, raise_cancel: Callable[[], NoReturn]) -> Abort:
         """Refuse Trio's cancellation while it rests: that comes in a turn of its own.
@@ -265,11 +302,8 @@ class Stuck:
 End: TypeAlias = Returned | Crashed | WasInterrupted | ContinuesAs | Evicted | Stuck
 
 
-Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, Exception | None, bool]"
-"""An effect's body and arguments, the author's errors, what it raises in doubt, and whether it is inside."""
-
-Performed: TypeAlias = "tuple[str, Node, tuple[Any] | None]"
-"""An effect's outcome, to be recorded; and what the code gets, unless that is to be read from the record."""
+Work: TypeAlias = "tuple[Callable[..., Awaitable[object]], tuple[Any, ...], Raises, bool]"
+"""An effect's body and arguments, the author's errors, and whether it is inside."""
 
 
 def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jumped: int = 0) -> Record:
@@ -285,8 +319,12 @@ def begun(fn: str, *args: object, time: int, seed: str, codec: Codec = JSON, jum
     return [START, [time, jumped, 0] if jumped else time, fn, nodes, seed, FORMAT]
 
 
+# Until there is a child: an empty dict of each run takes 64 bytes.
+_NO_BRANCHES: Final[dict[Task, Branch]] = {}
+
+
 class Core:
-    """What one incarnation of a run knows, whichever way it runs. `Run` is the whole.
+    """What one incarnation of a run knows. `Machine` is more of it, `Run` is the whole.
 
     Attributes:
         records: the turns of the journal: so `many`, of which `cursor` were given; empty once the run goes
@@ -299,7 +337,8 @@ class Core:
         prefix: what stands before the numbers of the main branch's operations; `rank` before their keys.
         jumped: by how much the clock had been set in all when that turn began.
         unseen: how much of what it has been set by the host has not seen.
-        task, root: those of the main branch.
+        task, root: those of the main branch, which is `main`; no task before it begins, and once it is over.
+        by_task: the other branches that run.
         mailbox: the events that no record has taken: row, stamp, value; the oldest first.
         stale: a revived run has done nothing new yet.
         revived: when this incarnation began.
@@ -316,6 +355,7 @@ class Core:
     __slots__ = (
         "_refusals",
         "beyond",
+        "by_task",
         "catching_up",
         "codec",
         "cursor",
@@ -326,6 +366,7 @@ class Core:
         "interrupted",
         "jumped",
         "mailbox",
+        "main",
         "many",
         "mid",
         "notes",
@@ -346,6 +387,8 @@ class Core:
         "why",
     )
 
+    main: Branch
+
     def __init__(self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool, dry: bool) -> None:
         check_journal(records)
         start = records[0]
@@ -364,6 +407,7 @@ class Core:
         self.many: int = 0
         self.task: Task | None = None
         self.root: trio.CancelScope | None = None
+        self.by_task: dict[Task, Branch] = _NO_BRANCHES
         self.mailbox: Sequence[tuple[int, int, Any]] = ()
         self.stale = not fresh
         self.dry = dry
@@ -408,35 +452,51 @@ class Core:
             elif tag in (KNOWN, INTENDED) and about not in done and (tag == KNOWN or about not in rows):
                 rows[about] = record
 
-    # --- what the way of running decides
+    # --- what the machine decides
 
     def evict(self) -> None:
-        """End this incarnation; see `Run.evict`."""
-        raise NotImplementedError
-
-    def is_cut(self) -> bool:
-        """Return whether a block of ours around the current task was ended."""
+        """End this incarnation and nothing of the run: every operation is refused from now on."""
         raise NotImplementedError
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
         """Note that a scope around a resting operation was cancelled."""
         raise NotImplementedError
 
-    def turn_of(self, task: Task) -> Id:
-        """Return the turn that a task had last."""
-        raise NotImplementedError
-
     def forget(self, task: Task) -> None:
         """Note that a task has ended without its coroutine."""
         raise NotImplementedError
 
-    def retired(self, count: int, turn: Id) -> None:
-        """Go on without the machine, after so many ids and in this turn."""
-        raise NotImplementedError
+    # --- branches
+
+    def current(self, *, inside: bool = False) -> Branch:
+        """Return the current task's branch.
+
+        Raises:
+            ConversationEndedError: the run is over.
+            ForeignTaskError: the task has none, or is in an effect; `inside` allows the latter.
+        """
+        task = current_task()
+        branch = self.main if task is self.task else self.by_task.get(task)
+        if branch is None:
+            if self.over:
+                raise ConversationEndedError("this run is over")
+            raise ForeignTaskError(
+                "an operation from a task that the run doesn't know; start it with open_nursery()"
+            )
+        if branch.place is WORKS and not inside and not self.dying:
+            raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
+        return branch
+
+    def turn_of(self, task: Task) -> Id:
+        """Return the turn that a task had last."""
+        return self.by_task.get(task, self.main).turn
 
     def recount(self, count: int) -> int:
-        """Have the main branch go on counting from here; return how far it was."""
-        raise NotImplementedError
+        """Number the main branch's next operations anew, see `Part`; return how many it had numbered."""
+        main = self.main
+        before, main.count = main.count, count
+        main.key = self.rank
+        return before
 
     # --- time
 
@@ -528,11 +588,11 @@ class Core:
         except BaseException as error:  # its class may be an author's
             return FAILED, self.codec.node_of_error(contained(error))
 
-    async def perform(self, id: Id, kind: str, print: str, work: Work) -> Performed:
+    async def perform(self, op: Operation, work: Work) -> Performed:
         """Run an effect's body to its end, whatever that is, in the author's task and outside of any turn."""
-        body, args, raises, in_doubt, inside = work
-        if in_doubt is not None:
-            self.host.append([INTENDED, self.time, id, kind, print])
+        body, args, raises, inside = work
+        if op.in_doubt is not None:
+            self.host.append([INTENDED, self.time, op.id, op.kind, op.print])
         began = False
         try:
             if not inside:
@@ -549,7 +609,7 @@ class Core:
         except BaseException as error:
             if self.dying:
                 await refuse(self)
-            return *self._cut_short(error, id, raises), None
+            return *self._cut_short(error, op.id, raises), None
 
     def left_by(
         self, error: BaseException, scope: trio.CancelScope
@@ -573,14 +633,14 @@ class Core:
         cancelled, rest = split(error)
         if rest is not None:
             return FAILED, self.codec.node_of_error(self._contained(rest), raises)
-        if not self.is_cut():
+        if not is_cut(self.current(inside=True).around):
             return FAILED, self.codec.node_of_error(NonDurableCancelError(str(id)))
         return CUT, cancelled
 
-    async def rest(self, op: Operation) -> Any:
+    async def woken(self, op: Operation) -> Any:
         """Sleep until the operation is given something; no trip through Trio if that is there already."""
         if op.given is None:
-            if self.dying and op.nature is not Nature.JOIN:
+            if self.dying and op.nature is not JOIN:
                 return GONE
             op.asleep = True
             op.run = self

@@ -1,52 +1,77 @@
-"""The machine: whose turn it is, and what comes next, where that is a question."""
+"""The machine: whose turn it is, and what comes next.
+
+Most runs are one branch without a block. Nothing is kept for others until there are others, so what straight
+code is spared, it is spared by lists that are empty.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeAlias, final
 
 import trio
-from trio.lowlevel import Task, cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task
+from trio.lowlevel import Task, cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task, reschedule
 
-from ..errors import ForeignTaskError, NonDurableCancelError, UnreadableRecordError
+from ..errors import NonDurableCancelError, UnreadableRecordError
 from .core import (
     ADVICE,
     BREATH,
+    EFFECT,
     FELT,
     GO,
     GONE,
+    HOLDS,
+    JOIN,
     LEFT,
+    RESTS,
+    WAIT,
+    WITHIN,
+    WORKS,
     Branch,
     Core,
     Filter,
     Nature,
     Operation,
+    Performed,
     Where,
-    Work,
     is_cut,
     lower,
     refuse,
     throw,
     unfelt,
 )
-from .records import CUT, DONE, FAILED, FIRED, INTERRUPTED, KNOWN, OUTCOMES, Id, Node, Record, differs, id_in
-from .snapshot import OpenBlock, OpenBranch, Snapshot, open_operation
+from .host import Host
+from .records import (
+    CUT,
+    DONE,
+    FAILED,
+    FIRED,
+    INTERRUPTED,
+    KNOWN,
+    OUTCOMES,
+    Codec,
+    Id,
+    Node,
+    Record,
+    differs,
+    id_in,
+)
 
 AGAIN: Final = 60_000
 """Milliseconds that a deadline of the time before a revival waits for the effects that are done again."""
+_nature: Final = attrgetter("nature")
 HEEDLESS: Final = 1_000
 """Operations that one block's end may cut short one after the other: no cleanup has so many."""
 
+_Candidate: TypeAlias = "tuple[int, int, Operation | Scope | None, object, int | None]"
+"""What may come next: its stamp and class; what goes on or ends; the event, as it is taken; its row."""
 
-_Candidate: TypeAlias = "tuple[int, int, Any, Record, int | None]"
 
-
-@final
-class Machine:
+class Machine(Core):
     """Decides which branch has the turn, and what comes next, where several could go on.
 
     `pump` is called whenever something might go on. While no task has the turn it gives, in this order: what
@@ -54,253 +79,188 @@ class Machine:
     what happens now, which is recorded as it is taken. That last step is where every race is decided.
 
     Attributes:
-        main: the branch of the run's own task.
-        tasks: the branches that run, by their tasks; `branches` has those that are yet to be started, too.
         holder: the branch that has the turn.
         resting: the operations in which branches rest, as they began.
         blocks: the open blocks, as they began.
-        nurseries: how many are open.
-        live: the journal is exhausted, and what was under way has been looked at.
+        nurseries: the open ones, as they began.
+        interrupts: those that are to come: when, and the event that does it.
     """
 
     __slots__ = (
         "_joins",
-        "_known",
-        "_lanes",
         "_pumping",
         "_queue",
-        "_run",
+        "_quiet",
+        "_reached",
         "_struck",
         "_to_rest",
+        "_wake",
         "blocks",
-        "branches",
         "holder",
         "interrupts",
-        "live",
-        "main",
         "nurseries",
         "resting",
-        "tasks",
     )
 
-    main: Branch
-
-    def __init__(self, run: Core) -> None:
-        self._run = run
-        self.tasks: dict[Task, Branch] = {}
-        self.branches: set[Branch] = set()
+    def __init__(self, host: Host, records: Sequence[Record], codec: Codec, fresh: bool, dry: bool) -> None:
+        super().__init__(host, records, codec, fresh, dry)
         self.holder: Branch | None = None
-        self.resting: dict[Id, Operation] = {}
-        self.blocks: dict[Id, Scope] = {}
-        self.nurseries = 0
-        self.live = False
-        self._joins: list[Operation] = []
-        self._queue: deque[Callable[[], None]] = deque()
-        self._known: list[tuple[Operation, str, Node, int]] = []
-        self.interrupts: list[tuple[int, int | None]] = []
-        self._lanes: dict[str, list[Operation]] = {}
+        self.resting: list[Operation] = []
+        self.blocks: Sequence[Scope] = ()
+        self.nurseries: Sequence[Nursery] = ()
+        self.interrupts: Sequence[tuple[int, int | None]] = ()
+        self._joins: Sequence[Operation] = ()
+        self._queue: Sequence[Callable[[], None]] = ()
         self._struck: list[Operation] | None = None
         self._to_rest: Operation | None = None
-        self._pumping = False
+        # The journal is exhausted, and what was under way has been looked at.
+        self._reached = self._pumping = False
+        # What the host was told last: when it is to wake the run, and that nothing is under way.
+        self._wake: int | None = None
+        self._quiet = False
 
-    def take_over(self, count: int, turn: Id, op: Operation | None, outside: object) -> None:
-        """Go on from the short way.
+    def begin(self, task: Task, scope: trio.CancelScope) -> None:
+        """Give the main branch its first turn."""
+        self.task, self.root = task, scope
+        self.main = Branch("", self.rank, (scope,), 0, task)
+        self._hold(self.main, 0)
 
-        Args:
-            count: ids that the main branch has handed out.
-            op: in which it is; None if it has the turn.
-            outside: see `Branch`; for an effect whose body runs.
-        """
-        run = self._run
-        assert run.task is not None
-        assert run.root is not None, "the run has not begun"
-        main = self.main = Branch("", run.rank, [run.root], turn, count, task=run.task)
-        self.tasks[run.task] = main
-        self.branches.add(main)
-        if op is None:
-            self._hold(main, turn)
-            return
-        main.place = Where.RESTS
-        if op.nature is Nature.EFFECT:
-            main.place, main.outside = Where.WORKS, outside
-            self._join_lane(op)
-        op.branch, op.key, op.armed = main, (*main.key, main.count), True
-        self.resting[op.id] = op
-        self.live = True
-
-    def retire(self) -> None:
-        """Go if nothing needs the machine any more: what follows is straight-line code again."""
-        run, main = self._run, self.holder
-        if main is None or len(self.branches) > 1 or len(main.around) > 1 or run.dying or run.interrupted:
-            return
-        needed = self.blocks or self.nurseries or self._queue or self._known or self.interrupts
-        if not needed and run.host.look is None:
-            run.retired(main.count, main.turn)
-
-    def current(self, *, inside: bool = False) -> Branch:
-        """Return the current task's branch.
-
-        Raises:
-            ForeignTaskError: it has none, or is in an effect; `inside` allows the latter.
-        """
-        branch = self.tasks.get(current_task())
-        if branch is None:
-            raise ForeignTaskError(
-                "an operation from a task that the run doesn't know; start it with open_nursery()"
-            )
-        if branch.place is Where.WORKS and not inside and not self._run.dying:
-            raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
-        return branch
+    @property
+    def branches(self) -> Sequence[Branch]:
+        """Return those that run or are to be started, in the order of their ids."""
+        if self.task is None:
+            return ()
+        children = [child for nursery in self.nurseries for child in nursery.children]
+        return (self.main, *sorted(children, key=lambda branch: branch.key))
 
     def next_id(self, branch: Branch) -> Id:
         """Hand out the next id of a branch."""
         branch.count += 1
-        return id_in(branch.path or self._run.prefix, branch.count)
-
-    def recount(self, count: int) -> int:
-        """Number the main branch's next operations anew, see `Part`; return how many it had numbered."""
-        before, self.main.count = self.main.count, count
-        self.main.key = self._run.rank
-        return before
-
-    def describe(self) -> Snapshot:
-        """Describe where the run stands."""
-        run, in_branch = self._run, {op.branch: open_operation(op) for op in self.resting.values()}
-        return Snapshot(
-            run.cursor,
-            run.live,
-            tuple(
-                OpenBranch(branch.path, branch.place, in_branch.get(branch))
-                for branch in sorted(self.branches, key=lambda branch: (bool(branch.path), branch.key))
-            ),
-            tuple(OpenBlock(one.id, one.due, one.cancel_called) for one in self.blocks.values()),
-            run.interrupted,
-        )
+        return id_in(branch.path or self.prefix, branch.count)
 
     @property
     def quiescent(self) -> bool:
-        """Return whether nothing runs, is under way or waits to be given."""
-        return self.settled and not self._busy
+        """Return whether an eviction loses nothing but memory."""
+        return self.settled and not self._is_busy()
 
     @property
     def settled(self) -> bool:
-        """Return whether nothing runs or waits to be given."""
-        if self.holder or self._queue or self._known or self.interrupts or not self.live:
+        """Return whether every branch is in an operation, of which some may be effects under way."""
+        if self.holder or self._queue or self.interrupts or not self._reached:
             return False
-        return not (self._run.dying or self._run.over)
+        return not (self.dying or self.over)
 
-    @property
-    def _busy(self) -> bool:
-        return any(op.nature is Nature.EFFECT for op in self.resting.values())
+    def _is_busy(self) -> bool:
+        return EFFECT in map(_nature, self.resting)
 
     # --- operations
 
-    async def _enter(self, branch: Branch, id: Id | None) -> Id:
-        """Begin an operation: give it its id, unless the short way has."""
-        run = self._run
-        if id is None:
-            id = self.next_id(branch)
-        if not branch.count % BREATH:
-            await cancel_shielded_checkpoint()
-        if run.dying:
-            await refuse(run)
-        if is_cut(branch.around):
-            branch.heedless += 1
-            if branch.heedless > HEEDLESS:
-                run.evict()
-                await refuse(run)
-            try:
-                await checkpoint_if_cancelled()
-            except trio.Cancelled:
-                run.felt = run.felt or run.interrupted
-                raise
-        else:
-            branch.heedless = 0
-        return id
-
-    def operation(self, id: Id, kind: str, nature: Nature, print: str, branch: Branch) -> Operation:
-        """Return an operation of this branch, which is its newest."""
+    def operation(self, kind: str, nature: Nature, print: str = "") -> Operation:
+        """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests."""
+        branch = self.current()
+        branch.count = number = branch.count + 1
+        prefix = branch.path or self.prefix
+        held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
         assert branch.task is not None
-        op = Operation(id, kind, nature, print, branch.task)
-        op.branch = branch
-        op.key = (*branch.key, branch.count)
-        return op
+        return Operation(
+            f"{prefix}{number}" if prefix else number,
+            kind,
+            nature,
+            print,
+            branch.task,
+            branch,
+            number,
+            held_up,
+        )
 
-    async def wait(self, id: Id | None, kind: str, takes: Filter | None, print: str) -> Any:
-        """Wait, see `Run.wait`."""
-        branch = self.current()
-        op = self.operation(await self._enter(branch, id), kind, Nature.WAIT, print, branch)
-        op.takes = takes
-        self.rest(op)
-        return await self._run.come(op, await self._run.rest(op))
-
-    async def sleep(self, id: Id | None, seconds: float | None, at: int | None) -> None:
-        """Sleep, see `Run.sleep`."""
-        branch = self.current()
-        op = self.operation(await self._enter(branch, id), "sleep", Nature.WAIT, "", branch)
-        self._run.set_due(op, seconds, at)
-        self.rest(op)
-        await self._run.come(op, await self._run.rest(op))
-
-    async def effect(self, id: Id | None, kind: str, print: str, lane: str, holds: int, work: Work) -> Any:
-        """Do an effect, see `Run.effect`."""
-        run, branch = self._run, self.current()
-        op = self.operation(await self._enter(branch, id), kind, Nature.EFFECT, print, branch)
-        op.lane, op.holds, op.in_doubt = lane, holds, work[3]
-        self.rest(op)
-        given = await run.rest(op)
-        if given is GO:
-            branch.outside = getattr(op.task, "_cancel_status", None)
-            tag, node, _ = await run.perform(op.id, kind, print, work)
-            if run.dying:
-                await refuse(run)
-            self.finish(op, (tag, node))
-            given = await run.rest(op)
-        return await run.come(op, given, work[2])
+    async def look_around(self, op: Operation) -> None:
+        """Let others run now and then, and go no further in what has ended."""
+        branch = op.branch
+        if not op.number % BREATH:
+            await cancel_shielded_checkpoint()
+        if self.dying:
+            await refuse(self)
+        if not is_cut(branch.around):
+            branch.heedless = 0
+            return
+        branch.heedless += 1
+        if branch.heedless > HEEDLESS:
+            self.evict()
+            await refuse(self)
+        try:
+            await checkpoint_if_cancelled()
+        except trio.Cancelled:
+            self.felt = self.felt or self.interrupted
+            raise
 
     async def within(self) -> Operation:
         """Begin an operation that another branch completes."""
-        branch = self.current()
-        return self.operation(await self._enter(branch, None), "within", Nature.WITHIN, "", branch)
+        op = self.operation("within", WITHIN)
+        if op.held_up:
+            await self.look_around(op)
+        return op
 
     def pass_to(self, op: Operation, value: object) -> bool:
         """Let a branch go on with a value after this turn; return False if it doesn't wait any more."""
-        if self.resting.get(op.id) is not op or op.felt is not None or op.over:
+        if op not in self.resting or op.felt is not None or op.over:
             return False
         # What was passed first stands: if the same turn ends its block, it feels that in its next operation.
         op.over = True
-        self._queue.append(partial(self._pass, op, value))
+        self._later(partial(self._pass, op, value))
         return True
 
     def _pass(self, op: Operation, value: object) -> None:
-        if op.id in self.resting:
+        if op in self.resting:
             self._give(op, (value,))
 
     def rest(self, op: Operation) -> None:
         """End the branch's turn in this operation; it may have been given something when this returns."""
-        assert self._run.dying or self.holder is op.branch, "an operation began without the turn"
-        if op.nature is Nature.JOIN:
-            self._joins.append(op)
+        assert self.dying or self.holder is op.branch, "an operation began without the turn"
+        if self.cursor < self.many and self._goes_on(op):
+            return
+        if op.nature is JOIN:
+            self._joins = [*self._joins, op]
         else:
-            self.resting[op.id] = op
-        op.branch.place = Where.RESTS
+            self.resting.append(op)
+        op.branch.place = RESTS
         self.holder = None
         self.pump(op)
 
-    def finish(self, op: Operation, outcome: tuple[str, Node]) -> None:
+    def _goes_on(self, op: Operation) -> bool:
+        """Give an operation its outcome, if that is next in the journal: the branch keeps the turn."""
+        record = self.records[self.cursor]
+        if (
+            record[2] != op.id
+            or record[3] != op.kind
+            or (record[0] != DONE and record[0] != FAILED)
+            or self._queue
+            or op.id == self.mid
+            or self.host.look is not None
+            or self.dying
+        ):
+            return False
+        if record[4] != op.print and differs(record[4], op.print):
+            self.host.reworded(op.id, op.kind)
+        self.cursor += 1
+        self.went(record[1])
+        op.branch.turn = op.id
+        op.given = record
+        return True
+
+    def finish(self, op: Operation, outcome: Performed) -> None:
         """Take note of an effect's end; its turn comes later."""
-        run, (tag, node) = self._run, outcome
+        tag, node, value = outcome
         if tag == CUT:
             op.felt, node = partial(throw, node), None
-        op.over = True
-        op.branch.place = Where.RESTS
-        now = run.host.now()
-        self._known.append((op, tag, node, now))
-        self._leave_lane(op)
+        op.branch.place = RESTS
+        now = self.host.now()
+        op.over, op.known = True, (tag, node, value, now)
+        if len(self.resting) > 1:
+            self._let_next_go(op.lane)
         self.pump(op)
-        if op.id in self.resting and tag != CUT and not run.dying:
+        if op.given is None and tag != CUT and not self.dying:
             # Others go first. What is known must not be forgotten, for it would be done again.
-            run.host.append([KNOWN, now, op.id, op.kind, op.print, tag, node])
+            self.host.append([KNOWN, now, op.id, op.kind, op.print, tag, node])
 
     # --- turns
 
@@ -311,189 +271,239 @@ class Machine:
             to_rest: the current task's operation, which is about to sleep and need not if it is given
                 something now.
         """
-        if self._pumping:
+        if self._pumping or self.task is None:
             return
-        run = self._run
         self._pumping, self._to_rest = True, to_rest
         try:
-            while self.holder is None and self.branches and not run.dying and not run.over:
+            while self.holder is None and not self.dying and not self.over:
                 if self._queue:
-                    self._queue.popleft()()
-                elif run.cursor < run.many:
-                    if run.host.look is not None:
-                        run.host.look()
-                    run.cursor += 1
-                    self._apply(run.records[run.cursor - 1])
+                    work, self._queue = self._queue[0], self._queue[1:]
+                    work()
+                elif self.cursor < self.many:
+                    if self.host.look is not None:
+                        self.host.look()
+                    self.cursor += 1
+                    self._apply(self.records[self.cursor - 1])
                 elif not self._take_next():
                     return
         finally:
             self._pumping, self._to_rest = False, None
 
+    def _later(self, work: Callable[[], None]) -> None:
+        self._queue = [*self._queue, work]
+
     def _hold(self, branch: Branch, turn: Id) -> None:
         """Begin a branch's turn, and cut it if the journal says that an interrupt did."""
-        assert not any(one.place is Where.HOLDS for one in self.branches), "a branch would be overtaken"
-        run = self._run
+        assert self.holder is None, "a branch would be overtaken"
         self.holder = branch
-        branch.place, branch.turn = Where.HOLDS, turn
-        if run.mid == turn and run.cursor < run.many and run.records[run.cursor][0] == INTERRUPTED:
-            run.cursor += 1
-            run.interrupted = True
-            self.cut(run.root)
+        branch.place, branch.turn = HOLDS, turn
+        if self.mid == turn and self.cursor < self.many and self.records[self.cursor][0] == INTERRUPTED:
+            self.cursor += 1
+            self.interrupted = True
+            self.cut(self.root)
 
     def _give(self, op: Operation, given: Any) -> None:
         """Begin the turn in which an operation goes on."""
-        self.resting.pop(op.id, None)
-        # Awake first: what cuts this very turn must not find it asleep.
-        self._run.wake(op, given)
+        if op in self.resting:
+            self.resting.remove(op)
+        # Awake first, as `wake`: what cuts this very turn must not find it asleep.
+        op.given = given
+        if op.asleep:
+            op.asleep = False
+            reschedule(op.task)
         self._hold(op.branch, op.id)
 
     def _apply(self, record: Record) -> None:
         """Do what a record says: the same live as on replay."""
-        run, tag, about = self._run, record[0], record[2]
-        run.went(record[1])
+        tag, about = record[0], record[2]
+        self.went(record[1])
         if tag in OUTCOMES:
             self._apply_outcome(record)
         elif tag == FIRED:
-            if (block := self.blocks.get(about)) is None:
-                run.get_stuck(about, f"a block ended here, and is not open now: {ADVICE}")
+            block = next((one for one in self.blocks if one.id == about), None)
+            if block is None:
+                self.get_stuck(about, f"a block ended here, and is not open now: {ADVICE}")
             else:
                 block.fired(record[3], record[4])
                 self.cut(block.scope)
         elif tag == INTERRUPTED:
-            run.interrupted = True
-            self.cut(run.root)
+            self.interrupted = True
+            self.cut(self.root)
         else:
-            resting = ", ".join(f"{op.kind} {op.id}" for op in self.resting.values())
-            run.get_stuck(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
+            resting = ", ".join(f"{op.kind} {op.id}" for op in self.resting)
+            self.get_stuck(0, f"the run ended here; now it rests in {resting or 'nothing'}: {ADVICE}")
+
+    def _rests_in(self, id: Id) -> Operation | None:
+        return next((op for op in self.resting if op.id == id), None)
 
     def _apply_outcome(self, record: Record) -> None:
-        run, id, kind = self._run, record[2], record[3]
-        op = self.resting.get(id)
+        id, kind = record[2], record[3]
+        op = self._rests_in(id)
         if op is None:
-            now = ", ".join(f"{one.kind} {one.id}" for one in self.resting.values())
-            run.get_stuck(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
+            now = ", ".join(f"{one.kind} {one.id}" for one in self.resting)
+            self.get_stuck(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
         elif op.kind != kind:
-            run.get_stuck(id, f"a {kind} ended here; now it is a {op.kind}: {ADVICE}", op.task)
+            self.get_stuck(id, f"a {kind} ended here; now it is a {op.kind}: {ADVICE}", op.task)
         elif record[0] == CUT and op.felt is None:
-            run.get_stuck(
+            self.get_stuck(
                 id, f"a {kind} was cut short here, and no block around it ended now: {ADVICE}", op.task
             )
         else:
             if record[4] != op.print and differs(record[4], op.print):
-                run.host.reworded(id, kind)
+                self.host.reworded(id, kind)
             self._give(op, FELT if record[0] == CUT else record)
 
     def _take_next(self) -> bool:
-        """Take the best of what happens now; return False if nothing does."""
-        run = self._run
-        if not self.live:
-            self.live = True
-            for began in (run.rows or {}).values():
-                op = self.resting.get(began[2])
-                if op is None or op.kind != began[3]:
-                    now_is = "has not begun now" if op is None else f"is a {op.kind} now"
-                    run.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
-                    return False
-        if run.dry:
-            if run.host.look is not None:
-                run.host.look()
-            run.host.rests(None)
-            return False
-        for op in tuple(self.resting.values()):
-            if not op.armed:
-                self._arm(op)
-        now = run.host.now()
-        best = min(self._candidates(now), key=_precedence, default=None)
-        if best is None:
-            # While it catches up, what is due stays due: a run that dies now is to be woken for it.
-            run.host.rests(self._next_due(0 if run.catching_up else now))
-            return False
-        _, _, _, record, row = best
-        record[1] = run.advance()
-        if record[0] == INTERRUPTED:
-            self.interrupts.pop(0)
-        elif row is not None:
-            run.mailbox = [one for one in run.mailbox if one[0] != row]
-        if self._known:
-            self._known = [one for one in self._known if one[0].id != record[2] or record[0] not in OUTCOMES]
-        run.host.append(record, () if row is None else (row,))
-        self._apply(record)
-        return True
-
-    def _candidates(self, now: int) -> list[_Candidate]:
-        """Return what could come next: stamp, class, order, record, row.
+        """Take what comes first of what happens now; return False if nothing does.
 
         The smallest stamp goes first: when an event was accepted, a deadline or a sleep was due, a result
         came.
         """
-        run = self._run
+        if not self._reached and not self._reach():
+            return False
+        if self.dry:
+            if self.host.look is not None:
+                self.host.look()
+            self.host.rests(None)
+            return False
         found: list[_Candidate] = []
-        for op, tag, node, stamp in self._known:
-            body = [] if tag == CUT else [node]
-            found.append((stamp, 2, op.key, [tag, 0, op.id, op.kind, op.print, *body], None))
-        for stamp, row in () if run.interrupted else self.interrupts:
-            found.append((stamp, 0, (), [INTERRUPTED, 0, row, None, run.why], row))
-        for row, stamp, value in run.mailbox:
-            if (taker := self.taker_of(value)) is not None:
-                found.append((stamp, 1, (), self._taking(*taker, row), row))
-                break
-        if run.catching_up:
+        busy, timed = False, bool(self.blocks)
+        for op in self.resting:
+            if not op.armed:
+                self._arm(op)
+            if op.known is not None:
+                found.append((op.known[3], 2, op, None, None))
+            if op.nature is EFFECT:
+                busy = True
+            elif op.due is not None:
+                timed = True
+        if self.mailbox:
+            self._add_event(found)
+        if self.interrupts and not self.interrupted:
+            found += [(stamp, 0, None, None, row) for stamp, row in self.interrupts]
+        now = None
+        if timed:
+            now = self.host.now()
+            self._add_due(now, found)
+        if found:
+            self._take(found[0] if len(found) == 1 else min(found, key=_precedence))
+            return True
+        wake = None if now is None else self._next_due(now)
+        # While an effect is under way it is told only what it doesn't know: that lasts until a record.
+        if not busy or wake != self._wake or self._quiet or self.catching_up:
+            self._wake, self._quiet = wake, not busy
+            self.host.rests(wake)
+        return False
+
+    def _take(self, candidate: _Candidate) -> None:
+        """Record what comes next, and do it."""
+        _, _, what, taken, row = candidate
+        given: object = None
+        if what is None:
+            self.interrupts = ()
+            record: Record = [INTERRUPTED, 0, row, None, self.why]
+        elif type(what) is Scope:
+            tag, node = (DONE, None) if row is None else self.outcome_of(taken)
+            record = [FIRED, 0, what.id, row, node if tag == DONE else None]
+        elif row is not None:
+            tag, node = self.outcome_of(taken)
+            record = [tag, 0, what.id, what.kind, what.print, node, row]
+            given = (taken,) if tag == DONE and self.codec.is_frozen(taken) else record
+        elif what.known is None:
+            given = record = [DONE, 0, what.id, what.kind, what.print, None]
+        else:
+            tag, node, value, _ = what.known
+            record = [tag, 0, what.id, what.kind, what.print]
+            if tag != CUT:
+                record.append(node)
+            given = FELT if tag == CUT else value or record
+        record[1] = self.advance()
+        self._quiet = False
+        if row is None:
+            self.host.append(record)
+        else:
+            if what is not None:
+                self.withdraw(row)
+            self.host.append(record, (row,))
+        if type(what) is Operation:
+            self._give(what, given)
+        else:
+            self._apply(record)
+
+    def _reach(self) -> bool:
+        """Look at what was under way when the journal ended; return whether the code fits that."""
+        self._reached = True
+        for began in (self.rows or {}).values():
+            op = self._rests_in(began[2])
+            if op is None or op.kind != began[3]:
+                now_is = "has not begun now" if op is None else f"is a {op.kind} now"
+                self.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
+                return False
+        return True
+
+    def _add_event(self, found: list[_Candidate]) -> None:
+        for row, stamp, value in self.mailbox:
+            if (taker := self.taker(value)) is not None:
+                found.append((stamp, 1, *taker, row))
+                return
+
+    def _add_due(self, now: int, found: list[_Candidate]) -> None:
+        if self.catching_up:
             # What is yet to be delivered may have been accepted before a deadline, but none of it before
             # what has been delivered.
-            now = min(now, run.mailbox[-1][1]) if run.mailbox else 0
-        busy = self._busy
-        for block in self.blocks.values():
+            now = min(now, self.mailbox[-1][1]) if self.mailbox else 0
+        busy = self._is_busy()
+        for block in self.blocks:
             due = block.due
-            if (
-                due is None
-                or due > now
-                or block.scope.cancel_called
-                or (busy and self._is_held(block, due, now))
-            ):
+            if due is None or due > now or block.scope.cancel_called:
                 continue
-            found.append((due, 3, (block.depth, block.key), [FIRED, 0, block.id, None, None], None))
-        for op in self.resting.values():
+            if not (busy and self._is_held(block, due, now)):
+                found.append((due, 3, block, None, None))
+        for op in self.resting:
             if op.due is not None and op.due <= now and op.felt is None and not op.over:
-                found.append((op.due, 4, op.key, [DONE, 0, op.id, op.kind, op.print, None], None))
-        return found
+                found.append((op.due, 4, op, None, None))
 
     def _is_held(self, block: Scope, due: int, now: int) -> bool:
         """Return whether a deadline that has passed waits for an effect that is under way."""
         # What was due before the revival waits for all effects: a question that is asked again after a crash
         # must not be cancelled before it is seen.
-        if due <= self._run.revived and now < self._run.revived + AGAIN:
+        if due <= self.revived and now < self.revived + AGAIN:
             return True
-        return any(now < due + op.holds and block.scope in op.branch.around for op in self.resting.values())
+        return any(now < due + op.holds and block.scope in op.branch.around for op in self.resting)
 
-    def taker_of(self, value: object) -> tuple[Operation | Scope, object] | None:
+    def withdraw(self, row: int) -> bool:
+        """Take an event away that no record has taken; return False if it isn't here."""
+        for place, one in enumerate(self.mailbox):
+            if one[0] == row:
+                self.mailbox = [*self.mailbox[:place], *self.mailbox[place + 1 :]]
+                return True
+        return False
+
+    def taker(self, value: object) -> tuple[Operation | Scope, object] | None:
         """Return what takes an event, and as what: first blocks, then waits, from the newest on."""
-        for block in reversed(self.blocks.values()):
+        for block in reversed(self.blocks):
             # A block that is being left takes nothing: no code would ever see it.
             if block.takes is None or is_cut(block.around):
                 continue
             if (taken := block.takes(value)) is not LEFT:
                 return block, taken
-        for op in reversed(self.resting.values()):
-            if op.nature is Nature.WAIT and op.due is None and op.armed and op.felt is None and not op.over:
+        for op in reversed(self.resting):
+            if op.nature is WAIT and op.due is None and op.armed and op.felt is None and not op.over:
                 taken = value if op.takes is None else op.takes(value)
                 if taken is not LEFT:
                     return op, taken
         return None
 
-    def _taking(self, taker: Operation | Scope, taken: object, row: int) -> Record:
-        tag, node = self._run.outcome_of(taken)
-        if isinstance(taker, Operation):
-            return [tag, 0, taker.id, taker.kind, taker.print, node, row]
-        return [FIRED, 0, taker.id, row, node if tag == DONE else None]
-
     def _next_due(self, now: int) -> int | None:
-        times = [op.due for op in self.resting.values() if op.due is not None]
-        holds = max((op.holds for op in self.resting.values()), default=0)
-        for block in self.blocks.values():
+        if self.catching_up:
+            now = 0  # what is due stays due: a run that dies now is to be woken for it
+        times = [op.due for op in self.resting if op.due is not None]
+        holds = max((op.holds for op in self.resting), default=0)
+        for block in self.blocks:
             if block.due is not None and not block.scope.cancel_called:
                 times.append(block.due if block.due > now else block.due + holds)
-                if block.due <= self._run.revived:
-                    times.append(self._run.revived + AGAIN)
+                if block.due <= self.revived:
+                    times.append(self.revived + AGAIN)
         return min((time for time in times if time > now), default=None)
 
     # --- effects
@@ -501,79 +511,62 @@ class Machine:
     def _arm(self, op: Operation) -> None:
         """Let what happens now complete an operation."""
         op.armed = True
-        if op.nature is Nature.EFFECT:
-            run = self._run
-            row = run.rows.pop(op.id, None) if run.rows else None
+        if op.nature is EFFECT:
+            row = self.rows.pop(op.id, None) if self.rows else None
             if row is not None and row[0] == KNOWN:
                 self._outcome(op, row[5], row[6], row[1])
             elif op.felt is not None:
                 self._end_short(op)
             elif row is not None and op.in_doubt is not None:
-                self._outcome(op, FAILED, run.codec.node_of_error(op.in_doubt), run.host.now())
-            elif run.catching_up:
+                self._outcome(op, FAILED, self.codec.node_of_error(op.in_doubt), self.host.now())
+            elif self.catching_up:
                 op.armed = False  # what waits may end the run, or a block: before that does anything new
             else:
-                if run.stale:
-                    run.host.repeated(op.id, op.kind)
-                if self._join_lane(op):
+                if self.stale:
+                    self.host.repeated(op.id, op.kind)
+                if op.lane and len(self.resting) > 1:
+                    self._let_next_go(op.lane)
+                else:
                     self._go(op)
         elif op.torn:
             self._end_short(op)
 
     def _outcome(self, op: Operation, tag: str, node: Node, stamp: int) -> None:
-        op.over = True
-        self._known.append((op, tag, node, stamp))
+        op.over, op.known = True, (tag, node, None, stamp)
 
     def _end_short(self, op: Operation) -> None:
         """Note the outcome of an operation that was cancelled, and whose end is a record."""
-        run = self._run
         if op.torn:
-            node = run.codec.node_of_error(NonDurableCancelError(str(op.id)))
-            self._outcome(op, FAILED, node, run.host.now())
+            node = self.codec.node_of_error(NonDurableCancelError(str(op.id)))
+            self._outcome(op, FAILED, node, self.host.now())
         else:
-            self._outcome(op, CUT, None, run.host.now())
+            self._outcome(op, CUT, None, self.host.now())
 
     def _go(self, op: Operation) -> None:
-        op.branch.place = Where.WORKS
-        self._run.wake(op, GO)
+        op.branch.place = WORKS
+        self.wake(op, GO)
 
-    def _join_lane(self, op: Operation) -> bool:
-        if not op.lane:
-            return True
-        lane = self._lanes.setdefault(op.lane, [])
-        lane.append(op)
-        return lane[0] is op
-
-    def _leave_lane(self, op: Operation) -> None:
-        lane = self._lanes.get(op.lane)
-        if lane is None or op not in lane:
-            return
-        first = lane[0] is op
-        lane.remove(op)
-        if not lane:
-            del self._lanes[op.lane]
-        elif first:
-            self._go(lane[0])
+    def _let_next_go(self, lane: str) -> None:
+        """Let the oldest effect of a lane begin, unless it has."""
+        for op in self.resting if lane else ():
+            if op.lane == lane and op.armed and not op.over:
+                if op.branch.place is RESTS:
+                    self._go(op)
+                return
 
     # --- what ends blocks
 
-    def interrupt(self, stamp: int, row: int | None) -> None:
-        """End the run: at once if the branch that has the turn awaits something else, or in a turn."""
-        self.interrupts.append((stamp, row))
-        self.tick()
-
     def tick(self) -> None:
         """Look at the clock again, and at interrupts that found the turn taken."""
-        run = self._run
         if self.holder is None:
             self.pump()
-        elif self.interrupts and not run.interrupted and run.live and not run.dying:
-            _, row = self.interrupts.pop(0)
-            run.interrupted = True
-            record = [INTERRUPTED, run.time, row, self.holder.turn, run.why]
-            run.stale = False
-            run.host.append(record, () if row is None else (row,))
-            self.cut(run.root)
+        elif self.interrupts and not self.interrupted and self.live and not self.dying:
+            (_, row), *_ = self.interrupts
+            self.interrupts, self.interrupted = (), True
+            record = [INTERRUPTED, self.time, row, self.holder.turn, self.why]
+            self.stale = False
+            self.host.append(record, () if row is None else (row,))
+            self.cut(self.root)
 
     def cut(self, scope: trio.CancelScope | None) -> None:
         """Cancel a scope: the operations under it feel it one by one, in the order of their ids."""
@@ -588,88 +581,108 @@ class Machine:
             self.strike(to_rest, unfelt)
         struck, self._struck = self._struck, outer
         for op in sorted(struck, key=lambda op: op.key):
-            self._queue.append(partial(self._give, op, FELT))
+            self._later(partial(self._give, op, FELT))
 
     def strike(self, op: Operation, raise_cancel: Callable[[], NoReturn]) -> None:
         """Note that a scope around a resting operation was cancelled."""
-        if op.nature is Nature.JOIN or op.felt is not None or (op.nature is Nature.WITHIN and op.over):
+        if op.nature is JOIN or op.felt is not None or (op.nature is WITHIN and op.over):
             return
         op.felt = raise_cancel
         op.torn = self._struck is None and not is_cut(op.branch.around)
-        if op.nature is Nature.EFFECT:
+        if op.nature is EFFECT:
             # Its end is a record, for a body ends when it likes; and what is known of it stands.
             if op.armed and not op.over:
-                self._leave_lane(op)
                 self._end_short(op)
+                self._let_next_go(op.lane)
         elif op.torn:
-            if op.nature is Nature.WITHIN:
-                self._queue.append(partial(self._give, op, NonDurableCancelError(str(op.id))))
+            if op.nature is WITHIN:
+                self._later(partial(self._give, op, NonDurableCancelError(str(op.id))))
             elif op.armed:
                 self._end_short(op)
         elif self._struck is not None:
             self._struck.append(op)
         else:
-            self._queue.append(partial(self._give, op, FELT))
+            self._later(partial(self._give, op, FELT))
         if self._struck is None:
             self.pump()
 
     # --- branches
 
-    def begin(self, child: Branch, start: Callable[[], None]) -> None:
+    def start(self, child: Branch, start: Callable[[], None]) -> None:
         """Let a child begin with its first turn, once this turn is over."""
-        if not self._run.dying:
-            self.branches.add(child)
-            self._queue.append(partial(self._begin, child, start))
+        self._later(partial(self._start, child, start))
 
-    def _begin(self, child: Branch, start: Callable[[], None]) -> None:
+    def _start(self, child: Branch, start: Callable[[], None]) -> None:
         self._hold(child, child.turn)
         start()
 
-    def branch_over(self, child: Branch) -> None:
-        """Note that a child has ended; it had the turn, unless everything is dying."""
-        self.branches.discard(child)
+    def runs(self, child: Branch, task: Task) -> None:
+        """Note the task that runs a child."""
+        child.task = task
+        if not self.by_task:
+            self.by_task = {}
+        self.by_task[task] = child
+
+    def forget(self, task: Task) -> None:
+        """Note that a task has ended: it had the turn, unless everything is dying."""
+        if (child := self.by_task.pop(task, None)) is None:
+            return
+        for nursery in self.nurseries:
+            nursery.children.discard(child)
         if self.holder is child:
             self.holder = None
         for join in self._joined():
-            if self._run.dying:
-                self._joins.remove(join)
-                self._run.wake(join, GONE)
+            if self.dying:
+                self._end_join(join, GONE)
             elif not join.over:
                 join.over = True
-                self._queue.append(partial(self._end_join, join))
+                # Only then: an eviction that comes before its turn must find it, or it would sleep for ever.
+                self._later(partial(self._end_join, join, (None,)))
         self.pump()
 
-    def _joined(self) -> Iterable[Operation]:
-        return [join for join in self._joins if self.branches.isdisjoint(join.children)]
+    def _joined(self) -> Sequence[Operation]:
+        return [join for join in self._joins if not join.children]
 
-    def _end_join(self, join: Operation) -> None:
-        # Only now: an eviction that comes before its turn must find it, or it would sleep for ever.
-        self._joins.remove(join)
-        self._give(join, (None,))
+    def _end_join(self, join: Operation, given: object) -> None:
+        self._joins = [one for one in self._joins if one is not join]
+        if given is GONE:
+            self.wake(join, given)
+        else:
+            self._give(join, given)
 
     def evict(self) -> None:
-        """Wake all that rests: an author's shield would keep it asleep for ever."""
-        run = self._run
-        self._queue.clear()
-        self._known.clear()
-        self.branches -= {branch for branch in self.branches if branch.place is Where.QUEUED}
+        """End this incarnation and nothing of the run: every operation is refused from now on.
+
+        Nothing is appended any more, so it can be revived as soon as what was appended is durable or lost.
+        What rests is woken: an author's shield would keep it asleep for ever.
+        """
+        if self.dying or self.over:
+            return
+        self.dying = True
+        if self.root is not None:
+            self.root.cancel()
+        self._queue = ()
+        for nursery in self.nurseries:
+            nursery.children -= {child for child in nursery.children if child.place is Where.QUEUED}
         for branch in self.branches:
             for scope in branch.around:
-                if scope is not run.root:
+                if scope is not self.root:
                     scope.shield = False
-            if branch.place is Where.WORKS:
+            if branch.place is WORKS:
                 lower(branch.outside)
-        for op in self.resting.values():
-            if op.branch.place is Where.RESTS:
-                run.wake(op, GONE)
+        for op in self.resting:
+            if op.branch.place is RESTS:
+                self.wake(op, GONE)
         for join in self._joined():
-            self._joins.remove(join)
-            run.wake(join, GONE)
+            self._end_join(join, GONE)
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, Any]:
     """Order by stamp; at one instant interrupts, events, results, deadlines (outermost first), sleeps."""
-    return candidate[:3]
+    stamp, class_, what, _, row = candidate
+    if what is None or row is not None:
+        return stamp, class_, ()
+    return stamp, class_, (what.depth, what.key) if type(what) is Scope else what.key
 
 
 # --- blocks and children
@@ -692,8 +705,6 @@ class Scope:
     """
 
     __slots__ = (
-        "_machine",
-        "_promote",
         "_run",
         "_seconds",
         "around",
@@ -712,12 +723,10 @@ class Scope:
     )
 
     branch: Branch
-    _machine: Machine
 
     def __init__(
         self,
-        run: Core,
-        promote: Callable[[], Machine],
+        run: Machine,
         *,
         seconds: float | None,
         at: int | None,
@@ -725,7 +734,6 @@ class Scope:
         shield: bool,
     ) -> None:
         self._run = run
-        self._promote = promote
         self._seconds = None if seconds == math.inf else seconds
         self.id: Id = ""
         self.key: tuple[int, ...] = ()
@@ -746,7 +754,7 @@ class Scope:
 
     def cancel(self) -> None:
         """End the block at its next operation; the same on replay, without a record."""
-        self._promote().cut(self.scope)
+        self._run.cut(self.scope)
 
     def lift(self) -> None:
         """Take its deadline away; the same on replay, without a record."""
@@ -761,20 +769,19 @@ class Scope:
             self._run.get_stuck(self.id, str(error))
 
     def __enter__(self) -> Self:
-        machine = self._machine = self._promote()
-        branch = self.branch = machine.current()
-        self.id = machine.next_id(branch)
+        run = self._run
+        branch = self.branch = run.current()
+        self.id = run.next_id(branch)
         self.key = (*branch.key, branch.count)
         self.depth = len(branch.around)
         self.scope.__enter__()
-        branch.around.append(self.scope)
-        self.around = tuple(branch.around)
+        self.around = branch.around = (*branch.around, self.scope)
         if self._seconds is not None:
-            self.due = self._run.due_after(self._seconds)
+            self.due = run.due_after(self._seconds)
         if self.due is not None and self._over_already(self.due):
             self.expired = True
             self.scope.cancel()
-        machine.blocks[self.id] = self
+        run.blocks = [*run.blocks, self]
         return self
 
     def _over_already(self, due: int) -> bool:
@@ -784,11 +791,10 @@ class Scope:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._machine.blocks.pop(self.id, None)
-        self.branch.around.remove(self.scope)
+        self._run.blocks = [one for one in self._run.blocks if one is not self]
+        self.branch.leave(self.scope)
         caught = bool(self.scope.__exit__(kind, error, trace))
         self.cancelled_caught = self.scope.cancelled_caught
-        self._machine.retire()
         return caught
 
 
@@ -803,93 +809,87 @@ class Nursery:
     __slots__ = (
         "_around",
         "_branch",
-        "_children",
         "_count",
         "_id",
         "_key",
-        "_machine",
         "_manager",
-        "_promote",
         "_real",
         "_run",
+        "children",
     )
 
-    _machine: Machine
     _branch: Branch
 
-    def __init__(self, run: Core, promote: Callable[[], Machine]) -> None:
+    def __init__(self, run: Machine) -> None:
         self._run = run
-        self._promote = promote
         self._count = 0
         self._id: Id = ""
         self._key: tuple[int, ...] = ()
-        self._children: set[Branch] = set()
-        self._around: list[trio.CancelScope] = []
+        self._around: tuple[trio.CancelScope, ...] = ()
         self._manager = trio.open_nursery()
+        self.children: set[Branch] = set()
 
     async def __aenter__(self) -> Self:
-        machine = self._machine = self._promote()
-        branch = self._branch = machine.current()
-        self._id = machine.next_id(branch)
+        run = self._run
+        branch = self._branch = run.current()
+        self._id = run.next_id(branch)
         self._key = (*branch.key, branch.count)
-        if self._run.dying:
-            await refuse(self._run)
+        if run.dying:
+            await refuse(run)
         self._real = await self._manager.__aenter__()
-        machine.nurseries += 1
-        branch.around.append(self._real.cancel_scope)
-        self._around = list(branch.around)
+        run.nurseries = [*run.nurseries, self]
+        self._around = branch.around = (*branch.around, self._real.cancel_scope)
         return self
 
     def start_soon(self, fn: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Start ``fn(*args)`` as a child, after this turn; its error cancels its siblings and the block."""
-        self._machine.current()
+        self._run.current()
         self._count += 1
         path = f"{self._id}/{self._count}."
-        child = Branch(path, (*self._key, self._count), list(self._around), f"{path}0")
-        self._children.add(child)
+        child = Branch(path, (*self._key, self._count), self._around, f"{path}0")
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 
         def start() -> None:
             self._real.start_soon(self._child, child, fn, args, name=name)
 
-        self._machine.begin(child, start)
+        if not self._run.dying:
+            self.children.add(child)
+            self._run.start(child, start)
 
     def cancel(self) -> None:
         """End the block and all children."""
-        self._machine.cut(self._real.cancel_scope)
+        self._run.cut(self._real.cancel_scope)
 
     async def _child(
         self, child: Branch, fn: Callable[..., Awaitable[object]], args: tuple[Any, ...]
     ) -> None:
-        machine, task = self._machine, current_task()
-        machine.tasks[task], child.task = child, task
+        task = current_task()
+        self._run.runs(child, task)
         try:
             await fn(*args)
         except BaseException:
             self.cancel()
             raise
         finally:
-            del machine.tasks[task]
-            self._children.discard(child)
-            machine.branch_over(child)
+            self._run.forget(task)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        machine = self._machine
+        run, branch = self._run, self._branch
         if error is not None:
             self.cancel()
-        if not self._children.isdisjoint(machine.branches):
-            join = machine.operation(self._id, "join", Nature.JOIN, "", self._branch)
-            join.children = self._children  # the set itself: a child may start another one meanwhile
-            machine.rest(join)
+        if self.children:
+            task = current_task()
+            join = Operation(self._id, "join", JOIN, "", task, branch, branch.count)
+            join.children = self.children  # the set itself: a child may start another one meanwhile
+            run.rest(join)
             try:
-                await self._run.come(join, await self._run.rest(join))
+                await run.come(join, await run.woken(join))
             except trio.Cancelled as gone:  # only when it dies
                 kind, error, trace = type(gone), gone, gone.__traceback__
-        self._branch.around.remove(self._real.cancel_scope)
+        branch.leave(self._real.cancel_scope)
         try:
             return await self._manager.__aexit__(kind, error, trace)
         finally:
-            machine.nurseries -= 1
-            machine.retire()
+            run.nurseries = [one for one in run.nurseries if one is not self]

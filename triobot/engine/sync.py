@@ -7,12 +7,11 @@ These go through the machine, in an order that replay repeats.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
 import trio
 
-from .core import Core, Operation
+from .core import Operation
 from .machine import Machine
 
 T = TypeVar("T")
@@ -21,11 +20,10 @@ T = TypeVar("T")
 class Event:
     """Something that happens once; made by `Run.open_event`."""
 
-    __slots__ = ("_promote", "_run", "_set", "_waiting")
+    __slots__ = ("_run", "_set", "_waiting")
 
-    def __init__(self, run: Core, promote: Callable[[], Machine]) -> None:
+    def __init__(self, run: Machine) -> None:
         self._run = run
-        self._promote = promote
         self._set = False
         self._waiting: list[Operation] = []
 
@@ -35,30 +33,27 @@ class Event:
 
     def set(self) -> None:
         """Let the waiting branches go on, one by one, after this turn."""
-        machine = self._promote()
-        machine.current()
+        self._run.current()
         self._set = True
         waiting, self._waiting = self._waiting, []
         for op in waiting:
-            machine.pass_to(op, None)
+            self._run.pass_to(op, None)
 
     async def wait(self) -> None:
         """Wait until it has happened."""
-        machine = self._promote()
-        op = await machine.within()
+        op = await self._run.within()
         if not self._set:
             self._waiting.append(op)
-            await _pause(self._run, machine, op)
+            await _pause(self._run, op)
 
 
 class Channel(Generic[T]):
     """A bounded queue between branches; made by `Run.open_channel`. A full one makes `send` wait."""
 
-    __slots__ = ("_capacity", "_closed", "_promote", "_receivers", "_run", "_senders", "_values")
+    __slots__ = ("_capacity", "_closed", "_receivers", "_run", "_senders", "_values")
 
-    def __init__(self, run: Core, promote: Callable[[], Machine], capacity: float) -> None:
+    def __init__(self, run: Machine, capacity: float) -> None:
         self._run = run
-        self._promote = promote
         self._capacity = capacity
         self._closed = False
         self._values: deque[T] = deque()
@@ -71,12 +66,11 @@ class Channel(Generic[T]):
         Raises:
             trio.ClosedResourceError: it was closed.
         """
-        machine = self._promote()
-        op = await machine.within()
-        if self._put(machine, value):
+        op = await self._run.within()
+        if self._put(value):
             return
         self._senders.append((op, value))
-        if await _pause(self._run, machine, op) is None:
+        if await _pause(self._run, op) is None:
             raise trio.ClosedResourceError
 
     def send_nowait(self, value: T) -> None:
@@ -86,16 +80,15 @@ class Channel(Generic[T]):
             trio.ClosedResourceError: it was closed.
             trio.WouldBlock: there is no room.
         """
-        machine = self._promote()
-        machine.current()
-        if not self._put(machine, value):
+        self._run.current()
+        if not self._put(value):
             raise trio.WouldBlock
 
-    def _put(self, machine: Machine, value: T) -> bool:
+    def _put(self, value: T) -> bool:
         if self._closed:
             raise trio.ClosedResourceError
         while self._receivers:
-            if machine.pass_to(self._receivers.popleft(), (value,)):
+            if self._run.pass_to(self._receivers.popleft(), (value,)):
                 return True
         if len(self._values) < self._capacity:
             self._values.append(value)
@@ -108,44 +101,42 @@ class Channel(Generic[T]):
         Raises:
             trio.EndOfChannel: it was closed, and is empty.
         """
-        machine = self._promote()
-        op = await machine.within()
+        op = await self._run.within()
         if self._values:
             value = self._values.popleft()
-            if (more := self._next_sent(machine)) is not None:
+            if (more := self._next_sent()) is not None:
                 self._values.append(more[0])
             return value
-        if (sent := self._next_sent(machine)) is not None:
+        if (sent := self._next_sent()) is not None:
             return sent[0]
         if self._closed:
             raise trio.EndOfChannel
         self._receivers.append(op)
-        given = cast("tuple[T] | None", await _pause(self._run, machine, op))
+        given = cast("tuple[T] | None", await _pause(self._run, op))
         if given is None:
             raise trio.EndOfChannel
         return given[0]
 
-    def _next_sent(self, machine: Machine) -> tuple[T] | None:
+    def _next_sent(self) -> tuple[T] | None:
         """Return what the longest waiting sender sends, and let it go on."""
         while self._senders:
             op, value = self._senders.popleft()
-            if machine.pass_to(op, ()):
+            if self._run.pass_to(op, ()):
                 return (value,)
         return None
 
     def close(self) -> None:
         """Let nothing more be sent; branches that wait for it learn that."""
-        machine = self._promote()
-        machine.current()
+        self._run.current()
         self._closed = True
         waiting = [*self._receivers, *(op for op, _ in self._senders)]
         self._receivers.clear()
         self._senders.clear()
         for op in waiting:
-            machine.pass_to(op, None)
+            self._run.pass_to(op, None)
 
 
-async def _pause(run: Core, machine: Machine, op: Operation) -> Any:
+async def _pause(run: Machine, op: Operation) -> Any:
     """Rest until another branch passes something."""
-    machine.rest(op)
-    return await run.come(op, await run.rest(op))
+    run.rest(op)
+    return await run.come(op, await run.woken(op))

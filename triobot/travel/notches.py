@@ -164,7 +164,7 @@ class Notches:
         if self._over or given < len(self.notches):
             return
         # What a value's own code draws is no part of the conversation's.
-        branches = [] if run.machine is None else list(run.machine.branches)
+        branches = run.branches
         counts = [branch.count for branch in branches]
         while len(self.notches) < given:
             self.notches.append(self._turn(len(self.notches)))

@@ -115,8 +115,7 @@ async def hold(
 
 def _lift(conversation: Conversation, until: int) -> None:
     """Take the deadlines up to this moment from the blocks around."""
-    machine = conversation.run.machine  # without one no block is open
-    for block in () if machine is None else machine.blocks.values():
+    for block in conversation.run.blocks:
         if block.due is not None and block.due <= until:
             block.lift()
 

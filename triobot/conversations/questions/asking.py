@@ -21,7 +21,7 @@ from ...wire.events import Event, Join, Leave, Message, Press, Submission
 from ...wire.ids import MessageId
 from ...wire.operations import SendMessage
 from ...wire.results import Sent
-from ..codec import CODEC, said_text
+from ..codec import CODEC
 from ..conversation import Conversation
 from ..routes.filters import Filter, Setting, check_filter
 from ..routes.routing import (
@@ -35,7 +35,7 @@ from ..routes.routing import (
     question_token,
 )
 from ..routes.typed import NUMBERS, UNFIT, read_number
-from ..running.branches import OperationKind, fingerprint_of_text
+from ..running.branches import OperationKind
 from ..running.failures import Ending
 from ..running.lines import own_words
 from .buttons import Keyboard, reply_of
@@ -44,8 +44,6 @@ from .forms import FormOf, Unreadable
 T = TypeVar("T")
 K = TypeVar("K")
 Shared = TypeVar("Shared", Image, Video, Audio, Voice, File, Contact, Location)
-_SENDS: Final = f"send {SendMessage.path}"
-_ANSWERED: Final = KIND, ""
 _EVENTS: Final = (Message, Press, Submission, Join, Leave)
 SHARED: Final = (Image, Video, Audio, Voice, File, Contact, Location)
 
@@ -201,8 +199,6 @@ async def ask(
     look = _text if by is None and shared is None else partial(_content, shared or str, by)
     reply = None if keyboard is None else reply_of(keyboard)
     said = policy(otherwise, hint)
-    if kind is str and reply is None and (answer := _replayed(conversation, question)) is not None:
-        return answer
     # As `open_wait`, without its detour: this is what most turns are.
     wait = begin_wait(conversation, look, said)
     try:
@@ -223,19 +219,6 @@ async def ask(
                 await say_again(conversation, wait, words or unread)
     finally:
         end_wait(conversation, wait)
-
-
-def _replayed(conversation: Conversation, question: str) -> str | None:
-    """Return the text that answered a question, if a replay has it next: then nothing is begun for it."""
-    if not conversation.replaying:
-        return None
-    asked = _SENDS, fingerprint_of_text(conversation.life.chat_id, question)
-    records = conversation.run.foreseen(asked, _ANSWERED)
-    text = said_text(records[1][5]) if records else None
-    if text is not None:
-        conversation.leave_press()
-        conversation.run.go_by(records)
-    return text
 
 
 def _text(event: Event, setting: Setting) -> object | None:

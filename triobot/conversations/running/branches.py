@@ -22,7 +22,7 @@ from ...engine.records import Id
 from ...errors import ForeignTaskError
 from ...money import Charge
 from ...wire.content import LocalFile, Media
-from ...wire.ids import MessageId, Recipient, RefId
+from ...wire.ids import MessageId, RefId
 from ...wire.operations import Operation, SendMessage
 from ..inspection.closed import Closed
 from .lines import calling_line
@@ -115,17 +115,14 @@ def fingerprint(operation: Operation[object]) -> str:
         and type(operation.content) is str
         and not (operation.reply_keyboard or operation.inline_keyboard or operation.form)
     ):
-        return fingerprint_of_text(operation.chat_id, operation.content)
+        # Nothing but text: that is what most of all are.
+        text = f"{{'chat_id': {operation.chat_id!r}, 'content': {operation.content!r}, {_NO_MARKUP}}}"
+        return _digest(text) + _NO_FILE
     value = cast("attrs.AttrsInstance", operation)
     media: object = getattr(operation, "content", None)
     if isinstance(media, Media) and isinstance(media.source, LocalFile):
         return f" {_digest(repr(attrs.asdict(value, value_serializer=_without_folder)))}"
     return _digest(repr(attrs.asdict(value))) + _NO_FILE
-
-
-def fingerprint_of_text(recipient: Recipient, text: str) -> str:
-    """Return the `fingerprint` of a message that is nothing but text: that is what most of all are."""
-    return _digest(f"{{'chat_id': {recipient!r}, 'content': {text!r}, {_NO_MARKUP}}}") + _NO_FILE
 
 
 def _without_folder(instance: object, attribute: object, value: object) -> object:
