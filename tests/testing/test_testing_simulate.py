@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
 from functools import partial
 
 import attrs
@@ -19,6 +20,11 @@ from triobot.testing.simulating import FirstBroken, simulate_until_broken, words
 
 def simulated(bot: Bot, plan: Plan) -> SimulationResult:
     return run(partial(simulate, bot, plan))
+
+
+def plans(plan: Plan) -> Iterator[Plan]:
+    """The same with one seed after the other: what a single one does is no promise."""
+    return (attrs.evolve(plan, seed=seed) for seed in range(1, 100))
 
 
 def talkative() -> Bot:
@@ -40,7 +46,7 @@ def talkative() -> Bot:
 
 
 def test_a_seed_gives_the_same_run_and_another_one_another() -> None:
-    plan = Plan(seed=3, chats=5, hours=6, crashes=2, faults=2)
+    plan = Plan(seed=3, chats=5, hours=6, crashes=2, faults=5)
     first, second = simulated(talkative(), plan), simulated(talkative(), plan)
     assert first == second
     assert first.broken == []
@@ -110,13 +116,15 @@ def test_a_crowd_writes_what_the_bot_waits_for() -> None:
 
 @pytest.mark.slow
 def test_a_crowd_meets_in_groups() -> None:
-    plan = Plan(seed=2, chats=8, groups=3, hours=6, crashes=2)
-    (first_bot, pressed_by), (second_bot, _) = quizzing(), quizzing()
-    first = simulated(first_bot, plan)
-    assert first.broken == []
-    assert simulated(second_bot, plan) == first
-    by_chat = {chat: {who for at, who in pressed_by if at == chat} for chat, _ in pressed_by}
-    assert max(map(len, by_chat.values())) > 1
+    for plan in plans(Plan(chats=8, groups=3, hours=6, crashes=2)):
+        (first_bot, pressed_by), (second_bot, _) = quizzing(), quizzing()
+        first = simulated(first_bot, plan)
+        assert first.broken == []
+        assert simulated(second_bot, plan) == first
+        by_chat = {chat: {who for at, who in pressed_by if at == chat} for chat, _ in pressed_by}
+        if max(map(len, by_chat.values()), default=0) > 1:
+            return
+    pytest.fail("nobody met anybody")
 
 
 def test_a_router_waits_for_what_its_routes_do() -> None:
@@ -141,7 +149,8 @@ def test_a_conversation_that_fails_is_found() -> None:
         if await chat.ask("How many?") == "2":
             raise ZeroDivisionError
 
-    [found] = simulated(bot, Plan(chats=3, hours=6, crashes=0)).broken
+    runs = (simulated(bot, plan) for plan in plans(Plan(chats=3, hours=6, crashes=0)))
+    found, *_ = next(one.broken for one in runs if one.broken)
     assert found.startswith("alarm conversation_crashed: conversation ")
     assert "ZeroDivisionError" in found
 
@@ -149,15 +158,18 @@ def test_a_conversation_that_fails_is_found() -> None:
 @pytest.mark.slow
 def test_a_crowd_stops_soon_after_the_first_broken_promise() -> None:
     """Where it broke is known by its journal; and the whole run breaks it, too."""
-    bot, plan = Bot(), Plan(seed=5, chats=4, hours=12, crashes=4)
+    bot = Bot()
 
     @bot.conversation
     async def fragile(chat: Chat) -> None:
         if await chat.ask("How many?") == "2":
             raise ZeroDivisionError
 
-    found = FirstBroken()
-    stopped = run(partial(simulate_until_broken, bot, plan, found))
+    for plan in plans(Plan(chats=4, hours=12, crashes=4)):
+        found = FirstBroken()
+        stopped = run(partial(simulate_until_broken, bot, plan, found))
+        if found.promise is not None:
+            break
     whole = simulated(bot, plan)
     assert found.promise is not None
     assert found.promise.text in stopped.broken
