@@ -116,7 +116,8 @@ class PostedForm(Generic[R]):
                     if connection is None:
                         connection, fresh = await self._connect()
                     self._connection = connection
-                    check_certain(self._operation.path, self._certain)
+                    if self._certain is not None:
+                        check_certain(self._operation.path, self._certain)
                     connection.post(self._message)
                 try:
                     body = await connection.answer(LARGEST_ANSWER)
