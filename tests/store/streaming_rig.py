@@ -112,7 +112,7 @@ def streamer(file: StoreFile, folder: Path) -> Generator[Streamer]:
 
 
 def rows_of(path: Path) -> str:
-    """A digest of every row of every table, but for the mark of a backup."""
+    """A digest of every row of every table, but for the mark of a backup, and that of a log."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         return _rows(connection)
 
@@ -121,7 +121,7 @@ def _rows(connection: sqlite3.Connection) -> str:
     digest = hashlib.sha256()
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1").fetchall()
     for (table,) in tables:
-        where = " WHERE name <> 'backup_at'" if table == "meta" else ""
+        where = " WHERE name NOT IN ('backup_at', 'log')" if table == "meta" else ""
         for row in connection.execute(f"SELECT * FROM {table}{where} ORDER BY 1, 2"):
             digest.update(repr((table, row)).encode())
     return digest.hexdigest()

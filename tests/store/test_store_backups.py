@@ -414,6 +414,122 @@ async def test_a_backup_that_was_copied_over_a_store_is_refused_for_what_it_is(
     assert left.with_name("bot.db-wal").read_bytes() == log
 
 
+async def crashed(path: Path, folder: Path, said: str, *, folds: int = 0) -> Path:
+    """A store whose process died: what it did last is in its log alone."""
+    async with opened(path) as store:
+        for n in range(folds + 1):
+            await store.commit(PutSetting("when", f"{said} {n}"))
+            if n < folds:
+                await trio.to_thread.run_sync(store._writer._checkpoint)  # type: ignore[attr-defined]
+        return as_a_crash_leaves_it(path, folder)
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+async def refused(path: Path, words: str) -> None:
+    """The file and what is beside it stay as they are, whoever asks."""
+
+    def seen() -> dict[str, bytes]:
+        beside = [one for one in path.parent.iterdir() if one.is_file() and not one.name.endswith(".lock")]
+        return {one.name: one.read_bytes() for one in beside}
+
+    before = seen()
+    for visit in (False, True):
+        with pytest.raises(ConfigError, match=words):
+            async with opened(path, visit=visit):
+                pytest.fail("opened")
+    assert seen() == before
+
+
+async def test_a_store_goes_on_with_its_own_log(path: Path, tmp_path: Path) -> None:
+    """As a crash leaves the two, in whichever log of the run; and a tool may have looked at it meanwhile."""
+    for folds in range(4):
+        left = await crashed(path, tmp_path / f"{folds}", "own", folds=folds)
+        for looks in (False, True):
+            shutil.copytree(left.parent, again := tmp_path / f"{folds} {looks}")
+            if looks:
+                assert await examine_sqlite(again / path.name) == []
+            async with opened(again / path.name) as store:
+                assert await store.setting("when") == f"own {folds}"
+
+
+@pytest.mark.parametrize("folds", [0, 2])
+async def test_a_log_of_another_store_is_refused(folds: int, path: Path, tmp_path: Path) -> None:
+    """It was laid over the file: some mixtures started, and some were damaged."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    left = await crashed(tmp_path / "one" / "bot.db", tmp_path / "left", "one", folds=folds)
+    other = await crashed(tmp_path / "two" / "bot.db", tmp_path / "other", "two")
+    own = log_of(left).read_bytes()
+    shutil.copyfile(log_of(other), log_of(left))
+    await refused(left, "bot.db-wal beside the store .* is not its own, but another store's")
+    with pytest.raises(ConfigError, match="is not its own"):
+        await back_up_sqlite(left, tmp_path / "backup", clock=CLOCK)
+    with pytest.raises(ConfigError, match="is not its own"):
+        await examine_sqlite(left)
+    log_of(left).write_bytes(own)
+    async with opened(left) as store:
+        assert await store.setting("when") == f"one {folds}"
+
+
+async def test_an_older_file_of_the_store_is_refused_beside_the_newer_log(path: Path, tmp_path: Path) -> None:
+    """A raw copy is no backup; it may be of the same run, or of an earlier one."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "first"))
+    older = path.read_bytes()
+    left = await crashed(path, tmp_path / "left", "then", folds=1)
+    left.write_bytes(older)
+    await refused(left, "another store's, or of another time")
+    log_of(left).unlink()
+    async with opened(left) as store:  # it was stopped: what it has is whole
+        assert await store.setting("when") == "first"
+
+
+async def test_a_file_without_the_log_that_it_needs_is_refused(path: Path, tmp_path: Path) -> None:
+    """It was renamed or copied alone: what was done last is in a log under another name."""
+    left = await crashed(path, tmp_path / "left", "then", folds=1)
+    alone = tmp_path / "renamed.db"
+    left.rename(alone)
+    await refused(alone, "was not stopped, and renamed.db-wal isn't beside it")
+    # At its old name there is a log without a file.
+    await refused(left, "is not there, but a bot has run on it")
+    backup = tmp_path / "backup"
+    await back_up_sqlite(alone, backup, clock=CLOCK)
+    await restored(backup, alone)
+    async with opened(alone) as store:
+        assert await store.setting("when") == "then 0"
+
+
+async def test_a_journal_beside_a_store_is_another_databases(path: Path, tmp_path: Path) -> None:
+    """A store has a log and no journal: SQLite would roll the file back to what that holds."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "then"))
+    path.with_name("bot.db-journal").write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(4088))
+    await refused(path, "bot.db-journal beside the store .* is not its own")
+    path.with_name("bot.db-journal").unlink()
+    path.with_name("bot.db-shm").write_bytes(b"of another" * 4096)  # nobody reads it
+    async with opened(path) as store:
+        assert await store.setting("when") == "then"
+
+
+async def test_a_store_with_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
+    """Each name has a log and a lock of its own; a symbolic link leads to the one name."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "then"))
+    (other := tmp_path / "other.db").hardlink_to(path)
+    for name in (path, other):
+        await refused(name, "has a second name, a hard link")
+    other.unlink()
+    other.symlink_to(path)
+    async with opened(other) as store:
+        assert await store.setting("when") == "then"
+        with pytest.raises(StoreLockedError):
+            async with opened(path):
+                pytest.fail("opened")
+
+
 @pytest.mark.parametrize(("killed", "beside"), [(False, ".lock"), (True, ".lock"), (True, "-wal")])
 async def test_an_emptied_store_is_not_taken_for_a_new_one(
     path: Path, backup: Path, tmp_path: Path, killed: bool, beside: str

@@ -15,23 +15,27 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ..errors import ConfigError, StoreCorruptError
 from .broadcasts import stop_after_restore
-from .lock import lock_path, take_lock
+from .lock import FileLock, lock_path, take_lock
+from .log_file import holds
 from .opening import LEAP, begin_epoch
 from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
 from .schema import (
     BACKUP,
     COPIED,
     COPY_OF,
+    LOG,
     MIGRATIONS,
     MOVED,
     Stamp,
     check_identity,
     check_journals,
+    check_original,
     check_stamp,
     check_unsharded,
     drop_meta,
@@ -45,6 +49,19 @@ from .sqlite_errors import ENGINE_ERRORS, damage_of, for_the_opener
 
 STEP: Final = 64
 """Pages copied at a time, with others' turns between: a quarter of a megabyte."""
+
+_JOURNAL: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+_AS_BACKUP: Final = (
+    "to go on with the file alone, make it a backup, `triobot store backup FILE`, and restore that"
+)
+_NOT_ITS_OWN: Final = (
+    "{log} beside the store {path} is not its own, but another store's, or of another time: put the two that"
+    f" belong together side by side, or move {{log}} away; then, {_AS_BACKUP}"
+)
+_LOST: Final = (
+    "the store {path} was not stopped, and {log} isn't beside it, which has what was done last: put both side"
+    f" by side under their names; {_AS_BACKUP}"
+)
 
 REBINDING: Final = "say `triobot store restore FILE --rebind`"
 
@@ -87,6 +104,49 @@ _RULES: Final[tuple[tuple[str, str], ...]] = (
         "SELECT id FROM conversations WHERE ended_at IS NOT NULL AND (unfinished OR wake_at IS NOT NULL)",
     ),
 )
+
+
+def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
+    """Ask the file by itself whether it is the store that was stopped: SQLite lays the log beside it over it.
+
+    Args:
+        to_run: a bot is to run on it; else it may be a backup, or have lost its log.
+
+    Raises:
+        ConfigError: the file was emptied, is a backup, or has another store's log beside it. Says what to do.
+    """
+    log, journal = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
+    size = path.stat().st_size if path.is_file() else -1
+    logged = holds(log, b"")
+    if size <= 0 and to_run and (logged or (not size and lock.notes.run_left())):
+        raise ConfigError(
+            f"the store {path} is {'not there' if size else 'empty'}, but a bot has run on it: put the file"
+            " back, or a backup with `triobot store restore`; to begin with nothing, delete what is beside it"
+            f" and has a name that begins with {path.name}"
+        )
+    if size <= 0:
+        return
+    if path.stat().st_nlink > 1:
+        raise ConfigError(
+            f"the store {path} has a second name, a hard link, and would be damaged if both are opened;"
+            " remove the other name"
+        )
+    # Read as it is, without a look at the log; a power loss may leave it torn, and the log mends that.
+    with suppress(*ENGINE_ERRORS), closing(_alone(path)) as connection:
+        if to_run:
+            check_original(connection, path)
+        mark, begun, _ = (get_meta(connection, LOG) or "").partition("+")
+        if journal.is_file() and journal.read_bytes().startswith(_JOURNAL):
+            raise ConfigError(_NOT_ITS_OWN.format(path=path, log=journal.name))
+        if mark and holds(log, mark.encode()) is False:
+            raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
+        stopped = get_meta(connection, "clean") is not None
+        if mark and to_run and not (begun or stopped or log.exists()):
+            raise ConfigError(_LOST.format(path=path, log=log.name))
+
+
+def _alone(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True, isolation_level=None)
 
 
 def copy_store(
@@ -189,7 +249,7 @@ def restore_file(backup: Path, path: Path, stamp: Stamp | None, now: int) -> Pat
     part = path.with_name(f"{path.name}.restoring")
     made = False
     try:
-        epoch, seq = _what_was_there(path)
+        epoch, seq = _what_was_there(path, lock)
         with _locked(backup) as connection:
             _check_backup(connection, backup, stamp)
             remove_leftover(part)
@@ -229,11 +289,16 @@ def _begin_epoch(copy: sqlite3.Connection, epoch: int, seq: int, now: int) -> No
     copy.execute("COMMIT")
 
 
-def _what_was_there(path: Path) -> tuple[int, int]:
+def _what_was_there(path: Path, lock: FileLock) -> tuple[int, int]:
     """Read epoch and last inbox number of the store that is to be replaced; zeros where it can't tell."""
     if not path.exists():
         return 0, 0
-    with suppress(*ENGINE_ERRORS), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    try:
+        check_alone(path, lock)
+        connect = partial(sqlite3.connect, path, isolation_level=None)
+    except ConfigError:
+        connect = partial(_alone, path)  # what lies beside it is not laid over it
+    with suppress(*ENGINE_ERRORS), closing(connect()) as connection:
         return int(get_meta(connection, "epoch") or 0), _last_seq(connection)
     return 0, 0
 
@@ -277,6 +342,7 @@ def _locked(path: Path) -> Generator[sqlite3.Connection]:
         check_kind(path)
     lock = take_lock(path)
     try:
+        check_alone(path, lock)
         with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as connection:
             connection.execute("PRAGMA locking_mode = exclusive").fetchone()
             check_identity(connection, path)

@@ -16,7 +16,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -26,22 +26,21 @@ from ..errors import ConfigError
 from ..journals import Lease, Opening
 from ..open_files import CAREFUL, room_beside, write_at
 from ..seams import Shipped
-from .backups import copy_store
+from .backups import check_alone, copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
-from .log_file import HEAD, read_head
 from .notes import AnyNotes
 from .opening import count_run
 from .private_files import checked_path, make_private, remove_leftover, sync
 from .rules import RETENTION, Retention
 from .schema import (
     COPY_OF,
+    LOG,
     Copying,
     Migration,
     SchemaVersion,
     Stamp,
     check_identity,
     check_journals,
-    check_original,
     check_stamp,
     check_unsharded,
     check_whole,
@@ -183,6 +182,7 @@ class StoreFile:
     def _close(self, *, clean: bool, now: int) -> None:
         try:
             if clean:
+                self.transactions.begin_log()
                 self.connection.execute("BEGIN IMMEDIATE")
                 if not self.visited:
                     put_meta(self.connection, "clean", str(now))
@@ -220,7 +220,7 @@ def open_file(
         check_filesystem(path)
     lock = take_lock(path)
     try:
-        _check_alone(path, lock)
+        check_alone(path, lock, to_run=True)
         make_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
     except BaseException:
@@ -235,9 +235,10 @@ def open_file(
         )
         file.tables.retention = retention
         file.tables.journals.lease = Lease(0, file.opening.boot)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        file.transactions.fold(erase=True)
         if not visit:
             grow_log(path)
+        file.transactions.begin_log()
         file.tables.count_everything()
     except BaseException as error:
         connection.close()
@@ -246,36 +247,6 @@ def open_file(
             raise for_the_opener(error, path) from error
         raise
     return file
-
-
-def _check_alone(path: Path, lock: FileLock) -> None:
-    """Ask the file by itself whether it is the store that was stopped: SQLite lays the log beside it over it.
-
-    Raises:
-        ConfigError: the file was emptied, or is a backup that was copied over the store. Says what to do.
-    """
-    if not path.is_file():
-        return
-    if not path.stat().st_size:
-        if lock.notes.run_left() or _has_log(path):
-            raise ConfigError(
-                f"the store {path} is empty, but a bot has run on it: put the file back, or a backup with"
-                " `triobot store restore`; to begin with nothing, delete the file and those beside it, whose"
-                f" names begin with {path.name}"
-            )
-        return
-    # Read as it is, without a look at the log; a power loss may leave it torn, and the log mends that.
-    with (
-        suppress(*ENGINE_ERRORS),
-        closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection,
-    ):
-        check_original(connection, path)
-
-
-def _has_log(path: Path) -> bool:
-    with suppress(FileNotFoundError), path.with_name(f"{path.name}-wal").open("rb") as log:
-        return read_head(log.read(HEAD)) is not None
-    return False
 
 
 def grow_log(path: Path) -> None:
@@ -331,6 +302,8 @@ def _prepare(
     _set(connection, "foreign_keys", "1")
     # The writer checkpoints by itself: SQLite's own would pass over a failed fsync.
     _set(connection, "wal_autocheckpoint", "0")
+    if found is not None and (mark := get_meta(connection, LOG)) is not None:
+        put_meta(connection, LOG, f"{mark}+")  # before the log has anything else
     # What was deleted is no longer there, in whatever copy of the file. The pages are written anyway.
     _set(connection, "secure_delete", "1")
     _set(connection, "journal_size_limit", str(_LOG_STAYS_AT))

@@ -10,12 +10,14 @@ was taken back. Such entries end with none that commits, or with one whose sum d
 
 from __future__ import annotations
 
+import os
 import struct
+from pathlib import Path
 from typing import Final, final
 
 import attrs
 
-from ..open_files import read_at
+from ..open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24
@@ -95,6 +97,25 @@ def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> Entries:
             return Entries(found[:end], last, more=own == _AT_ONCE * size)
         if own < _AT_ONCE * size:
             return Entries(b"", before, more=False)
+
+
+def holds(path: Path, words: bytes) -> bool | None:
+    """Return whether a log that is at no program has these words in what is committed; None: nothing is."""
+    try:
+        fd = os.open(path, os.O_RDONLY | CAREFUL)
+    except OSError:
+        return None
+    try:
+        if (head := read_head(read_at(fd, HEAD, 0))) is None:
+            return None
+        at, entries, found = HEAD, Entries(b"", head.sum, more=True), False
+        while entries.more and not found:
+            entries = read_committed(fd, head, at, entries.sum)
+            at += len(entries.data)
+            found = words in entries.data
+        return found if at > HEAD else None
+    finally:
+        os.close(fd)
 
 
 def _of_this_log(head: LogHead, block: bytes) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..journals import Opening
 from .notes import AnyNotes
-from .schema import drop_meta, get_meta, put_meta
+from .schema import LOG, drop_meta, get_meta, put_meta
 from .sql import Sql
 from .statements import Tables
 
@@ -28,6 +28,7 @@ def begin_epoch(sql: Sql, now: int, *, above: int = 0) -> None:
     put_meta(sql, "clean", str(now))
     # What the run of the copy noted since is not true of it.
     drop_meta(sql, "run")
+    drop_meta(sql, LOG)
 
 
 def count_run(

@@ -39,6 +39,11 @@ PUT_META: Final = (
     "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 """Keeps a fact of the store itself."""
+LOG: Final = "log"
+"""The fact by which a file and its log know each other: a word of this log's first entries, ``+`` behind it.
+
+Without the sign, nothing of the log that belongs to the file has been moved into it.
+"""
 BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
 _SHARE: Final = "shard"

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 import sqlite3
 import time
 from bisect import bisect_left
@@ -65,6 +66,7 @@ from ..seams import (
 )
 from .hop import Hop
 from .notes import AnyNotes
+from .schema import LOG, put_meta
 from .sqlite_errors import damage_of, ends_the_store, for_the_caller
 from .statements import SWEEP_AFTER, Tables
 
@@ -266,6 +268,8 @@ class Transactions:
         self._tables = tables
         self._path = path
         self._broken: str | None = None
+        # What the next transaction says, the first of its log.
+        self._mark: str | None = None
 
     @property
     def broken(self) -> StoreCorruptError | None:
@@ -300,10 +304,29 @@ class Transactions:
         if self._may_fold is not None and not self._may_fold(erase):
             return
         try:
-            self._sql.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if erase else 'PASSIVE'})").fetchone()
+            self.fold(erase=erase)
         except sqlite3.Error as error:
+            self._roll_back()
             if ends_the_store(error, writing=False):
                 self._break(error)
+
+    def fold(self, *, erase: bool) -> None:
+        """Move what is in the log into the file, which is told before how the next log begins."""
+        mark = self._mark
+        if mark is None:  # else nothing has been written since
+            mark = secrets.token_hex(16)
+            self._sql.execute("BEGIN IMMEDIATE")
+            put_meta(self._sql, LOG, mark)
+            self._sql.execute("COMMIT")
+        self._sql.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if erase else 'PASSIVE'})").fetchone()
+        self._mark = mark
+
+    def begin_log(self) -> None:
+        """Commit the first entries of a log, unless there are some since the last fold."""
+        if self._mark is not None:
+            self._begin()
+            self._sql.execute("COMMIT")
+            self._mark = None
 
     def _together(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         try:
@@ -321,6 +344,7 @@ class Transactions:
                 raise _TransactionLostError from error
             self._break(error)
             return [verdict or self.broken for verdict in verdicts]
+        self._mark = None
         if self._tables.tally.unsettled:
             self._tables.tally.settle()
         return verdicts
@@ -388,12 +412,19 @@ class Transactions:
                 self._break(error)
                 return self.broken
             return for_the_caller(error, self._path)
+        self._mark = None
         if self._tables.tally.unsettled:
             self._tables.tally.settle()
         return None
 
     def _begin(self) -> None:
         self._sql.execute("BEGIN IMMEDIATE")
+        if self._mark is not None:
+            try:
+                put_meta(self._sql, LOG, f"{self._mark}+")
+            except sqlite3.Error:
+                self._roll_back()
+                raise
 
     def _back_to_savepoint(self) -> bool:
         if not self._sql.in_transaction:

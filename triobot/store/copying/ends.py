@@ -146,6 +146,7 @@ class FileEnd:
         """Do this in a transaction of its own."""
         connection = self._file.connection
         try:
+            self._file.transactions.begin_log()
             connection.execute("BEGIN IMMEDIATE")
             work()
             connection.execute("COMMIT")
