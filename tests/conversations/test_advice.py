@@ -190,3 +190,28 @@ async def test_what_no_route_takes_is_told_with_what_was_asked(
     assert words[0].endswith("nearest is command(start); also asked: pressed(Take)")
     assert "/start@other is for the bot of that name, and this one's is pizzabot" in words[1]
     assert all(line.endswith(asked) for line in words[1:])
+
+
+async def test_a_start_with_a_known_key_says_that_it_begins_nothing(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    """Once what it began has ended; while that runs, the key does what it is there for."""
+    bot = Router()
+
+    @bot.aside
+    async def mute(chat: Chat, who: int) -> None:
+        await chat.sleep(60)
+
+    @bot.aside(text("mute"))
+    async def muted(chat: Chat) -> None:
+        await chat.start(mute, 7, key="mute-7")
+
+    async with open_town(bot, advice=Advice()) as town:
+        for _ in range(2):
+            await town.says("mute")
+        assert said() == []
+        await trio.sleep(100)
+        await town.says("mute")
+        (line,) = said()
+        assert "test_advice.py:" in line
+        assert "mute was started: one was with the key 'mute-7', and has ended" in line

@@ -174,6 +174,16 @@ class Advice(trio.abc.Instrument):
         asked = f"only {begins[0]} begins it" if begins else "nothing begins there"
         log.warning("a signal %s to %s was dropped: it doesn't run, and %s", what, name, asked)
 
+    def known_key(self, line: str, route: str, key: str | None) -> None:
+        """Tell of a start whose key is known, though nothing that was started with it runs any more."""
+        log.warning(
+            "%s: no %s was started: one was with the key %r, and has ended; a key is known for seven days: "
+            "give each start its own",
+            line,
+            route,
+            key,
+        )
+
     def operated(self, count: int) -> None:
         """Warn of a long conversation, once it has begun this many operations."""
         if count == MANY:

@@ -27,6 +27,7 @@ from ...seams import (
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..routes.declarations import Table
+from ..running.lines import calling_line
 from ..services import Also, Services
 from .calls import (
     CALL,
@@ -119,7 +120,10 @@ class Elsewhere:
         run = None if key is None else Halt(chat_id, name, key)
         if (far := self._far_of(chat_id)) is not None:
             return await far.start(arrival, run)
-        return await self.take_in(arrival, run, own=own, also=also)
+        started = await self.take_in(arrival, run, own=own, also=also)
+        if not (started or run is None or self._runs(run)) and self._services.advice is not None:
+            self._services.advice.known_key(calling_line(), name, run.key)
+        return started
 
     async def take_in(
         self, arrival: Arrival, run: Halt | None = None, *, own: bool = False, also: Also | None = None
