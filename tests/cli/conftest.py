@@ -32,8 +32,10 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for logger, before in zip(named, levels, strict=True):
         logger.setLevel(before)
     for name in set(sys.modules) - known:
-        origin = getattr(sys.modules[name], "__file__", None)
-        if origin and Path(origin).is_relative_to(tmp_path):
+        module = sys.modules[name]
+        # A folder without __init__.py is a package without a file.
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if any(place and Path(place).is_relative_to(tmp_path) for place in places):
             del sys.modules[name]
 
 

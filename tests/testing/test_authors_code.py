@@ -754,8 +754,6 @@ DOORS: Final[Mapping[str, str]] = {
     "Chat.step": "a_step, a_step_whose_error_is_caught",
     "Chat.stop": NO_CODE,
     "Chat.to": NO_CODE,
-    "ChatChannel.__init__": "made by the chat",
-    "ChatEvent.__init__": "made by the chat",
     "ChatNursery.start_soon": "a_child",
     "ChatRef.edit": NO_CODE,
     "ChatRef.send": NO_CODE,
