@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triobot.money import PaymentRow
-from triobot.seams import Store
+from triobot.store import Store
 from triobot.testing import DrivenWorld
 
 

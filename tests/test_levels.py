@@ -23,8 +23,10 @@ SEAMS = (
     | {"clock", "rooms", "shards"}
 )
 HTTP = SEAMS | {"http", "binding", "limits", "own_http"}
-L3 = {"webhook", "conversations", "outbox", "client", "store", "operator", "payments"}
-BOT = HTTP | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "runtime", "holding"}
+# A store is below whatever keeps something in it.
+STORE = SEAMS | {"store"}
+L3 = {"webhook", "conversations", "outbox", "client", "operator", "payments"}
+BOT = HTTP | STORE | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "runtime", "holding"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {
@@ -48,32 +50,32 @@ ALLOWED: dict[str, set[str]] = {
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "journals", "money"},
-    "alarms": SEAMS,
-    "alarm_targets": HTTP,
+    "alarms": STORE,
+    "alarm_targets": HTTP | STORE,
     "logs": SEAMS,
     "settings": {"errors", "secrets", "webhook"},
     "binding": {"errors"},
     "limits": {"errors"},
     "http": {"errors", "binding", "limits"},
     "own_http": {"http"},
-    **dict.fromkeys(L3, SEAMS),
     "store": SEAMS | {"extras", "file_locks", "open_files"},
+    **dict.fromkeys(L3, STORE),
     "client": HTTP,
-    "webhook": HTTP,
-    "operator": HTTP | {"open_files"},
+    "webhook": HTTP | STORE,
+    "operator": HTTP | STORE | {"open_files"},
     # A durable coroutine knows no chats, stores or platforms.
     "engine": {"authors", "errors"},
     # Nor does what compares an author's sources.
     "exact": set(),
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
-    "conversations": SEAMS | {"engine", "exact"},
+    "conversations": STORE | {"engine", "exact"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT | {"broadcast", "extras", "tracing"},
     # Loaded by bots only whose spans somebody wants.
-    "tracing": SEAMS | {"conversations", "engine", "logs", "webhook"},
+    "tracing": STORE | {"conversations", "engine", "logs", "webhook"},
     "watchdog": BOT,
-    "broadcast": SEAMS | {"conversations", "outbox"},
+    "broadcast": STORE | {"conversations", "outbox"},
     "fronts": BOT,
     "failures": BOT,
     # What begins only while a process has its store.

@@ -31,8 +31,9 @@ from .alarm_kinds import ABOUT, EVENTS, STATES, AlarmKind, text_of
 from .errors import ConfigError, StoreError
 from .money import AlarmRow
 from .own_http import new_transport
-from .seams import Alarm, Outbox, PutSetting, RaiseAlarm, Store, WallClock
+from .seams import Alarm, Outbox, PutSetting, RaiseAlarm, WallClock
 from .secrets import Secret
+from .store import Store
 from .wire.ids import as_chat_id
 from .wire.operations import SendMessage
 

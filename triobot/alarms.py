@@ -22,7 +22,8 @@ from .authors import contained_in_task, kind_of
 from .errors import StoreError
 from .money import AcknowledgeAlarms, AlarmRow, AlarmTold
 from .money import RaiseAlarm as KeepAlarm
-from .seams import Alarm, OnAlarm, RaiseAlarm, Store, WallClock
+from .seams import Alarm, OnAlarm, RaiseAlarm, WallClock
+from .store import Store
 
 log: Final = logging.getLogger("triobot.alarms")
 

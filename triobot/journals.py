@@ -1,4 +1,4 @@
-"""What a store keeps of conversations: the values that `triobot.seams.Store` takes and gives.
+"""What a store keeps of conversations: the values that `triobot.store.Store` takes and gives.
 
 A conversation is a row and a journal. The *row* says what has to be known of a conversation that isn't in
 memory: whose it is, what runs it, whether it has work left, when to wake it. The *journal* is the ordered

@@ -7,7 +7,7 @@ each row's history. A row moves only from the revision that the mover has read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, final
 
 import attrs
@@ -97,50 +97,6 @@ class PaymentTotal:
     amount: int
 
 
-class PaymentRows(Protocol):
-    """What can be asked of the payments in a store. Raises as `triobot.seams.Store`."""
-
-    async def get(self, id: RefId) -> PaymentRow | None:
-        """Read one payment; None if there is none."""
-        ...
-
-    async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
-        """Read the payment of this invoice; None if there is none."""
-        ...
-
-    async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
-        """List what has to be looked at by now: the urgent first, then what has waited longest."""
-        ...
-
-    async def next_due(self) -> int | None:
-        """Return the moment at which the next payment has to be looked at; None if none has."""
-        ...
-
-    async def find(
-        self,
-        *,
-        states: Sequence[str] = (),
-        chat_id: ChatId | None = None,
-        before: int | None = None,
-        after: RefId | None = None,
-        limit: int,
-    ) -> Sequence[PaymentRow]:
-        """List payments by the order of their ids: in these states, of this chat, made before a moment."""
-        ...
-
-    async def counts(self) -> Mapping[str, int]:
-        """Count them by state."""
-        ...
-
-    async def history(self, id: RefId) -> Sequence[PaymentMove]:
-        """List what happened to one, oldest first."""
-        ...
-
-    async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
-        """Add up what was captured from `since` to before `until`, by day and group."""
-        ...
-
-
 # --- alarms
 
 
@@ -203,26 +159,6 @@ class AlarmRow:
     count: int
     told: int | None = None
     acknowledged: int | None = None
-
-
-class AlarmRows(Protocol):
-    """What can be asked of the alarms in a store. Raises as `triobot.seams.Store`."""
-
-    async def open(
-        self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
-    ) -> Sequence[AlarmRow]:
-        """List those not acknowledged, oldest first.
-
-        Args:
-            told_before: only those not told since then, and of `triobot.alarm_kinds.EVENTS` only those that
-                were raised again since they were told.
-            kinds: only these; empty for all.
-        """
-        ...
-
-    async def all(self, *, limit: int) -> Sequence[AlarmRow]:
-        """List the newest, acknowledged or not."""
-        ...
 
 
 MoneyWrite: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms | AlarmTold

@@ -57,21 +57,10 @@ from .payments.cashier import Cashier
 from .payments.entry import Entry
 from .payments.facts import PaymentAnswer
 from .resources import Opened, Provided
-from .seams import (
-    Alarm,
-    OnAlarm,
-    Outbox,
-    Platform,
-    PutSetting,
-    Quota,
-    RaiseAlarm,
-    Store,
-    StoreStatistics,
-    WallClock,
-)
+from .seams import Alarm, OnAlarm, Outbox, Platform, PutSetting, Quota, RaiseAlarm, StoreStatistics, WallClock
 from .settings import Settings
 from .shards import read_shards
-from .store import DAY, Retention, Stamp, open_store
+from .store import DAY, Retention, Stamp, Store, open_store
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox, WayIn
 from .webhook.kept_secrets import forget_former, webhook_secrets

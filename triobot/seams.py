@@ -1,6 +1,6 @@
 """The protocols through which the packages meet; none of them imports another.
 
-webhook, conversations, outbox, payments, client, store and emulator know `triobot.wire`, these protocols
+webhook, conversations, outbox, payments, client and emulator know `triobot.wire`, these protocols, the store
 and memory channels. Only `triobot.bot` knows them all.
 
 Events on their way into the store, and what becomes of them there, are values at the top: `Store.accept`.
@@ -12,10 +12,9 @@ request left), or counted. Only those who are `gone` keep their row; of the othe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum, IntEnum
-from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
@@ -28,8 +27,8 @@ from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .errors import LocalProtocolError, StoreError
 from .frozen import frozen
-from .journals import ConversationId, ConversationRow, Journal, JournalWrite, Lease, Opening
-from .money import AlarmRows, MoneyWrite, MovePayment, PaymentRows
+from .journals import JournalWrite
+from .money import MoneyWrite, MovePayment
 from .wire.events import Event, Press
 from .wire.ids import ChatId, Recipient, SenderId
 from .wire.operations import Operation
@@ -278,7 +277,7 @@ class Quota:
 
 
 Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]
-"""See `triobot.seams.Store.accept`."""
+"""See `triobot.store.Store.accept`."""
 
 
 Held: TypeAlias = Callable[[], float]
@@ -634,236 +633,3 @@ class Shipped:
     ends: bool = False
     size: int = 0
     as_of: int | None = None
-
-
-class LogStream(Protocol):
-    """Sends what a store commits to a program that keeps a replica of it."""
-
-    @property
-    def attached(self) -> tuple[int, int | None] | None:
-        """Return since when one is attached, and as of when it has everything; None: none is."""
-        ...
-
-    async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
-        """Send an image of the store and then its log as that is committed, until cancelled.
-
-        Raises:
-            ConflictError: another program is attached; or this one has to begin anew.
-            StoreError: the store could not be read.
-        """
-        ...
-
-
-class Store(Protocol):
-    """What outlives the process. What writes returns when the write is durable; what notes, at once.
-
-    Raises, from every method:
-        StoreFullError: nothing of this call was stored; repeat it once there is room.
-        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
-            may not be stored then. Every later call raises it too: the program should stop.
-        LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
-        StaleRowError: a payment has moved since it was read; nothing of this call was stored.
-        LeaseLostError: a write under a lease that this process doesn't hold; nothing of this call was stored.
-        JournalConflictError: a conversation isn't where the writer believes; nothing of this call was stored.
-        RedeliveredError: an event of an `Accept` is here already; nothing of this call was stored.
-        trio.ClosedResourceError: the store has been closed.
-
-    Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
-    """
-
-    @property
-    def payments(self) -> PaymentRows:
-        """Return the payments: what was asked for, and how far it got."""
-        ...
-
-    @property
-    def alarms(self) -> AlarmRows:
-        """Return the alarms: what an operator should know."""
-        ...
-
-    def accept(
-        self,
-        arrival: Arrival,
-        *,
-        quota: Quota,
-        also: Sequence[Write] = (),
-        beginning: Beginning | None = None,
-        on_commit: Callable[[InboxRow], None] | None = None,
-    ) -> Awaitable[Acceptance]:
-        """Store an event, with `also` in the same transaction, unless it is here or there is no room.
-
-        `beginning` lets something begin with the event, if its chat is at rest: no other event of it waits,
-        it has no conversation and is no group. It gets what reads all that the chat keeps, and returns
-        `InboxRow.begun`. It is called before the row is there, inside the transaction, maybe in another
-        thread, maybe more than once: it must be quick, and only the last call counts.
-
-        `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns
-        and before the row can be read, even when the caller waits no more. It must be quick and must not
-        raise.
-        """
-        ...
-
-    async def commit(self, *writes: Write) -> None:
-        """Store all of these or none, durably."""
-        ...
-
-    def note_answered(self, key: str) -> None:
-        """Note, at once, that the 200 of the last accepted delivery with this key was fully written.
-
-        Never waits, never raises. `accept` sees it from then on. It outlives the process, however that ends,
-        and the machine soon: it is written with what is handed over next, and before that.
-        """
-        ...
-
-    def note_consumed(self, seqs: Sequence[int]) -> bool:
-        """Note, at once, that these inbox rows have been dealt with, as `note_answered` does.
-
-        Never waits, never raises. No call that comes after it reads them.
-
-        Returns:
-            Whether that outlives the process; if not, nothing was noted, and `Consume` is to be committed.
-        """
-        ...
-
-    async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the chat's rows behind `after`, in the order of acceptance."""
-        ...
-
-    async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
-        """Read the rows of all chats behind `after`, in the order of acceptance."""
-        ...
-
-    # --- conversations
-
-    def opening(self) -> Opening:
-        """Return what is known of this run of the program and of the one before."""
-        ...
-
-    @property
-    def held(self) -> Held | None:
-        """Return what tells for how long this process has the store for certain.
-
-        While it has not, nothing may begin that others see. None: it has it for as long as it lives.
-        """
-        ...
-
-    @property
-    def relay(self) -> Relay | None:
-        """Return what has operators' requests answered that reach the store itself; None: none do."""
-        ...
-
-    @property
-    def stream(self) -> LogStream | None:
-        """Return what sends the store to a replica as it is committed; None: this engine can't."""
-        ...
-
-    def lease(self, chat_id: ChatId) -> Lease | None:
-        """Return the lease under which this process may write the chat's conversations; None: another's."""
-        ...
-
-    async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """Read the chat's conversations that have not ended, oldest first."""
-        ...
-
-    async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
-        """Read the chat's conversations that crashed and are kept, oldest first."""
-        ...
-
-    async def journal(self, conversation: ConversationId) -> Journal | None:
-        """Read everything of one conversation, ended and kept ones too; None if there is none."""
-        ...
-
-    async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read the conversations behind the id `after` that were at work, oldest first; none parked."""
-        ...
-
-    async def due(
-        self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
-    ) -> Sequence[ConversationRow]:
-        """Read the conversations to be woken by `now`, earliest first; none parked.
-
-        Args:
-            after: (wake_at, id) of the last one of the page before.
-        """
-        ...
-
-    async def next_wake(self, *, after: int = -1) -> int | None:
-        """Return the earliest wake time later than `after` of those that aren't parked."""
-        ...
-
-    async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read the parked conversations behind the id `after`, oldest first."""
-        ...
-
-    async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
-        """Read all conversations behind the id `after`, ended and kept ones too, oldest first."""
-        ...
-
-    async def forget(self, chat_id: ChatId) -> Forgotten:
-        """Delete everything of a chat, so that no trace of it stays in the file.
-
-        Nothing of it may be running: what it would write then raises JournalConflictError.
-        """
-        ...
-
-    async def backup(self, path: Path) -> None:
-        """Copy the store as it is into a new file, while others go on writing.
-
-        Raises:
-            ConfigError: the file is there already, or this engine has tools of its own for that.
-        """
-        ...
-
-    # --- small things
-
-    async def unknown_effects(self) -> int:
-        """Count the effects with an intent whose outcome is not known, those in flight included."""
-        ...
-
-    async def setting(self, name: str) -> str | None:
-        """Read a small fact of this store; None if it was never put."""
-        ...
-
-    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
-        """Read all values of a chat, by key."""
-        ...
-
-    async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
-        """Read the chats behind `after` with a value under this key, and the value, by growing chat id."""
-        ...
-
-    async def broadcasts(self) -> Sequence[BroadcastJob]:
-        """Read all broadcasts, in the order in which they were started."""
-        ...
-
-    async def broadcast(self, key: str) -> BroadcastJob | None:
-        """Read one broadcast; None if there is none."""
-        ...
-
-    async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
-        """Read a broadcast's receivers behind a position: those without an outcome, or those who are gone."""
-        ...
-
-    async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
-        """Read the newest unreadable requests."""
-        ...
-
-    async def check(self) -> None:
-        """Write and fsync the time: it shows that the store still can, and until when the machine was up."""
-        ...
-
-    def statistics(self) -> StoreStatistics:
-        """Return how full the store is, without waiting."""
-        ...
-
-    def latencies(self) -> Mapping[str, Latencies]:
-        """Return how fast it is, by ``write`` and ``read``, without waiting; empty for one in memory."""
-        ...
-
-    @property
-    def at_work(self) -> WorkSlots:
-        """Return where to note what is at work; setting one of `WORK_SLOTS` never waits.
-
-        It outlives the process, and only that: `Opening.at_work` of the next run has it after a kill.
-        """
-        ...

@@ -39,7 +39,8 @@ from .conversations.conversation import Conversation
 from .conversations.running.lines import steps_inner
 from .engine import Crashed
 from .logs import Speaker
-from .seams import Acceptance, InboxRow, Outbox, Platform, Store
+from .seams import Acceptance, InboxRow, Outbox, Platform
+from .store import Store
 from .webhook.inbox import Inbox, Outcome
 from .wire.events import Event
 from .wire.ids import ChatId

@@ -21,8 +21,8 @@ from typing import Final
 import trio
 
 from triobot.journals import AppendRecords, ConversationId, Lease, PutStanding
-from triobot.seams import Accept, Arrival, Store, Write
-from triobot.store import Stamp, open_sqlite
+from triobot.seams import Accept, Arrival, Write
+from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
 
 from .figures import Figures

@@ -33,9 +33,8 @@ from triobot.alarm_targets import AlarmNews, ChatTarget, Courier, HttpTarget, Ma
 from triobot.alarms import AlarmBell
 from triobot.errors import ConfigError, StoreFullError
 from triobot.money import AcknowledgeAlarms, RaiseAlarm
-from triobot.seams import Store
 from triobot.secrets import Secret
-from triobot.store import open_memory
+from triobot.store import Store, open_memory
 
 HOUR = 3600.0
 CANARY = "canary-0123456789"

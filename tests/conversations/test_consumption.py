@@ -15,8 +15,8 @@ from triobot.conversations.workload import CommitQueue, Refusal, Workload
 from triobot.errors import StoreFullError
 from triobot.journals import AppendRecords, ConversationId, Lease
 from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
-from triobot.seams import Consume, PutSetting, StaleRowError, Store, Write
-from triobot.store import open_memory
+from triobot.seams import Consume, PutSetting, StaleRowError, Write
+from triobot.store import Store, open_memory
 from triobot.wire.ids import ChatId, RefId
 
 ROW = PaymentRow(RefId("1111"), 1, "open", "button IRR", ChatId(7), 500, 1, "{}")

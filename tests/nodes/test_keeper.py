@@ -25,11 +25,11 @@ from triobot.nodes.node import Node
 from triobot.nodes.owners import Owner
 from triobot.nodes.placement import HOLD_SECONDS
 from triobot.runtime import Intake, Runtime
-from triobot.seams import LeaseLostError, Store, WallClock
+from triobot.seams import LeaseLostError, WallClock
 from triobot.secrets import Secret
 from triobot.settings import Settings
 from triobot.shards import read_shards, shard_of
-from triobot.store import MemoryRows, Retention, Stamp
+from triobot.store import MemoryRows, Retention, Stamp, Store
 from triobot.store.members import NodeRow, OwnerRow, Roster
 from triobot.testing.virtual import VirtualWallClock
 from triobot.webhook.answers import Readiness

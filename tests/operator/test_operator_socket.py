@@ -64,8 +64,8 @@ from triobot.operator.requests import (
     Told,
 )
 from triobot.operator.routes import ROUTES, decode_request, encode_request, routes_at
-from triobot.seams import Arrival, Consume, InboxRow, PutData, Quota, Store
-from triobot.store import open_memory
+from triobot.seams import Arrival, Consume, InboxRow, PutData, Quota
+from triobot.store import Store, open_memory
 from triobot.wire.ids import ChatId
 
 NOON = 1_800_000_000_000

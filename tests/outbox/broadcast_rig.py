@@ -12,7 +12,7 @@ from scripted_platform import Alarms, ScriptedPlatform
 
 from triobot.outbox import Announcement, Broadcasts, LaneOutbox, OutboxRules, open_broadcasts, open_outbox
 from triobot.outbox.course import WindowRules
-from triobot.seams import Store
+from triobot.store import Store
 from triobot.wire.ids import ChatId
 
 

@@ -23,11 +23,10 @@ from triobot.seams import (
     AdvanceBroadcast,
     BroadcastStatus,
     OpenBroadcast,
-    Store,
     TurnBroadcast,
     Urgency,
 )
-from triobot.store import open_memory
+from triobot.store import Store, open_memory
 from triobot.wire.content import Descriptor, Image
 from triobot.wire.ids import ChatId
 from triobot.wire.markup import CallbackButton, InlineKeyboard

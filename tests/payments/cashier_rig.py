@@ -22,8 +22,8 @@ from triobot.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNoti
 from triobot.payments.cashier import Budget, Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
-from triobot.seams import Alarm, Arrival, Quota, Store
-from triobot.store import open_memory
+from triobot.seams import Alarm, Arrival, Quota
+from triobot.store import Store, open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import RefId
 from triobot.wire.markup import InlineKeyboard, PayButton

@@ -16,8 +16,8 @@ from triobot.payments.entry import Entry
 from triobot.payments.facts import Plain, SendOk
 from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
-from triobot.seams import PutSetting, StaleRowError, Store
-from triobot.store import open_memory
+from triobot.seams import PutSetting, StaleRowError
+from triobot.store import Store, open_memory
 from triobot.wire.ids import ChatId, MessageId, RefId
 
 NOW = 1_700_000_000_000

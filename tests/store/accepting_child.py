@@ -8,8 +8,8 @@ import time
 
 import trio
 
-from triobot.seams import Arrival, InboxRow, PutSetting, Quota, Store
-from triobot.store import Stamp, open_sqlite
+from triobot.seams import Arrival, InboxRow, PutSetting, Quota
+from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
 
 STAMP = Stamp("https://platform.test/api", "token-one")

@@ -19,8 +19,8 @@ from triobot.journals import (
     Lease,
     PutStanding,
 )
-from triobot.seams import Accept, Arrival, Consume, InboxRow, Quota, Store, Write
-from triobot.store import Stamp, open_sqlite
+from triobot.seams import Accept, Arrival, Consume, InboxRow, Quota, Write
+from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
 
 STAMP = Stamp("https://platform.test/api", "token-one")

@@ -36,11 +36,10 @@ from triobot.seams import (
     Outcome,
     PutData,
     PutSetting,
-    Store,
     TurnBroadcast,
     Write,
 )
-from triobot.store import open_store
+from triobot.store import Store, open_store
 from triobot.store.copying import TableCount, copy_elsewhere
 from triobot.store.postgres.address import read_address
 from triobot.wire.ids import ChatId, InvoiceId, RefId, SenderId

@@ -19,7 +19,7 @@ from triobot.shards import Share
 from triobot.store import Stamp
 from triobot.store.inline import InlineWriter
 from triobot.store.rules import RETENTION, Retention
-from triobot.store.table_store import TableStore
+from triobot.store.table_store import Store
 from triobot.store.writer import Job, Transactions
 from triobot.testing import driving
 
@@ -45,9 +45,7 @@ class PostgresRows:
         """Those of the store that is open."""
         return self._shard.tables
 
-    def open(
-        self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None
-    ) -> TableStore:
+    def open(self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None) -> Store:
         """Open the store, for a new run."""
         from triobot.store.postgres.address import read_address
         from triobot.store.postgres.shard import open_shard
@@ -57,7 +55,7 @@ class PostgresRows:
         self._shard = shard = open_shard(address, _STAMP, now=clock.now(), retention=retention)
         alone = cast("Transactions", _Alone(shard.transactions))
         self._writer = InlineWriter(shard.tables, alone, clock)
-        return TableStore(shard.opening, self._writer, shard.notes, clock, back_up=_back_up)
+        return Store(shard.opening, self._writer, shard.notes, clock, back_up=_back_up)
 
     def run(self, job: Job[Any]) -> Exception | None:
         """Do a job by itself, and tell whether it failed."""

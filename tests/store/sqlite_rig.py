@@ -13,8 +13,7 @@ import attrs
 import pytest
 
 from tests.store.contract.contract import SettableClock
-from triobot.seams import Store
-from triobot.store import Stamp, open_sqlite
+from triobot.store import Stamp, Store, open_sqlite
 
 STAMP = Stamp("https://platform.test/api", "token-one")
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.postgres import Server
 from tests.store.contract import SettableClock, StoreContract
-from triobot.seams import Store
-from triobot.store import Stamp, open_store
+from triobot.store import Stamp, Store, open_store
 
 
 class TestPostgres(StoreContract):

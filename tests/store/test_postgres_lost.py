@@ -34,10 +34,9 @@ from triobot.seams import (
     PutData,
     PutSetting,
     StaleRowError,
-    Store,
     Write,
 )
-from triobot.store import Stamp, open_store, wait_free
+from triobot.store import Stamp, Store, open_store, wait_free
 from triobot.store.postgres import session
 from triobot.store.postgres.failures import ends_the_session
 from triobot.wire.ids import ChatId

@@ -35,9 +35,8 @@ from triobot.seams import (
     Quota,
     Redelivered,
     RedeliveredError,
-    Store,
 )
-from triobot.store import Stamp, open_store
+from triobot.store import Stamp, Store, open_store
 from triobot.wire.ids import ChatId, SenderId
 
 LOOKING, WITHOUT = 2, 1

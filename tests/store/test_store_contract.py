@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.store.contract import SettableClock, StoreContract
-from triobot.seams import Store
-from triobot.store import MemoryRows, Stamp, open_memory, open_store
+from triobot.store import MemoryRows, Stamp, Store, open_memory, open_store
 
 
 class Memory:

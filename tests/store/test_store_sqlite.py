@@ -50,9 +50,8 @@ from triobot.seams import (
     Quota,
     Redelivered,
     RedeliveredError,
-    Store,
 )
-from triobot.store import Stamp, file, open_store, rebind_sqlite, restore_sqlite, writer
+from triobot.store import Stamp, Store, file, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId

@@ -12,7 +12,7 @@ from triobot import Bot, Chat, Key, Paid
 from triobot.conversations.charges.charging import RunningCharge
 from triobot.errors import LocalProtocolError
 from triobot.filters import command, paid, text
-from triobot.seams import Store
+from triobot.store import Store
 from triobot.testing import DrivenWorld, drive
 
 GIVEN = Key("given", int, default=0)

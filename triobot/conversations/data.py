@@ -17,6 +17,7 @@ from enum import Enum
 from functools import reduce
 from types import NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
@@ -51,7 +52,7 @@ from ..errors import (
     UnrecordableError,
 )
 from ..rooms import MOST_CHATS, is_chat, told
-from ..seams import LARGEST_VALUE, PutData, Store
+from ..seams import LARGEST_VALUE, PutData
 from ..values import decode_value, encode_value, expect
 from ..wire.ids import ChatId
 from ..wire.rules import check_text
@@ -59,6 +60,9 @@ from .doors.far import Far
 from .running.lines import failing_line
 from .texts import Texts
 from .workload import CommitQueue, EarlyEvent
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 PAGE: Final = 256
 _AGAIN_SECONDS: Final = 0.05

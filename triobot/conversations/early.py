@@ -79,7 +79,7 @@ class Queued:
         door.coming[event.chat_id] = door.coming.get(event.chat_id, 0) + 1
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
-        """Return what begins with the event; see `triobot.seams.Store.accept`."""
+        """Return what begins with the event; see `triobot.store.Store.accept`."""
         return None
 
     def accepted(self, row: InboxRow) -> bool:

@@ -20,7 +20,8 @@ import trio
 
 from ..errors import ConflictError, NotFoundError, StoreFullError
 from ..rooms import SHARED
-from ..seams import Alarm, OverQuota, PutSetting, Quota, RaiseAlarm, Store
+from ..seams import Alarm, OverQuota, PutSetting, Quota, RaiseAlarm
+from ..store import Store
 from .doors.calls import SIGNALS, Call, Place, call_arrival, stored_call
 from .doors.elsewhere import RETRY_STORE, Elsewhere
 from .routes.declarations import Route

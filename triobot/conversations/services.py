@@ -11,7 +11,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 
@@ -20,7 +20,7 @@ from ..engine import Record
 from ..journals import Lease
 from ..money import Payments
 from ..resources import Opened, Resource
-from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Store, Write
+from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Write
 from ..wire.content import Content
 from ..wire.ids import ChatId
 from ..wire.markup import InlineKeyboard
@@ -28,6 +28,9 @@ from .advice import Advice
 from .data import Speech
 from .doors.far import Far
 from .running.failures import OnFailure, tell_nobody
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
 """Told each record, and None when the conversation has come to rest."""

@@ -25,7 +25,8 @@ import trio
 
 from ..clock import JUMPED, Timepiece
 from ..journals import WakeEarlier
-from ..seams import PutSetting, Store, Write
+from ..seams import PutSetting, Write
+from ..store import Store
 from ..wire.ids import ChatId
 from .services import Services
 from .workload import CommitQueue

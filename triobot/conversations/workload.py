@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
-from typing import Final, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import outcome
@@ -29,10 +29,12 @@ from ..seams import (
     RaiseAlarm,
     RedeliveredError,
     StaleRowError,
-    Store,
     Write,
 )
 from ..wire.ids import ChatId
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 log: Final = logging.getLogger("triobot.conversations")
 

@@ -14,7 +14,8 @@ from ..errors import ConfigError, ConflictError, NotFoundError
 from ..journals import ConversationId, ConversationRow, Journal, Lease
 from ..money import AcknowledgeAlarms, AlarmRow
 from ..rooms import is_chat
-from ..seams import STREAM_ID, InboxRow, PutSetting, Shipped, Store, WallClock
+from ..seams import STREAM_ID, InboxRow, PutSetting, Shipped, WallClock
+from ..store import Store
 from ..wire.ids import ChatId
 from .requests import (
     AboutBroadcasts,

@@ -55,13 +55,13 @@ from ..seams import (
     Outcome,
     RaiseAlarm,
     Receiver,
-    Store,
     TurnBroadcast,
     Urgency,
     WallClock,
     Write,
     check_key,
 )
+from ..store import Store
 from ..values import decode_value, encode_value, register
 from ..wire import content, markup
 from ..wire.content import Content, Descriptor, Media

@@ -33,7 +33,8 @@ import attrs
 from ..alarm_kinds import PAYMENTS, AlarmKind
 from ..errors import ConfigError, ConflictError, NotFoundError
 from ..money import AcknowledgeAlarms
-from ..seams import StaleRowError, Store
+from ..seams import StaleRowError
+from ..store import Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer
 from .books import Books

@@ -18,8 +18,9 @@ from typing import Protocol, TypeAlias, final
 import attrs
 
 from ..errors import UnreadableRecordError
-from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PaymentRows, PutPayment, RaiseAlarm
+from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PutPayment, RaiseAlarm
 from ..seams import StaleRowError, Write
+from ..store import ReadPayments
 from ..wire.ids import RefId
 from .entry import Entry, Taker
 from .facts import Fact, Plain
@@ -28,7 +29,7 @@ from .records import entry_of, numbered, row_of, writes_of
 
 
 class Commit(Protocol):
-    """`triobot.seams.Store.commit`."""
+    """`triobot.store.Store.commit`."""
 
     def __call__(self, *writes: Write) -> Awaitable[None]: ...
 
@@ -81,7 +82,7 @@ class Books:
 
     def __init__(
         self,
-        rows: PaymentRows,
+        rows: ReadPayments,
         commit: Commit,
         now: Callable[[], int],
         listen: Listen,

@@ -18,8 +18,9 @@ import trio
 
 from ..alarm_kinds import text_of
 from ..errors import ProtocolError
-from ..money import PaymentRows, RaiseAlarm
-from ..seams import Consume, StaleRowError, Store, Write
+from ..money import RaiseAlarm
+from ..seams import Consume, StaleRowError, Write
+from ..store import ReadPayments, Store
 from ..wire.decode import decode_event
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
@@ -54,7 +55,7 @@ class CallbackHandler:
     """
 
     def __init__(
-        self, books: Books, rows: PaymentRows, commit: Commit, look_up: LookUp, now: Callable[[], int]
+        self, books: Books, rows: ReadPayments, commit: Commit, look_up: LookUp, now: Callable[[], int]
     ) -> None:
         self._books = books
         self._rows = rows

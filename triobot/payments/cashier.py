@@ -19,8 +19,9 @@ from ..alarm_kinds import text_of
 from ..clock import Timepiece
 from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
 from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
-from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Store, Write
+from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Write
 from ..seams import RaiseAlarm as Ring
+from ..store import Store
 from ..values import encode_value
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId

@@ -1,4 +1,4 @@
-"""What outlives the process: what is behind `triobot.seams.Store`, and one contract for all of them.
+"""What outlives the process: what is behind `triobot.store.Store`, and one contract for all of them.
 
 `open_store` picks the store by its address: SQLite in a file; SQLite in memory, which gives everything but
 durability; or PostgreSQL, which is experimental, and loaded only where an address names it. Of a store in
@@ -18,7 +18,7 @@ import trio
 
 from ..errors import ConfigError
 from ..extras import needing
-from ..seams import Hear, Relayed, Store, WallClock
+from ..seams import Hear, Relayed, WallClock
 from ..shards import IN_ONE_FILE, read_shards
 from .members import Membership, Roster
 from .memory import MemoryRows as MemoryRows
@@ -38,6 +38,8 @@ from .sqlite import open_sqlite as open_sqlite
 from .sqlite import rebind_sqlite as rebind_sqlite
 from .sqlite import restore_sqlite as restore_sqlite
 from .still import copy_still as copy_still
+from .table_store import ReadPayments as ReadPayments
+from .table_store import Store as Store
 
 _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db"
 

@@ -15,17 +15,18 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import trio
 
-from ..errors import ConfigError
+from ..errors import ConfigError, StoreFullError
 from ..journals import Lease, Opening
 from ..open_files import CAREFUL, room_beside, write_at
-from ..seams import Shipped
+from ..seams import Shipped, WallClock
 from .backups import check_alone, copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyNotes
@@ -58,6 +59,11 @@ from .statements import Tables
 from .writer import Transactions
 
 _log: Final = logging.getLogger("triobot.store")
+
+R = TypeVar("R")
+
+# How far behind a replica may be: what is committed meanwhile is sent together.
+_PAUSE_SECONDS: Final = 0.25
 
 # How many copies that migrations have made stay beside a store.
 _COPIES: Final = 3
@@ -194,6 +200,53 @@ class StoreFile:
             finally:
                 self.shipping.close()
                 self._lock.release()
+
+
+@final
+class FileStream:
+    """Sends what a store commits to a program that keeps a replica of it."""
+
+    def __init__(self, file: StoreFile, clock: WallClock) -> None:
+        self._file = file
+        self._clock = clock
+
+    @property
+    def attached(self) -> tuple[int, int | None] | None:
+        """Return since when one is attached, and as of when it has everything; None: none is."""
+        shipping = self._file.shipping
+        return (shipping.since, shipping.as_of) if shipping.attached else None
+
+    async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
+        """Send an image of the store and then its log as that is committed, until cancelled.
+
+        Raises:
+            ConflictError: another program is attached; or this one has to begin anew.
+            StoreError: the store could not be read.
+        """
+        shipment = await self._in_thread(partial(self._file.begin_shipping, self._clock.now()))
+        try:
+            at = 0
+            while at < shipment.size:
+                piece = await self._in_thread(partial(shipment.read_image, at))
+                await tell(piece)
+                at += len(piece.data)
+            while True:
+                piece = await self._in_thread(partial(self._file.take, shipment, self._clock.now()))
+                await tell(piece)
+                if piece.as_of is not None:
+                    self._file.shipping.as_of = piece.as_of
+                    # What comes meanwhile waits: to ask again at once would cost a round for each commit.
+                    await trio.sleep(_PAUSE_SECONDS)
+        finally:
+            self._file.shipping.end()
+
+    async def _in_thread(self, work: Callable[[], R]) -> R:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(1))
+        except OSError as error:
+            raise StoreFullError(
+                f"the store {self._file.path} can't be read for a stream: {error.strerror}"
+            ) from error
 
 
 def open_file(

@@ -8,9 +8,10 @@ from typing import Protocol, final
 
 import attrs
 
-from ..seams import Store, WallClock
+from ..seams import WallClock
 from .rules import Retention
 from .schema import Stamp
+from .table_store import Store
 
 
 @final

@@ -19,7 +19,7 @@ import trio
 
 from ..errors import ConfigError
 from ..journals import Lease
-from ..seams import Store, WallClock
+from ..seams import WallClock
 from ..shards import Share
 from .file import take_over
 from .inline import InlineWriter
@@ -27,7 +27,7 @@ from .notes import WorkNotes
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, drop_meta, put_meta, run_migration
 from .statements import Tables
-from .table_store import TableStore
+from .table_store import Store
 from .writer import Transactions
 
 # No boot of the machine but this one can find what is in its memory.
@@ -77,9 +77,7 @@ class MemoryRows:
         self._writer: InlineWriter | None = None
         self.tables = Tables(self.sql)
 
-    def open(
-        self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None
-    ) -> TableStore:
+    def open(self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None) -> Store:
         """Open a store over the rows, for a new run."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
@@ -89,7 +87,7 @@ class MemoryRows:
             tables.share = share
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
-        return TableStore(opening, self._writer, self.notes, clock, back_up=self._back_up)
+        return Store(opening, self._writer, self.notes, clock, back_up=self._back_up)
 
     def close(self, now: int) -> None:
         """Close the store, and note that its run ended cleanly."""

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Final, TypeVar, final
 
 import trio
 
 from ..errors import ConfigError, StoreFullError
-from ..seams import Shipped, Store, WallClock
+from ..seams import WallClock
 from .backups import back_up_file, examine_file, restore_file
-from .file import StoreFile, open_file
+from .file import FileStream, StoreFile, open_file
 from .rules import RETENTION, Retention
 from .schema import MIGRATIONS, Migration, Stamp
-from .table_store import serve
-
-R = TypeVar("R")
-
-# How far behind a replica may be: what is committed meanwhile is sent together.
-_PAUSE_SECONDS: Final = 0.25
+from .table_store import Store, serve
 
 
 @asynccontextmanager
@@ -144,46 +138,6 @@ async def examine_sqlite(path: str | PathLike[str]) -> Sequence[str]:
     Raises: as `back_up_sqlite`.
     """
     return await trio.to_thread.run_sync(examine_file, Path(path))
-
-
-@final
-class FileStream:
-    """`triobot.seams.LogStream` of a store file."""
-
-    def __init__(self, file: StoreFile, clock: WallClock) -> None:
-        self._file = file
-        self._clock = clock
-
-    @property
-    def attached(self) -> tuple[int, int | None] | None:
-        shipping = self._file.shipping
-        return (shipping.since, shipping.as_of) if shipping.attached else None
-
-    async def ship(self, tell: Callable[[Shipped], Awaitable[None]]) -> None:
-        shipment = await self._in_thread(partial(self._file.begin_shipping, self._clock.now()))
-        try:
-            at = 0
-            while at < shipment.size:
-                piece = await self._in_thread(partial(shipment.read_image, at))
-                await tell(piece)
-                at += len(piece.data)
-            while True:
-                piece = await self._in_thread(partial(self._file.take, shipment, self._clock.now()))
-                await tell(piece)
-                if piece.as_of is not None:
-                    self._file.shipping.as_of = piece.as_of
-                    # What comes meanwhile waits: to ask again at once would cost a round for each commit.
-                    await trio.sleep(_PAUSE_SECONDS)
-        finally:
-            self._file.shipping.end()
-
-    async def _in_thread(self, work: Callable[[], R]) -> R:
-        try:
-            return await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(1))
-        except OSError as error:
-            raise StoreFullError(
-                f"the store {self._file.path} can't be read for a stream: {error.strerror}"
-            ) from error
 
 
 def _let_others_write() -> None:

@@ -1,4 +1,4 @@
-"""`triobot.seams.Store` over a writer, whichever database that has, and what serves it.
+"""The store, over a writer, whichever database that has; and what serves it.
 
 What is decided elsewhere: when an arrival is a redelivery and what there is room for (`rules`), how a
 transaction fails (`writer`), how a store is opened (`file` and others).
@@ -28,7 +28,6 @@ from ..seams import (
     InboxRow,
     KeepRaw,
     Latencies,
-    LogStream,
     Quota,
     Receiver,
     Relay,
@@ -50,6 +49,7 @@ from .admission import (
     check_chat,
     size_of,
 )
+from .file import FileStream
 from .inline import AnyWriter
 from .notes import AnyNotes
 from .payment_rows import MoneyTables
@@ -68,22 +68,26 @@ class Ask(Protocol):
 
 @final
 class ReadPayments:
-    """`triobot.money.PaymentRows` over the tables."""
+    """What can be asked of the payments in a store. Raises as `Store`."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     async def get(self, id: RefId) -> PaymentRow | None:
+        """Read one payment; None if there is none."""
         return await self._ask(lambda money: money.get(id))
 
     async def of_invoice(self, invoice_id: InvoiceId) -> PaymentRow | None:
+        """Read the payment of this invoice; None if there is none."""
         return await self._ask(lambda money: money.of_invoice(invoice_id))
 
     async def due(self, now: int, *, limit: int) -> Sequence[PaymentRow]:
+        """List what has to be looked at by now: the urgent first, then what has waited longest."""
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.due(now, limit))
 
     async def next_due(self) -> int | None:
+        """Return the moment at which the next payment has to be looked at; None if none has."""
         return await self._ask(lambda money: money.next_due())
 
     async def find(
@@ -95,24 +99,28 @@ class ReadPayments:
         after: RefId | None = None,
         limit: int,
     ) -> Sequence[PaymentRow]:
+        """List payments by the order of their ids: in these states, of this chat, made before a moment."""
         check_integer("limit", limit, least=0)
         if chat_id is not None:
             check_chat(chat_id)
         return await self._ask(lambda money: money.find(states, chat_id, before, after, limit))
 
     async def counts(self) -> Mapping[str, int]:
+        """Count them by state."""
         return await self._ask(lambda money: money.counts())
 
     async def history(self, id: RefId) -> Sequence[PaymentMove]:
+        """List what happened to one, oldest first."""
         return await self._ask(lambda money: money.history(id))
 
     async def totals(self, *, since: int, until: int) -> Sequence[PaymentTotal]:
+        """Add up what was captured from `since` to before `until`, by day and group."""
         return await self._ask(lambda money: money.totals(since, until))
 
 
 @final
 class ReadAlarms:
-    """`triobot.money.AlarmRows` over the tables."""
+    """What can be asked of the alarms in a store. Raises as `Store`."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -120,10 +128,18 @@ class ReadAlarms:
     async def open(
         self, *, told_before: int | None = None, kinds: Sequence[AlarmKind] = (), limit: int
     ) -> Sequence[AlarmRow]:
+        """List those not acknowledged, oldest first.
+
+        Args:
+            told_before: only those not told since then, and of `triobot.alarm_kinds.EVENTS` only those that
+                were raised again since they were told.
+            kinds: only these; empty for all.
+        """
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.open_alarms(told_before, kinds, limit))
 
     async def all(self, *, limit: int) -> Sequence[AlarmRow]:
+        """List the newest, acknowledged or not."""
         check_integer("limit", limit, least=0)
         return await self._ask(lambda money: money.all_alarms(limit))
 
@@ -155,15 +171,15 @@ async def serve(
     on_loss: Callable[[Callable[[], None]], None] | None = None,
     on_end: Callable[[], None] | None = None,
     relay: Relay | None = None,
-    stream: LogStream | None = None,
-) -> AsyncGenerator[TableStore, None]:
+    stream: FileStream | None = None,
+) -> AsyncGenerator[Store, None]:
     """Serve an open store for as long as the block runs, and close it.
 
     Args:
-        held: as `triobot.seams.Store.held`.
+        held: as `Store.held`.
         on_loss: is given what a thread is to call when another process has the store.
         on_end: called when the block has ended, before what was handed over is finished.
-        relay, stream: as `triobot.seams.Store` has them.
+        relay, stream: as `Store` has them.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
 
@@ -186,7 +202,7 @@ async def serve(
         # caller's errors to come back in a group.
         try:
             with body:
-                yield TableStore(
+                yield Store(
                     opened.opening,
                     writer,
                     opened.notes,
@@ -216,8 +232,21 @@ async def serve(
 
 
 @final
-class TableStore:
-    """`triobot.seams.Store` over a writer.
+class Store:
+    """What outlives the process. What writes returns when the write is durable; what notes, at once.
+
+    Raises, from every method:
+        StoreFullError: nothing of this call was stored; repeat it once there is room.
+        StoreCorruptError: the file is damaged, or its disk failed in the middle of a commit, which may or
+            may not be stored then. Every later call raises it too: the program should stop.
+        LocalProtocolError: a value that no engine can hold; nothing of this call was stored.
+        StaleRowError: a payment has moved since it was read; nothing of this call was stored.
+        LeaseLostError: a write under a lease that this process doesn't hold; nothing of this call was stored.
+        JournalConflictError: a conversation isn't where the writer believes; nothing of this call was stored.
+        RedeliveredError: an event of an `Accept` is here already; nothing of this call was stored.
+        trio.ClosedResourceError: the store has been closed.
+
+    Cancellation: a write that has been handed over takes effect whether or not anyone still waits for it.
 
     Args:
         opening: what is known of this run.
@@ -225,7 +254,17 @@ class TableStore:
         notes: what outlives the process, and isn't in the tables.
         clock: the time of day.
         back_up: copies the store into a file.
-        held, relay, stream: as `triobot.seams.Store` has them.
+
+    Attributes:
+        payments: what was asked for, and how far it got.
+        alarms: what an operator should know.
+        held: tells for how long this process has the store for certain: while it has not, nothing may begin
+            that others see. None: it has it for as long as it lives.
+        relay: has operators' requests answered that reach the store itself; None: none do.
+        stream: sends the store to a replica as it is committed; None: this engine can't.
+        note_answered, note_consumed, statistics: the writer's own.
+        at_work: where to note what is at work; setting one of `WORK_SLOTS` never waits. It outlives the
+            process, and only that: `Opening.at_work` of the next run has it after a kill.
     """
 
     def __init__(
@@ -238,7 +277,7 @@ class TableStore:
         back_up: Callable[[Path], Awaitable[None]],
         held: Held | None = None,
         relay: Relay | None = None,
-        stream: LogStream | None = None,
+        stream: FileStream | None = None,
     ) -> None:
         self.held = held
         self.relay = relay
@@ -272,6 +311,17 @@ class TableStore:
         beginning: Beginning | None = None,
         on_commit: Callable[[InboxRow], None] | None = None,
     ) -> Awaitable[Acceptance]:
+        """Store an event, with `also` in the same transaction, unless it is here or there is no room.
+
+        `beginning` lets something begin with the event, if its chat is at rest: no other event of it waits,
+        it has no conversation and is no group. It gets what reads all that the chat keeps, and returns
+        `InboxRow.begun`. It is called before the row is there, inside the transaction, maybe in another
+        thread, maybe more than once: it must be quick, and only the last call counts.
+
+        `on_commit` is called once the row is durable, in the order of the rows' `seq`, before this returns
+        and before the row can be read, even when the caller waits no more. It must be quick and must not
+        raise.
+        """
         admit_arrival(arrival)
         if not also:
             return self._writer.do(Arriving(arrival, quota, beginning, on_commit))
@@ -297,6 +347,7 @@ class TableStore:
         )
 
     async def commit(self, *writes: Write) -> None:
+        """Store all of these or none, durably."""
         admitted = admit_writes(writes)
 
         def work(tables: Tables) -> None:
@@ -320,56 +371,76 @@ class TableStore:
         )
 
     async def pending(self, chat_id: ChatId, *, after: int, limit: int) -> Sequence[InboxRow]:
+        """Read the chat's rows behind `after`, in the order of acceptance."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.pending(chat_id, after, limit))
 
     async def backlog(self, *, after: int, limit: int) -> Sequence[InboxRow]:
+        """Read the rows of all chats behind `after`, in the order of acceptance."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.backlog(after, limit))
 
     # --- conversations
 
     def opening(self) -> Opening:
+        """Return what is known of this run of the program and of the one before."""
         return self._opening
 
     def lease(self, chat_id: ChatId) -> Lease | None:
+        """Return the lease under which this process may write the chat's conversations; None: another's."""
         return self._lease
 
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        """Read the chat's conversations that have not ended, oldest first."""
         check_chat(chat_id)
         return await self._read(lambda tables: tables.journals.conversations(chat_id))
 
     async def crashed(self, chat_id: ChatId) -> Sequence[ConversationRow]:
+        """Read the chat's conversations that crashed and are kept, oldest first."""
         check_chat(chat_id)
         return await self._read(lambda tables: tables.journals.crashed(chat_id))
 
     async def journal(self, conversation: ConversationId) -> Journal | None:
+        """Read everything of one conversation, ended and kept ones too; None if there is none."""
         admit_conversation(conversation)
         return await self._read(lambda tables: tables.journals.journal(conversation))
 
     async def unfinished(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        """Read the conversations behind the id `after` that were at work, oldest first; none parked."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.unfinished(after, limit))
 
     async def due(
         self, now: int, *, after: tuple[int, int] = (-1, -1), limit: int
     ) -> Sequence[ConversationRow]:
+        """Read the conversations to be woken by `now`, earliest first; none parked.
+
+        Args:
+            after: (wake_at, id) of the last one of the page before.
+        """
         admit_due(now, after, limit)
         return await self._read(lambda tables: tables.journals.due(now, after, limit))
 
     async def next_wake(self, *, after: int = -1) -> int | None:
+        """Return the earliest wake time later than `after` of those that aren't parked."""
         check_integer("after", after, least=-1)
         return await self._read(lambda tables: tables.journals.next_wake(after))
 
     async def parked(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        """Read the parked conversations behind the id `after`, oldest first."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.parked(after, limit))
 
     async def all_conversations(self, *, after: int, limit: int) -> Sequence[ConversationRow]:
+        """Read all conversations behind the id `after`, ended and kept ones too, oldest first."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.every(after, limit))
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
+        """Delete everything of a chat, so that no trace of it stays in the file.
+
+        Nothing of it may be running: what it would write then raises JournalConflictError.
+        """
         check_chat(chat_id)
         told = await self._writer.do(AskedJob(lambda tables: tables.forget(chat_id), writes=True))
         self._notes.drop([key for key in self._notes.noted() if names_chat(key, chat_id)], ())
@@ -377,42 +448,57 @@ class TableStore:
         return told
 
     async def backup(self, path: Path) -> None:
+        """Copy the store as it is into a new file, while others go on writing.
+
+        Raises:
+            ConfigError: the file is there already, or this engine has tools of its own for that.
+        """
         await self._back_up(path)
 
     # --- small things
 
     async def unknown_effects(self) -> int:
+        """Count the effects with an intent whose outcome is not known, those in flight included."""
         return await self._read(lambda tables: tables.journals.unknown_effects())
 
     async def setting(self, name: str) -> str | None:
+        """Read a small fact of this store; None if it was never put."""
         return await self._read(lambda tables: tables.setting(name))
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """Read all values of a chat, by key."""
         check_chat(chat_id)
         return await self._read(lambda tables: tables.data(chat_id))
 
     async def keyed(self, key: str, *, after: ChatId | None, limit: int) -> Sequence[tuple[ChatId, str]]:
+        """Read the chats behind `after` with a value under this key, and the value, by growing chat id."""
         admit_keyed(key, after, limit)
         return await self._read(lambda tables: tables.keyed(key, after, limit))
 
     async def broadcasts(self) -> Sequence[BroadcastJob]:
+        """Read all broadcasts, in the order in which they were started."""
         return await self._read(lambda tables: tables.broadcasts.jobs())
 
     async def broadcast(self, key: str) -> BroadcastJob | None:
+        """Read one broadcast; None if there is none."""
         check_key(key)
         return await self._read(lambda tables: tables.broadcasts.job(key))
 
     async def receivers(self, key: str, *, after: int, limit: int, gone: bool = False) -> Sequence[Receiver]:
+        """Read a broadcast's receivers behind a position: those without an outcome, or those who are gone."""
         admit_receivers(key, after, limit)
         return await self._read(lambda tables: tables.broadcasts.receivers(key, after, limit, gone=gone))
 
     async def raw(self, *, limit: int) -> Sequence[KeepRaw]:
+        """Read the newest unreadable requests."""
         admit_page(0, limit)
         return await self._read(lambda tables: tables.raw(limit))
 
     async def check(self) -> None:
+        """Write and fsync the time: it shows that the store still can, and until when the machine was up."""
         now = self._clock.now()
         await self._writer.do(AskedJob(lambda tables: tables.note_alive(now), writes=True))
 
     def latencies(self) -> Mapping[str, Latencies]:
+        """Return how fast it is, by ``write`` and ``read``, without waiting; empty for one in memory."""
         return self._writer.latencies()

@@ -180,7 +180,7 @@ class AskedJob(Job[R]):
 
 @final
 class Arriving(Job[Acceptance]):
-    """An event that comes in, alone or with others; see `triobot.seams.Store.accept`."""
+    """An event that comes in, alone or with others; see `triobot.store.Store.accept`."""
 
     __slots__ = ("arrival", "beginning", "on_commit", "quota")
 
@@ -623,7 +623,11 @@ class Writer:
         return job.answer
 
     def note_answered(self, key: str) -> None:
-        """Have this written with what comes next; see `triobot.seams.Store`."""
+        """Note, at once, that the 200 of the last accepted delivery with this key was fully written.
+
+        Never waits, never raises. `accept` sees it from then on. It outlives the process, however that ends,
+        and the machine soon: it is written with what is handed over next, and before that.
+        """
         self._notes.note_answered(key)
         if (noted := self._open) is None or key in self._behind:
             noted = self._begin_noting()
@@ -632,9 +636,13 @@ class Writer:
         noted.answered[key] = None
 
     def note_consumed(self, seqs: Collection[int]) -> bool:
-        """Have this written with what comes next; see `triobot.seams.Store`.
+        """Note, at once, that these inbox rows have been dealt with, as `note_answered` does.
 
-        Else each end is a transaction of its own: 231,000 more of an echo's 1,260,000 instructions.
+        Never waits, never raises. No call that comes after it reads them. Else each end were a transaction of
+        its own: 231,000 more of an echo's 1,260,000 instructions.
+
+        Returns:
+            Whether that outlives the process; if not, nothing was noted, and `Consume` is to be committed.
         """
         if not self._notes.note_consumed(seqs):
             return False

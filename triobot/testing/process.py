@@ -34,12 +34,11 @@ from ..seams import (
     OverQuota,
     Quota,
     RaiseAlarm,
-    Store,
     WorkSlots,
     Write,
 )
 from ..settings import Settings
-from ..store import MemoryRows, open_memory
+from ..store import MemoryRows, Store, open_memory
 from ..values import forget_met
 from ..webhook.inbox import EventStored, Unread, Unstorable
 from ..wire.encode import Body

@@ -43,10 +43,10 @@ from ..money import PaymentRow
 from ..resources import Provided
 from ..rooms import is_chat
 from ..runtime import Intake, Surroundings
-from ..seams import Alarm, Arrival, Consume, InboxRow, PutData, PutSetting, Quota, Store, Write
+from ..seams import Alarm, Arrival, Consume, InboxRow, PutData, PutSetting, Quota, Write
 from ..secrets import Secret
 from ..settings import Settings
-from ..store import MemoryRows, open_memory
+from ..store import MemoryRows, Store, open_memory
 from ..testing.process import InsideTransport
 from ..testing.virtual import VirtualWallClock, virtual_time
 from ..webhook.inbox import EventStored, Unread

@@ -28,9 +28,9 @@ from ..seams import (
     PutData,
     Quota,
     Redelivered,
-    Store,
     Write,
 )
+from ..store import Store
 from ..wire.content import Content, Media
 from ..wire.ids import ChatId, MessageId, PhoneNumber, Recipient, as_recipient
 

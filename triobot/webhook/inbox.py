@@ -36,10 +36,10 @@ from ..seams import (
     Quota,
     RaiseAlarm,
     Redelivered,
-    Store,
     StoreEarly,
     WallClock,
 )
+from ..store import Store
 from ..wire.decode import decode_event
 from ..wire.encode import event_key
 from ..wire.events import Event, UnknownEvent

@@ -8,8 +8,9 @@ from typing import Final
 
 import trio
 
-from ..seams import PutSetting, Store, WallClock
+from ..seams import PutSetting, WallClock
 from ..secrets import Secret
+from ..store import Store
 from .secrets import Secrets, read_former, read_kept
 
 _log: Final = logging.getLogger("triobot")

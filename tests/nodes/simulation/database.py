@@ -26,9 +26,9 @@ from triobot.errors import StoreAwayError, StoreCorruptError, StoreError, StoreL
 from triobot.journals import Lease, Opening
 from triobot.logs import KEY
 from triobot.nodes.node import DOOR_KEY
-from triobot.seams import LeaseLostError, Store, WallClock
+from triobot.seams import LeaseLostError, WallClock
 from triobot.shards import Share, read_shards
-from triobot.store import MemoryRows, Retention, Stamp
+from triobot.store import MemoryRows, Retention, Stamp, Store
 from triobot.store.belief import SECONDS, LeaseBelief
 from triobot.store.file import take_over
 from triobot.store.members import NodeRow, OwnerRow, Roster

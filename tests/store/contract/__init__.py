@@ -1,6 +1,6 @@
 """What every store must do, as one suite: `test_store_contract` holds both to it.
 
-Nothing here knows an engine: everything goes through `triobot.seams.Store`. A part of the suite may be run by
+Nothing here knows an engine: everything goes through `triobot.store.Store`. A part of the suite may be run by
 itself, such as `MoneyContract`.
 """
 

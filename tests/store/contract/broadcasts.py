@@ -17,10 +17,10 @@ from triobot.seams import (
     OpenBroadcast,
     Outcome,
     Receiver,
-    Store,
     TurnBroadcast,
     Write,
 )
+from triobot.store import Store
 from triobot.wire.ids import ChatId
 
 from .contract import NOON, SettableClock

@@ -14,12 +14,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from triobot.seams import (
-    Arrival,
-    InboxRow,
-    Quota,
-    Store,
-)
+from triobot.seams import Arrival, InboxRow, Quota
+from triobot.store import Store
 from triobot.wire.ids import ChatId, SenderId
 
 NOON = 1_800_000_000_000

@@ -17,8 +17,8 @@ from triobot.seams import (
     Quota,
     Redelivered,
     RedeliveredError,
-    Store,
 )
+from triobot.store import Store
 from triobot.wire.ids import ChatId
 
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival

@@ -45,8 +45,8 @@ from triobot.seams import (
     Quota,
     Redelivered,
     RedeliveredError,
-    Store,
 )
+from triobot.store import Store
 from triobot.wire.ids import ChatId, SenderId
 
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival

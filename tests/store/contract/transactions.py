@@ -10,14 +10,8 @@ import trio
 import trio.testing
 
 from triobot.errors import LocalProtocolError
-from triobot.seams import (
-    Consume,
-    KeepRaw,
-    PutData,
-    PutSetting,
-    Store,
-    Write,
-)
+from triobot.seams import Consume, KeepRaw, PutData, PutSetting, Write
+from triobot.store import Store
 from triobot.wire.ids import ChatId
 
 from .contract import NOON, ROOMY, Contract, SettableClock, accepted, arrival

@@ -23,7 +23,7 @@ from ...authors import contained, kind_of
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
 from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
-from ...seams import StaleRowError, Store, Write
+from ...seams import StaleRowError, Write
 from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
@@ -35,6 +35,7 @@ from ..routes.filters import Filter, Same, Setting
 from ..running.lines import calling_line, is_authors, running_frames
 
 if TYPE_CHECKING:
+    from ...store import Store
     from ..conversation import Conversation
     from ..doors.elsewhere import Elsewhere
     from ..services import Services

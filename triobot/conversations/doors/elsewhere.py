@@ -15,15 +15,8 @@ from ...errors import StoreFullError
 from ...journals import ConversationRow, ParkConversation
 from ...money import Captured, MovePayment
 from ...rooms import told
-from ...seams import (
-    Arrival,
-    InboxRow,
-    OverQuota,
-    Quota,
-    Store,
-    WallClock,
-    Write,
-)
+from ...seams import Arrival, InboxRow, OverQuota, Quota, WallClock, Write
+from ...store import Store
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
 from ..routes.declarations import Table

@@ -24,7 +24,8 @@ from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
 from ...money import Payments
 from ...resources import Opened
-from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Store, Urgency, Write
+from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Urgency, Write
+from ...store import Store
 from ...wire.events import Press
 from ...wire.ids import ChatId, MessageId, Recipient, RefId
 from ...wire.operations import Operation

@@ -14,18 +14,21 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import attrs
 import trio
 
 from ...errors import NotDeliveredError, TriobotError
-from ...seams import Outbox, PutData, Store, Urgency, Write
+from ...seams import Outbox, PutData, Urgency, Write
 from ...values import decode_value, encode_value
 from ...wire.ids import ChatId, MessageId
 from ...wire.operations import EditMessage, Operation, SendMessage
 from ..data import OURS
 from ..workload import EarlyEvent, Workload, holds
+
+if TYPE_CHECKING:
+    from ...store import Store
 
 ANSWERED: Final = 10_000
 """So many are remembered; older buttons are answered as expired."""

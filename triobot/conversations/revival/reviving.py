@@ -21,7 +21,8 @@ import trio
 from ...errors import RecordError, UnreadableRecordError
 from ...journals import ConversationRow, EndConversation, Journal, ParkConversation
 from ...rooms import is_chat, told
-from ...seams import Alarm, InboxRow, Store, Write
+from ...seams import Alarm, InboxRow, Write
+from ...store import Store
 from ...values import decode_value
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import attrs
 
@@ -40,7 +40,7 @@ from ...journals import (
     Lease,
     RunKind,
 )
-from ...seams import Consume, InboxRow, Store, Write
+from ...seams import Consume, InboxRow, Write
 from ...wire.events import Event, Join, Press, Submission
 from ...wire.ids import MessageId, SenderId
 from ...wire.results import Sent
@@ -48,6 +48,9 @@ from ..codec import CODEC
 from ..doors.calls import Call, Place, asked_of, stored_event
 from ..routes.declarations import Route, Table
 from ..routes.routing import BOARD, KIND, TOKEN_BYTES, Delivery, Start, question_token, token_of
+
+if TYPE_CHECKING:
+    from ...store import Store
 
 log: Final = logging.getLogger("triobot.conversations")
 

@@ -20,11 +20,11 @@ import psycopg
 import trio
 
 from ...errors import ConfigError, TriobotError
-from ...seams import Store, WallClock
+from ...seams import WallClock
 from ...shards import Share
 from ..rules import RETENTION, Retention
 from ..schema import Stamp
-from ..table_store import serve
+from ..table_store import Store, serve
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .lease import NodeLease

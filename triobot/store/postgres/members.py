@@ -17,12 +17,13 @@ import trio
 
 from ...clock import steady_time
 from ...errors import ConfigError, StoreAwayError
-from ...seams import Store, WallClock
+from ...seams import WallClock
 from ...shards import Share, home_of
 from ...version import __version__
 from ..members import NodeRow, OwnerRow, Roster
 from ..rules import Retention
 from ..schema import Stamp, check_stamp, stored_stamp
+from ..table_store import Store
 from . import open_postgres
 from .address import PostgresAddress, read_address
 from .failures import first_line
