@@ -205,9 +205,9 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         ends="An hour after the last such request.",
     ),
     "alarm_untold": About(
-        "Alarms don't reach a place that is set for them: the address, the mail server or the chat.",
+        "Alarms don't reach a place that is set for them: the address or the chat.",
         "People don't hear there what goes wrong. Open alarms are told once the place takes them again.",
-        "Look at TRIOBOT_ALARM_URL, TRIOBOT_ALARM_SMTP or TRIOBOT_ALARM_CHAT, and at what is behind it.",
+        "Look at TRIOBOT_ALARM_URL or TRIOBOT_ALARM_CHAT, and at what is behind it.",
         ends="When it takes an alarm again.",
     ),
     "store_restored": About(

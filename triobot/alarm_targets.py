@@ -1,4 +1,4 @@
-"""Brings alarms to people: by a signed HTTP POST, by e-mail, or into a chat of the bot itself.
+"""Brings alarms to people: by a signed HTTP POST, or into a chat of the bot itself.
 
 Each target has a task of its own, so that one that fails or is slow delays nothing else. The task compares
 the alarms that are open with those that its target has been told of, which is kept in the store: so each is
@@ -12,16 +12,9 @@ import hashlib
 import hmac
 import json
 import logging
-import re
 import shlex
-import smtplib
-import socket
-import ssl
 from collections.abc import Callable, Iterator, Sequence
-from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast, final
-from urllib.parse import unquote, urlsplit
+from typing import Final, Literal, Protocol, TypeAlias, cast, final
 
 import attrs
 import httpx
@@ -36,9 +29,6 @@ from .secrets import Secret
 from .store import Store
 from .wire.ids import as_chat_id
 from .wire.operations import SendMessage
-
-if TYPE_CHECKING:
-    from email.message import EmailMessage
 
 log: Final = logging.getLogger("triobot.alarms")
 
@@ -56,12 +46,6 @@ _AT_ONCE: Final = 20
 _MOST: Final = 1_000
 _LONGEST: Final = 2_000
 _HOUR: Final = 3_600_000
-_SERVER: Final = (
-    "smtps://USER:PASSWORD@HOST:PORT, or smtp:// with STARTTLS; in the user and the password a character such"
-    " as / ? # @ : % is written as % and its code, such as %2F"
-)
-_HOST: Final = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
-_MAILBOX: Final = re.compile(r"[!-~]+@[!-~]+")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Happened: TypeAlias = Literal["raised", "repeated", "resolved"]
@@ -185,86 +169,6 @@ class HttpTarget:
             await answer.aclose()  # its body is of no interest, however long it is
         if not answer.is_success:
             raise TargetError(f"it answered {answer.status_code}")
-
-
-@final
-class MailTarget:
-    """E-mail by a server that takes mail from us, in a thread.
-
-    Args:
-        server: ``smtps://USER:PASSWORD@HOST:PORT``, or ``smtp://`` with STARTTLS; a server on this machine
-            needs neither.
-        sender: the address that it comes from.
-        receivers: the addresses that it goes to.
-
-    Raises:
-        ConfigError: the server's address is none, or one of the others.
-    """
-
-    name = "e-mail"
-
-    def __init__(self, server: Secret, sender: str | None, receivers: Sequence[str]) -> None:
-        try:
-            parts = urlsplit(server.reveal())
-            self._host, port = parts.hostname or "", parts.port
-        except ValueError:
-            raise ConfigError(f"ALARM_SMTP is no address: it must be {_SERVER}") from None
-        plain = _HOST.fullmatch(self._host) and port != 0
-        if parts.scheme not in ("smtp", "smtps") or not plain or parts.path not in ("", "/"):
-            raise ConfigError(f"ALARM_SMTP must be {_SERVER}")
-        if parts.query or parts.fragment:
-            raise ConfigError(f"ALARM_SMTP must be {_SERVER}")
-        self._wrapped = parts.scheme == "smtps"
-        self._port = port or (465 if self._wrapped else 25 if self._host in _LOOPBACK else 587)
-        self._user, self._password = unquote(parts.username or ""), Secret(unquote(parts.password or ""))
-        self._sender = sender or (self._user if "@" in self._user else f"triobot@{socket.gethostname()}")
-        self._receivers = receivers
-        for name, address in (("FROM", self._sender), *(("EMAIL", one) for one in receivers)):
-            if not _MAILBOX.fullmatch(address):
-                raise ConfigError(f"ALARM_{name} must hold addresses such as you@example.org")
-        # A thread that is given up still ends by itself; until then there is no second one.
-        self._threads = trio.CapacityLimiter(1)
-
-    async def tell(self, news: AlarmNews) -> None:
-        """Send it."""
-        # Loaded by those bots only that send mail.
-        from email.message import EmailMessage
-
-        message = EmailMessage()
-        message["From"] = self._sender
-        message["To"] = ", ".join(self._receivers)
-        message["Subject"] = news.line[:200]
-        message["Date"] = formatdate(news.at / 1000)
-        message["Message-ID"] = make_msgid(idstring=news.happened, domain="triobot.invalid")
-        # One alarm is one thread of mails.
-        message["References"] = f"<{news.id}@triobot.invalid>"
-        message["Auto-Submitted"] = "auto-generated"
-        message.set_content(news.words)
-        await trio.to_thread.run_sync(self._send, message, abandon_on_cancel=True, limiter=self._threads)
-
-    def _send(self, message: EmailMessage) -> None:
-        import smtplib
-
-        context = ssl.create_default_context()
-        if self._wrapped:
-            connection: smtplib.SMTP = smtplib.SMTP_SSL(
-                self._host, self._port, timeout=_WITHIN, context=context
-            )
-        else:
-            connection = smtplib.SMTP(self._host, self._port, timeout=_WITHIN)
-        with connection:
-            if not self._wrapped and self._host not in _LOOPBACK:
-                connection.starttls(context=context)
-            if self._user:
-                connection.login(self._user, self._password.reveal())
-            refused = connection.send_message(message)
-        if refused:
-            # Not said again: those that were taken would hear it twice.
-            log.warning(
-                "the mail server refuses %d of the %d addresses of ALARM_EMAIL",
-                len(refused),
-                len(self._receivers),
-            )
 
 
 @final

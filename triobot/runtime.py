@@ -19,7 +19,7 @@ import httpx
 import trio
 
 from .alarm_kinds import AlarmKind, text_of
-from .alarm_targets import ChatTarget, Courier, HttpTarget, MailTarget, Target
+from .alarm_targets import ChatTarget, Courier, HttpTarget, Target
 from .alarms import AlarmBell
 from .broadcast import LiveAnnouncing
 from .client import PlatformClient
@@ -568,8 +568,6 @@ def _made_targets(intake: Intake) -> Sequence[Target]:
     settings, targets = intake.settings, list[Target]()
     if settings.alarm_url is not None and settings.alarm_secret is not None:
         targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
-    if settings.alarm_email and settings.alarm_smtp is not None:
-        targets.append(MailTarget(settings.alarm_smtp, settings.alarm_from, settings.alarm_email))
     if settings.alarm_chat is not None:
         targets.append(
             ChatTarget(settings.alarm_chat, lambda: None if intake.work is None else intake.work.outbox)

@@ -87,9 +87,6 @@ class Settings:
             free one. Without a port only the operator's socket does.
         alarm_url, alarm_secret: an address that each alarm is posted to (``TRIOBOT_ALARM_URL``), and the key
             of the signature (``TRIOBOT_ALARM_SECRET``).
-        alarm_email, alarm_smtp, alarm_from: addresses that each alarm is mailed to (``TRIOBOT_ALARM_EMAIL``,
-            separated by commas), the server (``TRIOBOT_ALARM_SMTP``, such as
-            ``smtps://USER:PASSWORD@HOST``), and where they come from (``TRIOBOT_ALARM_FROM``; else the user).
         alarm_chat: a chat of the bot that hears each alarm (``TRIOBOT_ALARM_CHAT``).
         alarm_repeat_hours: an alarm that lasts is told there again after so many hours
             (``TRIOBOT_ALARM_REPEAT_HOURS``); 0: never.
@@ -136,9 +133,6 @@ class Settings:
     metrics_port: int | None = None
     alarm_url: Secret | None = attrs.field(default=None, converter=_hidden)
     alarm_secret: Secret | None = attrs.field(default=None, converter=_hidden)
-    alarm_email: tuple[str, ...] = ()
-    alarm_smtp: Secret | None = attrs.field(default=None, converter=_hidden)
-    alarm_from: str | None = None
     alarm_chat: int | None = None
     alarm_repeat_hours: int = 6
     trace_share: float | None = None
@@ -161,10 +155,6 @@ class Settings:
         if (self.alarm_url is None) != (self.alarm_secret is None):
             raise ConfigError(
                 f"{self.env}ALARM_URL and {self.env}ALARM_SECRET go together: set both, or none"
-            )
-        if bool(self.alarm_email) != (self.alarm_smtp is not None):
-            raise ConfigError(
-                f"{self.env}ALARM_EMAIL and {self.env}ALARM_SMTP go together: set both, or none"
             )
         if self.name is not None and (not self.name.strip() or not self.name.isprintable()):
             raise ConfigError("the bot's name must be one line of text")
@@ -277,9 +267,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "metrics_port": _whole("a number", 9),
     "alarm_url": Secret,
     "alarm_secret": Secret,
-    "alarm_email": _listed,
-    "alarm_smtp": Secret,
-    "alarm_from": str,
     "alarm_chat": _whole("a chat's number", 18),
     "trace_share": _share,
     "alarm_repeat_hours": _whole("a whole number of hours, from 0 to 99999", 5),

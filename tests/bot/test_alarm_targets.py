@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import email
-import email.policy
 import hashlib
 import hmac
 import json
@@ -12,11 +10,9 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
-from urllib.parse import quote
+from typing import Any
 
 import attrs
 import httpx
@@ -29,7 +25,7 @@ from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE, Line
 from triobot import Alarm, Bot, Chat, Settings
 from triobot.alarm_kinds import AlarmKind
-from triobot.alarm_targets import AlarmNews, ChatTarget, Courier, HttpTarget, MailTarget, NotYetError, Target
+from triobot.alarm_targets import AlarmNews, ChatTarget, Courier, HttpTarget, NotYetError, Target
 from triobot.alarms import AlarmBell
 from triobot.errors import ConfigError, StoreFullError
 from triobot.money import AcknowledgeAlarms, RaiseAlarm
@@ -310,203 +306,41 @@ def test_an_address_that_is_none_is_refused_and_not_shown(url: str) -> None:
     assert CANARY not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
-        *(f"http://{CANARY}@example.org", "smtp://", f"{CANARY}", f"smtp://u:{CANARY}@exa mple.org"),
-        *(f"smtps://u:{CANARY}@example.org:99999", f"smtps://u:{CANARY}@example.org:0"),
-        *(f"smtps://u:a/{CANARY}@example.org", f"smtps://u:a#{CANARY}@example.org"),
-        *(f"smtps://u:a?{CANARY}@example.org", f"smtp://example.org/{CANARY}"),
-    ],
-)
-def test_a_mail_server_that_is_none_is_refused_and_not_shown(server: str) -> None:
-    with pytest.raises(ConfigError, match=r"ALARM_SMTP .*must be smtps://USER:PASSWORD@HOST") as refused:
-        MailTarget(Secret(server), None, ["a@example.org"])
-    assert CANARY not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "sender", "receiver"), [("FROM", "bot", "a@example.org"), ("EMAIL", "b@example.org", "a")]
-)
-def test_what_is_no_mailbox_is_refused(name: str, sender: str, receiver: str) -> None:
-    with pytest.raises(ConfigError, match=f"ALARM_{name} must hold addresses"):
-        MailTarget(Secret("smtps://example.org"), sender, [receiver])
-
-
-async def test_a_bot_does_not_start_with_a_mail_server_that_is_none(tmp_path: Path) -> None:
-    """The line names its own variable: each of several bots has one."""
-    given = make_bot(Chats(), store=f"sqlite:{tmp_path}/shop.db").settings()
-    wrong = attrs.evolve(given, env="SHOP_", alarm_email=("a@b",), alarm_smtp=Secret("smtp://x/y"))
-    bot = Bot(settings=wrong)
-    bot.conversation(silent)
-    with pytest.RaisesGroup(
-        pytest.RaisesExc(ConfigError, match="^SHOP_ALARM_SMTP must be"), flatten_subgroups=True
-    ):
-        async with bot.running():
-            pass
-
-
 def test_settings_that_go_together() -> None:
-    for wrong in ({"alarm_url": "https://x"}, {"alarm_email": ("a@b",)}, {"alarm_smtp": "smtp://x"}):
-        with pytest.raises(ConfigError, match="go together"):
-            Settings(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="go together"):
+        Settings(alarm_url="https://x")  # type: ignore[arg-type]
     assert CANARY not in repr(Settings(alarm_url=f"https://{CANARY}", alarm_secret=CANARY))  # type: ignore[arg-type]
 
 
 # --- e-mail
 
 
-async def take_mail(mails: list[EmailMessage], accepts: bytes, stream: trio.SocketStream) -> None:
-    """Just enough SMTP."""
-    rest = b""
-
-    async def until(mark: bytes) -> bytes:
-        nonlocal rest
-        while mark not in rest:
-            rest += await stream.receive_some(65536) or mark
-        part, rest = rest.split(mark, 1)
-        return part
-
-    await stream.send_all(b"220 here\r\n")
-    while True:
-        line = await until(b"\r\n")
-        word = line[:4].upper()
-        if word in (b"", b"QUIT"):
-            return
-        if word == b"DATA":
-            await stream.send_all(b"354 go on\r\n")
-            text = await until(b"\r\n.\r\n")
-            mails.append(cast(EmailMessage, email.message_from_bytes(text, policy=email.policy.default)))
-            await stream.send_all(accepts)
-        elif b"nobody@" in line:
-            await stream.send_all(b"550 there is no such person\r\n")
-        else:
-            await stream.send_all(b"250 fine\r\n")
-
-
-@pytest.mark.parametrize("accepts", [b"250 taken\r\n", b"451 later\r\n"])
-async def test_a_mail_says_it_all(accepts: bytes) -> None:
-    mails: list[EmailMessage] = []
-    async with trio.open_nursery() as nursery:
-        take = partial(take_mail, mails, accepts)
-        listeners = await nursery.start(partial(trio.serve_tcp, take, 0, host="127.0.0.1"))
-        server = f"smtp://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        target = MailTarget(Secret(server), "bot@example.org", ["a@example.org", "b@example.org"])
-        news = attrs.evolve(NEWS, text="فارسی", key="77\nBcc: c@example.org")
-        with trio.fail_after(PATIENCE):
-            if accepts.startswith(b"250"):
-                await target.tell(news)
-            else:
-                with pytest.raises(Exception, match="451"):
-                    await target.tell(news)
-        nursery.cancel_scope.cancel()
-    (mail,) = mails
-    assert mail["Subject"].startswith("[shop] ALARM: adopted '77\\nBcc")
-    assert (mail["To"], mail["From"], mail["Bcc"]) == (
-        "a@example.org, b@example.org",
-        "bot@example.org",
-        None,
-    )
-    assert "فارسی" in mail.get_content()
-    assert "triobot alarms acknowledge --kind adopted" in mail.get_content()
-
-
-async def test_an_address_that_the_server_refuses_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The others have heard it, so that it isn't said again."""
-    mails: list[EmailMessage] = []
-    async with trio.open_nursery() as nursery:
-        take = partial(take_mail, mails, b"250 taken\r\n")
-        listeners = await nursery.start(partial(trio.serve_tcp, take, 0, host="127.0.0.1"))
-        server = f"smtp://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        target = MailTarget(Secret(server), "bot@example.org", ["a@example.org", "nobody@example.org"])
-        with trio.fail_after(PATIENCE):
-            await target.tell(NEWS)
-        nursery.cancel_scope.cancel()
-    assert len(mails) == 1
-    assert "the mail server refuses 1 of the 2 addresses of ALARM_EMAIL" in caplog.text
-    assert "nobody@" not in caplog.text
-
-
-@pytest.mark.parametrize("wrapped", [False, True], ids=["starttls", "smtps"])
-async def test_a_bot_mails_its_alarms_within_tls_after_a_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool
-) -> None:
-    """As its settings say, with a password that an address can't hold as it is."""
-    password = f"{CANARY}/p@ss #1"
-    server = MailServer("bot@example.org", password, wrapped=wrapped)
-    trust(server, tmp_path, monkeypatch)
+async def test_the_lines_of_the_page_mail_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within TLS and after a login, as the page on operating has it."""
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"(?ms)^```python\n(import os\nimport smtplib.*?)^```", page)
+    server = MailServer("bot@example.org", CANARY)
+    server.authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SMTP_PASSWORD", CANARY)
+    recipe: dict[str, Any] = {}
+    exec(code, recipe)
+    given = make_bot(Chats(), store=f"sqlite:{tmp_path}/shop.db").settings()
+    bot = Bot(settings=given)
+    bot.conversation(silent)
+    bot.on_alarm(recipe["mail"])
     async with receiving(server):
-        login = f"bot%40example.org:{quote(password, safe='')}"
-        scheme = "smtps" if wrapped else "smtp"
-        given = attrs.evolve(
-            make_bot(Chats(), store=f"sqlite:{tmp_path}/shop.db").settings(),
-            alarm_email=("you@example.org",),
-            alarm_smtp=Secret(f"{scheme}://{login}@{HOST}:{server.port}"),
-        )
-        bot = Bot(settings=given)
-        bot.conversation(silent)
+        monkeypatch.setenv("SMTP_HOST", HOST)
+        monkeypatch.setenv("SMTP_PORT", str(server.port))
         async with bot.running() as intake:
-            intake.bell.ring(Alarm("adopted", "77", "A payment was taken into the books."))
+            intake.bell.ring(Alarm("adopted", "77\nBcc: c@example.org", "فارسی"))
             with trio.fail_after(PATIENCE):
                 while not server.mails:
                     await trio.sleep(0.01)
     (mail,) = server.mails
-    assert (mail["From"], mail["To"]) == ("bot@example.org", "you@example.org")
-    assert "A payment was taken into the books." in mail.get_content()
-    # In clear went the greeting and the wish for TLS, and nothing else.
-    in_clear = server.said[: len(server.said) - server.ciphered]
-    assert [line.split()[0].upper() for line in in_clear] == ([] if wrapped else ["EHLO", "STARTTLS"])
-
-
-@pytest.mark.parametrize(
-    ("secured", "trusted", "right", "error"),
-    [
-        (True, True, False, "SMTPAuthenticationError"),
-        (True, False, True, "SSLCertVerificationError"),
-        (False, True, True, "SMTPNotSupportedError"),
-    ],
-    ids=["a wrong password", "a certificate of nobody's", "no TLS"],
-)
-async def test_a_mail_server_that_takes_no_mail_learns_no_password(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    secured: bool,
-    trusted: bool,
-    right: bool,
-    error: str,
-) -> None:
-    """What the log and the alarm say names the class of the error: its text holds what the server said."""
-    server = MailServer("bot@example.org", CANARY if right else f"{CANARY}-2", secured=secured)
-    if trusted:
-        trust(server, tmp_path, monkeypatch)
-    caplog.set_level("DEBUG")
-    async with receiving(server):
-        address = f"smtp://bot%40example.org:{CANARY}@{HOST}:{server.port}"
-        target = MailTarget(Secret(address), None, ["you@example.org"])
-        async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
-            rung: list[Alarm] = []
-            ring = rung.append
-            courier = Courier(target, "shop", store, Clock(), repeat=None, raise_alarm=ring)
-            await store.commit(RaiseAlarm("adopted", "77", "text", 1))
-            nursery.start_soon(courier.run)
-            with trio.fail_after(PATIENCE):
-                while not rung:
-                    await trio.sleep(0.01)
-            nursery.cancel_scope.cancel()
-    assert server.mails == []
-    assert f"e-mail ({error})" in rung[0].text
-    assert CANARY not in rung[0].text + caplog.text
-    # The right password was never said; the wrong one within TLS only.
-    assert any(line.startswith("AUTH") for line in server.said) != right
-    assert not any(line.startswith("AUTH") for line in server.said[: len(server.said) - server.ciphered])
-
-
-def trust(server: MailServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have programs that begin a connection now trust the server's authority."""
-    server.authority.cert_pem.write_to_path(str(folder / "authority.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "authority.pem"))
+    assert (mail["To"], mail["Bcc"]) == ("you@example.org", None)
+    assert "77\\nBcc" in mail["Subject"]
+    assert "فارسی" in mail.get_content()
 
 
 # --- a chat, and the whole
