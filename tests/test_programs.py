@@ -69,10 +69,10 @@ def test_what_is_here_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_it_says_what_to_install_and_how_many_tests_that_costs(tmp_path: Path) -> None:
     """Before pytest's closing line; what it is given goes to pytest. Async tests are counted, too."""
     tests = (
-        "tests/cli/test_cli_completion.py::test_zsh_and_fish_find_the_same",
+        "tests/cli/test_cli_completion.py::test_fish_finds_the_same",
         "tests/examples/test_other_languages.py",
         "tests/operator/test_operator_metrics.py",
-        "-kzsh or echo.go or echo.php or promtool",
+        "-kfish or echo.go or echo.php or promtool",
     )
     ran = subprocess.run(
         [sys.executable, "-m", "tests", "-n0", "-p", "no:cacheprovider", *tests],
@@ -87,6 +87,6 @@ def test_it_says_what_to_install_and_how_many_tests_that_costs(tmp_path: Path) -
     *_, told, closing = ran.stdout.splitlines()
     assert told == (
         "Skipped for want of Debian's packages, and npm's axe-core: fish (1 tests), golang-go (1 tests), "
-        "php-cli (1 tests), prometheus (2 tests), zsh (1 tests)"
+        "php-cli (1 tests), prometheus (2 tests)"
     )
     assert "5 skipped" in closing

@@ -12,7 +12,7 @@ from .errors import ConfigError
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-_BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg"})
+_BROUGHT: Final = frozenset({"opentelemetry", "persiantools", "psycopg", "shtab"})
 
 
 @cache
