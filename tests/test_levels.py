@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     # Nor does what compares an author's sources.
     "exact": set(),
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
-    "conversations": STORE | {"engine", "exact"},
+    "conversations": STORE | {"engine", "exact", "payments"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     "runtime": BOT | {"broadcast", "extras", "tracing"},

@@ -8,13 +8,13 @@ each row's history. A row moves only from the revision that the mover has read.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import attrs
 
 from .alarm_kinds import AlarmKind
-from .wire.events import InvoiceCallback, PayCallback, Sender
-from .wire.ids import ChatId, InvoiceId, MessageId, RefId
+from .wire.events import Sender
+from .wire.ids import ChatId, InvoiceId, RefId
 from .wire.markup import Currency
 
 
@@ -272,141 +272,6 @@ it any more; it was given up before it was sent; its button was exchanged for an
 
 PaymentGoods: TypeAlias = Literal["given", "handed_over"]
 """What became of what was paid for: the aside has given it; or it is given later, or by an operator."""
-
-
-class Ticket(Protocol):
-    """One payment, as the conversation that waits for it holds it.
-
-    What happens to the payment is given as a write: to be stored with what the conversation records of it.
-    """
-
-    @property
-    def id(self) -> RefId:
-        """Return its number: a button's ``ref_id``."""
-        ...
-
-    @property
-    def to_send(self) -> bool:
-        """Tell whether its message still has to be sent: none was, or it isn't known."""
-        ...
-
-    @property
-    def in_doubt(self) -> bool:
-        """Tell whether an answer to a send of it was lost."""
-        ...
-
-    @property
-    def message_id(self) -> MessageId | None:
-        """Return the id of the message with its button, once that is known."""
-        ...
-
-    def sent(
-        self,
-        *,
-        message_id: MessageId | None = None,
-        invoice_id: InvoiceId | None = None,
-        twice: bool = False,
-    ) -> MovePayment:
-        """Return the write by which the platform has it; with `twice`, perhaps in a second message, too."""
-        ...
-
-    def not_sent(self, why: Literal["refused", "never_left", "unknown"]) -> MovePayment:
-        """Return the write by which it was refused, never left, or may have left."""
-        ...
-
-    @property
-    def has_news(self) -> bool:
-        """Tell whether `wait_notice` would return at once."""
-        ...
-
-    def listen(self, news: Callable[[], None] | None) -> None:
-        """Have this called, at once and without waiting, whenever there are news; with None, hear no more."""
-        ...
-
-    async def wait_notice(self) -> PaymentNotice | None:
-        """Wait for what the conversation gets to know; None: a callback came, it is being looked at.
-
-        Cancellation: *atomic*.
-        """
-        ...
-
-    async def wait_decided(self) -> PaymentNotice | None:
-        """Wait until what is being looked at is decided; None: nothing is, wait on.
-
-        Cancellation: *atomic*.
-        """
-        ...
-
-    @property
-    def captured(self) -> Captured | None:
-        """Describe the captured money, for which the aside gives the goods; None if none is."""
-        ...
-
-    @property
-    def ending(self) -> PaymentGoods | None:
-        """Tell what became of the goods; None: they are not paid for, or on their way."""
-        ...
-
-
-class Payments(Protocol):
-    """The ledger, as conversations see it."""
-
-    def number(self, charge: Charge) -> RefId:
-        """Draw a number for a payment; nothing is stored.
-
-        Raises:
-            LocalProtocolError: the payment can't be stored.
-        """
-        ...
-
-    def opened(self, id: RefId, charge: Charge) -> tuple[Ticket, MovePayment]:
-        """Write a payment down under its number; to be durable before anything of it is sent.
-
-        A number that another payment has refuses the commit with StaleRowError: in ten million payments, one
-        charge in a billion draws such a one.
-        """
-        ...
-
-    async def again(self, id: RefId, *, since: int = 0) -> Ticket | None:
-        """Find the payment with this number again, for the conversation that opened it; None if it is gone.
-
-        Args:
-            since: the revision of the last notice that the conversation has dealt with; what it was told
-                later, while it was not in memory, it gets to know now.
-        """
-        ...
-
-    def ended(self, id: RefId, how: PaymentEnd) -> MovePayment:
-        """Return the write that ends a taker's part in a payment; does nothing if another has it by now."""
-        ...
-
-    async def may_give(self, id: RefId, *, uncertain: bool = False) -> bool:
-        """Tell whether the aside that has a payment may give the goods: it was not taken away since.
-
-        Args:
-            uncertain: it was delivered as `Captured.uncertain`.
-        """
-        ...
-
-    async def give_up(self, chat_id: ChatId, owner: str, *, key: str | None = None) -> None:
-        """Give up the open payments of this owner, and of what is below it. Safe to repeat.
-
-        Args:
-            key: of the payment that the owner has, if it is the aside for it.
-        """
-        ...
-
-    async def parked(self, chat_id: ChatId, key: str) -> None:
-        """Tell an operator of captured money whose aside can't go on. Safe to repeat.
-
-        Args:
-            key: of the payment that it has.
-        """
-        ...
-
-    def hint(self, seq: int, event: PayCallback | InvoiceCallback) -> None:
-        """Take a callback up, which stays at this place in the inbox until it is stored; never waits."""
-        ...
 
 
 Deliver: TypeAlias = "Callable[[Captured, MovePayment], Awaitable[bool]]"

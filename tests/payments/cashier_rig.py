@@ -18,10 +18,11 @@ from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import User, World
 from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
-from triobot.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice, Ticket
+from triobot.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice
 from triobot.payments.cashier import Budget, Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
+from triobot.payments.ticket import OpenTicket
 from triobot.seams import Alarm, Arrival, Quota
 from triobot.store import Store, open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
@@ -126,7 +127,7 @@ class Till:
 
     # --- a conversation
 
-    async def charges(self, owner: str = "1", *, seconds: float = 24 * HOUR, **changes: Any) -> Ticket:
+    async def charges(self, owner: str = "1", *, seconds: float = 24 * HOUR, **changes: Any) -> OpenTicket:
         """Ask for money, and have it shown."""
         plain = Charge(
             kind="button",
@@ -152,7 +153,7 @@ class Till:
         await self.store.commit(ticket.sent(message_id=sent.id))
         return ticket
 
-    async def ends(self, one: Ticket | Captured, how: PaymentEnd) -> None:
+    async def ends(self, one: OpenTicket | Captured, how: PaymentEnd) -> None:
         """The conversation, or the aside that has what was captured, is done with it."""
         await self.store.commit(self.cashier.ended(one.id, how))
 
@@ -267,7 +268,7 @@ async def takes_a_minute(captured: Captured, till: Till) -> None:
     await till.ends(captured, "settled")
 
 
-async def lost_invoice(till: Till, owner: str, amount: int) -> Ticket:
+async def lost_invoice(till: Till, owner: str, amount: int) -> OpenTicket:
     """An invoice whose creation answer is lost: it is there, and nobody knows its number."""
     till.line.fault = lambda operation: "lost"
     with pytest.raises(DeliveryUnknownError):

@@ -151,7 +151,7 @@ async def test_a_probe_tells_what_journals_reach(tmp_path: Path) -> None:
     (tmp_path / "bot.py").write_text(ASKS)
     baked: Record = ["D", 1700000001000, 3, "step", "bake", 5]
     lines = [*journal(1), {"n": 3, "record": encode_record(baked)}]
-    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun(lines), _nothing)
+    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun(lines).of_this_run, _nothing)
     assert probes.files() == {"conversations": None, "files": []}
     await probes.look()
     path = str(tmp_path / "bot.py")
@@ -180,7 +180,7 @@ async def test_a_probe_that_comes_to_nothing_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bot = tmp_path / "bot.py"
-    probes = Probes(COMMAND, ENVIRON, f"{bot}:bot", ThisRun(), _nothing)
+    probes = Probes(COMMAND, ENVIRON, f"{bot}:bot", ThisRun().of_this_run, _nothing)
     bot.write_text("bot = 5\n")
     with pytest.raises(TravelError, match="is a int, not a triobot"):
         await probes.look()
@@ -220,7 +220,7 @@ async def test_a_crowd_ends_where_a_promise_breaks(tmp_path: Path) -> None:
         if told[-1]["state"] != "runs":
             news.set()
 
-    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun(), tell)
+    probes = Probes(COMMAND, ENVIRON, f"{tmp_path / 'bot.py'}:bot", ThisRun().of_this_run, tell)
     with pytest.raises(TravelError, match="nothing is kept"):
         probes.failing()
     async with trio.open_nursery() as nursery:

@@ -157,7 +157,9 @@ async def _dev(arguments: argparse.Namespace) -> None:
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, since, settings, opening)
             twins = Twins(_module("dev_twin"), environ, arguments.bot, journals, platform.exchange.tell)
             platform.exchange.travels = twins
-            probes = Probes(_module("dev_probe"), environ, arguments.bot, journals, platform.exchange.tell)
+            probes = Probes(
+                _module("dev_probe"), environ, arguments.bot, journals.of_this_run, platform.exchange.tell
+            )
             platform.exchange.coverage = probes
             platform.exchange.reload = reload = HeldReload(twins, supervisor, journals, platform.exchange)
             _greet(arguments, platform, store)

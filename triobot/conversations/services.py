@@ -18,7 +18,6 @@ import attrs
 from ..clock import Timepiece
 from ..engine import Record
 from ..journals import Lease
-from ..money import Payments
 from ..resources import Opened, Resource
 from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Write
 from ..wire.content import Content
@@ -30,6 +29,7 @@ from .doors.far import Far
 from .running.failures import OnFailure, tell_nobody
 
 if TYPE_CHECKING:
+    from ..payments.cashier import Cashier
     from ..store import Store
 
 HearRecords: TypeAlias = "Callable[[Record | None], None]"
@@ -144,7 +144,7 @@ class Services:
     texts: Speech
     raise_alarm: RaiseAlarm
     charge_hosts: Sequence[str] = ()
-    payments: Payments | None = None
+    payments: Cashier | None = None
     announcing: Announcing | None = None
     max_amount: int | None = None
     resources: Opened = attrs.field(factory=dict[Resource[object], object])

@@ -29,7 +29,7 @@ from . import asking
 from .books import Books, claiming, moving, opening
 from .callbacks import CallbackHandler, Callbacks
 from .entry import UNPAID, Entry, State, Taker
-from .examiner import next_step, work_on
+from .examiner import Hands, next_step, work_on
 from .facts import WINDOW, Fact, PaymentAnswer, Plain, SetForward, new_ref_id
 from .ledger import Moved
 from .records import alarm_of, clock_time, entry_of
@@ -92,7 +92,7 @@ class Budget:
 
 @final
 class Cashier:
-    """`triobot.money.Payments`, and the task that verifies.
+    """The ledger, as conversations see it; and the task that verifies.
 
     Args:
         deliver: starts the aside for what was bought.
@@ -130,6 +130,7 @@ class Cashier:
         self.books = Books(rows, store.commit, clock.now, self._moved)
         # What the platform has said is not forgotten because the disk is full for a while.
         self._patient = Books(rows, self._commit_at_last, clock.now, self._moved, self.books.counts)
+        self._hands = Hands(self.ask, self._remove, self._hand_out)
         handler = CallbackHandler(self._patient, rows, self._commit_at_last, self._look_up, clock.now)
         self._callbacks = Callbacks(handler, store, self.books.counts)
         self._tickets: dict[RefId, OpenTicket] = {}
@@ -161,7 +162,11 @@ class Cashier:
         return new_ref_id()
 
     def opened(self, id: RefId, charge: Charge) -> tuple[OpenTicket, MovePayment]:
-        """Write a payment down under its number; to be durable before anything of it is sent."""
+        """Write a payment down under its number; to be durable before anything of it is sent.
+
+        A number that another payment has refuses the commit with StaleRowError: in ten million payments, one
+        charge in a billion draws such a one.
+        """
         now = self._clock.now()
         entry, write = opening(self.books, self._new(id, charge), now)
         return OpenTicket(self.books, entry, self._clock.now, self._tickets), write
@@ -170,7 +175,8 @@ class Cashier:
         """Find the payment with this number again, for the conversation that opened it; None if it is gone.
 
         Args:
-            since: the revision of the last notice that the conversation has dealt with.
+            since: the revision of the last notice that the conversation has dealt with; what it was told
+                later, while it was not in memory, it gets to know now.
         """
         entry = await self.books.read(id)
         while entry is not None:
@@ -444,7 +450,7 @@ class Cashier:
 
     async def _work(self, id_: RefId) -> None:
         try:
-            await work_on(id_, self._patient, self, self._clock.now)
+            await work_on(id_, self._patient, self._hands, self._clock.now)
         except UnreadableRecordError:
             # Another version's: it stays among the busy ones, so that it isn't tried every second.
             text = f"payment {id_} can't be read by this version; it is neither verified nor delivered"
@@ -489,7 +495,7 @@ class Cashier:
             with self._tracing(entry.owner, to):
                 return await asking.ask(self._outbox, entry, to)
 
-    async def remove(self, entry: Entry) -> bool | None:
+    async def _remove(self, entry: Entry) -> bool | None:
         """Take the button away from the user's screen; given up (None) when something more urgent is due."""
         with trio.CancelScope() as self._removing[entry.id]:
             try:
@@ -499,7 +505,7 @@ class Cashier:
                 del self._removing[entry.id]
         return None
 
-    async def deliver(self, entry: Entry) -> bool:
+    async def _hand_out(self, entry: Entry) -> bool:
         """Hand captured money to the aside for its item."""
         delivered, claim = claiming(self._patient, entry, Plain("delivered"), self._clock.now())
         return await self._deliver(captured_of(delivered), claim)

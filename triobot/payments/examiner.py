@@ -6,8 +6,8 @@ stop it anywhere as a crash would.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias, assert_never, final
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias, assert_never, final
 
 import attrs
 
@@ -18,23 +18,21 @@ from .facts import PaymentAnswer, Plain
 from .schedule import Clock, due
 
 
-class Hands(Protocol):
-    """What reaches beyond the books."""
+@final
+@attrs.frozen
+class Hands:
+    """What reaches beyond the books.
 
-    async def ask(self, entry: Entry, to: Literal["verify", "inquire"], /) -> PaymentAnswer:
-        """Ask the platform; no failure is raised, an answer that can't be read is "unknown"."""
-        ...
+    Attributes:
+        ask: asks the platform; no failure is raised, an answer that can't be read is "unknown".
+        remove: takes the button away from the user's screen. Returns False if that failed; None if something
+            about the payment came that can't wait for it.
+        deliver: hands captured money to the aside for its item, once "delivered" is stored; False if none is.
+    """
 
-    async def remove(self, entry: Entry, /) -> bool | None:
-        """Take the button away from the user's screen.
-
-        Returns: False if that failed; None if something about the payment came that can't wait for it.
-        """
-        ...
-
-    async def deliver(self, entry: Entry, /) -> bool:
-        """Hand captured money to the aside for its item, once "delivered" is stored; False if none is."""
-        ...
+    ask: Callable[[Entry, Literal["verify", "inquire"]], Awaitable[PaymentAnswer]]
+    remove: Callable[[Entry], Awaitable[bool | None]]
+    deliver: Callable[[Entry], Awaitable[bool]]
 
 
 @final

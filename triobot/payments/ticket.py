@@ -29,7 +29,12 @@ _HINTS: Final = ("callback", "declined_retry", "declined_final")
 
 @final
 class OpenTicket:
-    """`triobot.money.Ticket`; hears of every move of its payment while it is in the register."""
+    """One payment, as the conversation that waits for it holds it.
+
+    It hears of every move of its payment while it is in the register.
+
+    What happens to the payment is given as a write: to be stored with what the conversation records of it.
+    """
 
     def __init__(
         self,
@@ -141,7 +146,10 @@ class OpenTicket:
         return self._notices.popleft()
 
     async def wait_decided(self) -> PaymentNotice | None:
-        """Wait until what is being looked at is decided; None: nothing is, wait on."""
+        """Wait until what is being looked at is decided; None: nothing is, wait on.
+
+        Cancellation: *atomic*.
+        """
         while True:
             while self._notices:
                 notice = self._notices.popleft()

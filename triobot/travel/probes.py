@@ -10,9 +10,9 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Final, Protocol, cast, final
+from typing import Final, cast, final
 
 import attrs
 import trio
@@ -27,14 +27,6 @@ SILENCE: Final = 30.0
 _LONGEST: Final = 256 * 1024 * 1024
 
 Hear = Callable[[JsonObject], None]
-
-
-class RunJournals(Protocol):
-    """Where the journals of this run are read."""
-
-    async def of_this_run(self) -> Sequence[Sequence[JsonObject]]:
-        """Return what has happened since the start, as an operator is told journals; not too many."""
-        ...
 
 
 @final
@@ -70,6 +62,7 @@ class Probes:
         command: starts a probe; the descriptor that it is to write to is added.
         environ: all of its variables.
         bot: ``MODULE:BOT``.
+        journals: reads what has happened since the start, as an operator is told journals; not too many.
         tell: called when something is new of a crowd.
     """
 
@@ -78,7 +71,7 @@ class Probes:
         command: Sequence[str],
         environ: Mapping[str, str],
         bot: str,
-        journals: RunJournals,
+        journals: Callable[[], Awaitable[Sequence[Sequence[JsonObject]]]],
         tell: Callable[[], None],
     ) -> None:
         self._command = command
@@ -113,7 +106,7 @@ class Probes:
             TravelError: it can't be found out; says why.
         """
         async with self._looking:
-            journals = await self._journals.of_this_run()
+            journals = await self._journals()
             asked: JsonObject = {"bot": self._bot, "journals": [list[JsonValue](one) for one in journals]}
             told = await self._probe(asked, silence=SILENCE)
             self._run = _files(told)

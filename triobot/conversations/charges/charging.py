@@ -1,8 +1,8 @@
 """Charges: ask for money, wait until the ledger knows, and hand over nothing but verified money.
 
-What a charge consists of, in this order: the payment is written down (`Payments.opened`); the button or
-invoice is sent, and how that ended is stored (`Ticket.sent`, `Ticket.not_sent`); notices are waited for; and
-once it is paid, the end of the aside that gives the goods (`Ticket.ending`). Each is an operation of the
+What a charge consists of, in this order: the payment is written down (`Cashier.opened`); the button or
+invoice is sent, and how that ended is stored (`OpenTicket.sent`, `.not_sent`); notices are waited for; and
+once it is paid, the end of the aside that gives the goods (`.ending`). Each is an operation of the
 journal, and its move of the ledger becomes durable in the transaction that records what came of it. Callbacks
 never come here: they are the ledger's; and nor does the money: it is the aside's.
 
@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
@@ -35,7 +35,7 @@ from ...errors import (
     RefusedError,
     StoreError,
 )
-from ...money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice, Payments, Ticket
+from ...money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice
 from ...seams import OnUnknown, Urgency, Write
 from ...values import encode_value, register
 from ...wire.events import Event, Press
@@ -53,6 +53,10 @@ from ..routes.filters import Setting
 from ..routes.routing import Delivery, OtherwisePolicy, Taken, Wait
 from ..running.branches import OperationKind
 from .paid import Currency, moves, payments_of, refuse_without_aside
+
+if TYPE_CHECKING:
+    from ...payments.cashier import Cashier
+    from ...payments.ticket import OpenTicket
 
 # Only what every reader of addresses takes for the same host: no user, no other port, no backslash.
 _LINK: Final = re.compile(
@@ -151,7 +155,7 @@ class RunningCharge:
         self._conversation = conversation
         self._wait = wait
         self._asked = asked
-        self._ticket: Ticket | None = None
+        self._ticket: OpenTicket | None = None
         self._looking_up = False
         self._began = False
         self._paid = False
@@ -202,7 +206,7 @@ class RunningCharge:
         if not self._paid:
             self._conversation.also("given up", moves(self._conversation, self._given_up))
 
-    def _given_up(self, ledger: Payments) -> Sequence[Write]:
+    def _given_up(self, ledger: Cashier) -> Sequence[Write]:
         """Return the writes that give up every payment this charge has opened."""
         never: list[Write] = []
         ticket = self._ticket
@@ -213,7 +217,7 @@ class RunningCharge:
 
     # --- its payment, live
 
-    async def _ticket_now(self) -> Ticket:
+    async def _ticket_now(self) -> OpenTicket:
         """Return the payment's handle; in the body of an effect, read it from the ledger if need be."""
         if self._ticket is None:
             self._hold(await payments_of(self._conversation).again(self.id, since=self._heard))
@@ -221,7 +225,7 @@ class RunningCharge:
             raise PaymentHandedOverError  # its chat was forgotten
         return self._ticket
 
-    def _hold(self, ticket: Ticket | None) -> None:
+    def _hold(self, ticket: OpenTicket | None) -> None:
         self._ticket = ticket
         if ticket is not None:
             ticket.listen(self._tell)
@@ -306,7 +310,7 @@ class RunningCharge:
         return await self._conversation.work.see_through(partial(self._carry, ticket, operation, own))
 
     async def _carry(
-        self, ticket: Ticket, operation: SendMessage | CreateInvoice | EditMessage, own: Id
+        self, ticket: OpenTicket, operation: SendMessage | CreateInvoice | EditMessage, own: Id
     ) -> Sent | None:
         """Send it, and store how that ended; return the new message, if it makes one."""
         outbox, message, twice = self._conversation.services.outbox, None, False
@@ -470,7 +474,7 @@ def _ends(found: Sequence[PaymentNotice]) -> bool:
     return any(notice.outcome != "retry" or notice.code == _DUPLICATE for notice in found)
 
 
-def _not_sent(ticket: Ticket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
+def _not_sent(ticket: OpenTicket, error: Exception, *, twice: bool) -> Sequence[MovePayment]:
     """Return the moves of a payment whose send failed; with `twice`, after an attempt that may have left."""
     why: Literal["refused", "never_left", "unknown"]
     match error:

@@ -22,7 +22,7 @@ from ...alarm_kinds import ABOUT, Alarm
 from ...authors import contained, kind_of
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
-from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice, Payments
+from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
 from ...seams import StaleRowError, Write
 from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
@@ -35,6 +35,7 @@ from ..routes.filters import Filter, Same, Setting
 from ..running.lines import calling_line, is_authors, running_frames
 
 if TYPE_CHECKING:
+    from ...payments.cashier import Cashier
     from ...store import Store
     from ..conversation import Conversation
     from ..doors.elsewhere import Elsewhere
@@ -203,7 +204,7 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
     return False
 
 
-def moves(conversation: Conversation, of: Callable[[Payments], Sequence[Write]]) -> Sequence[Write]:
+def moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
     """What is to become durable with what a conversation does now; nothing on replay, and once it is over."""
     if conversation.dry is not None or conversation.replaying or conversation.dead:
         return ()
@@ -389,7 +390,7 @@ def _names(arg: object, key: str) -> bool:
         return False
 
 
-def payments_of(conversation: Conversation) -> Payments:
+def payments_of(conversation: Conversation) -> Cashier:
     """The ledger.
 
     Raises:

@@ -22,7 +22,6 @@ from ...clock import StoppedClock, Timepiece
 from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
-from ...money import Payments
 from ...resources import Opened
 from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Urgency, Write
 from ...store import Store
@@ -48,6 +47,7 @@ from ..workload import CommitQueue, Workload
 from .standing import Standing, standing_of
 
 if TYPE_CHECKING:
+    from ...payments.cashier import Cashier
     from ..questions.tidying import Tidying
     from ..revival.care import Care
 
@@ -155,7 +155,7 @@ def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Seque
         clock=Timepiece(StoppedClock(now)),
         texts=texts,
         raise_alarm=lambda alarm: None,
-        payments=cast("Payments", nothing),
+        payments=cast("Cashier", nothing),
         resources=resources,
         charge_hosts=charge_hosts,
     )
