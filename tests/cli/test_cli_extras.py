@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 
 class Absent(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name in ("PIL", "watchfiles", "psycopg", "opentelemetry", "pytest"):
+        if name in ("PIL", "watchfiles", "psycopg", "opentelemetry", "pytest", "shtab"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())
@@ -72,6 +72,19 @@ def test_a_store_in_postgresql_names_its_extra(tmp_path: Path) -> None:
     assert done.returncode == 1
     line = (
         "triobot: a store in PostgreSQL needs the extra 'postgres': pip install 'triobot-runtime[postgres]'"
+    )
+    assert done.stderr.splitlines()[-1] == line
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_completion_names_its_extra(tmp_path: Path) -> None:
+    done = ended("from triobot.cli import main; main(['completion', 'bash'])", tmp_path)
+
+    assert done.returncode == 1
+    line = (
+        "triobot: `triobot completion` needs the extra 'completion':"
+        " pip install 'triobot-runtime[completion]'"
     )
     assert done.stderr.splitlines()[-1] == line
 
