@@ -485,7 +485,7 @@ class Bot(Router):
         """
         from .fronts import application_of
 
-        return application_of(self)
+        return application_of(self.settings, partial(self.running, claims=False))
 
     def mount(self, app: QuartTrio, prefix: str) -> None:
         """Put the webhook under `prefix` of a quart-trio application, and tie the bot to that one's life.
@@ -509,7 +509,7 @@ class Bot(Router):
             )
         if app in self._mounted:
             raise ConfigError("this bot is mounted into this application already")
-        mount(self, app, prefix)
+        mount(self.settings, partial(self.running, claims=False), app, prefix)
         self._mounted.add(app)
 
     # --- the door from outside

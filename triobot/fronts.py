@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Never, Protocol, TypeAlias, cast, final
+from typing import Any, Final, Never, TypeAlias, cast, final
 
 import trio
 from quart_trio import QuartTrio
@@ -38,35 +38,33 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Runs: TypeAlias = Callable[[], AbstractAsyncContextManager[Intake]]
+"""Runs a bot without a listener, while the block runs."""
 
 
-class Runnable(Protocol):
-    """A bot, as far as an application runs it."""
+def application_of(settings: Callable[[], Settings], runs: Runs) -> QuartTrio:
+    """Return an application that is the bot's webhook, and runs the bot while it is served.
 
-    def settings(self) -> Settings:
-        """Return the settings of a run that would start now."""
-        ...
-
-    def running(self, *, claims: bool = True) -> AbstractAsyncContextManager[Intake]:
-        """Run without a listener, while the block runs."""
-        ...
-
-
-def application_of(bot: Runnable) -> QuartTrio:
-    """Return an application that is the bot's webhook, and runs the bot while it is served."""
-    hosted = _Hosted(bot)
+    Args:
+        settings: returns the settings of a run that would start now.
+        runs: runs the bot.
+    """
+    hosted = _Hosted(settings, runs)
     app = build_app(lambda _: hosted.endpoint)
     hosted.tie_to(app)
     return app
 
 
-def mount(bot: Runnable, app: QuartTrio, prefix: str) -> None:
+def mount(settings: Callable[[], Settings], runs: Runs, app: QuartTrio, prefix: str) -> None:
     """Put the bot's webhook under a prefix of an application, and run the bot while that is served.
+
+    Args:
+        settings, runs: as `application_of` takes them.
 
     Raises:
         ConfigError: as `mount_endpoint`.
     """
-    hosted = _Hosted(bot)
+    hosted = _Hosted(settings, runs)
     mount_endpoint(app, prefix, lambda _: hosted.endpoint)
     hosted.tie_to(app)
 
@@ -75,9 +73,10 @@ def mount(bot: Runnable, app: QuartTrio, prefix: str) -> None:
 class _Hosted:
     """A bot that an application runs; `endpoint` is None before the start and after the stop."""
 
-    def __init__(self, bot: Runnable) -> None:
+    def __init__(self, settings: Callable[[], Settings], runs: Runs) -> None:
         self.endpoint: Endpoint | None = None
-        self._bot = bot
+        self._settings = settings
+        self._runs = runs
         self._stop = trio.Event()
         self._stopped = trio.Event()
         self._failure = ""
@@ -112,7 +111,7 @@ class _Hosted:
 
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self._stop, self._stopped = trio.Event(), trio.Event()
-        grace, started = self._bot.settings().grace, False
+        grace, started = self._settings().grace, False
         # Shielded, so that the application's own deadline doesn't cut what is being sent; bounded by the
         # watcher, which is not shielded and passes the cancellation on with the bot's grace period.
         try:
@@ -120,7 +119,7 @@ class _Hosted:
                 shield = trio.CancelScope(shield=True)
                 nursery.start_soon(self._watch, shield, 2 * grace + 1)
                 with shield:
-                    async with self._bot.running(claims=False) as intake:
+                    async with self._runs() as intake:
                         self.endpoint = Endpoint(
                             intake.inbox,
                             intake.secrets,
