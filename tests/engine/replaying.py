@@ -16,8 +16,7 @@ import trio
 from triobot.engine.core import End, Evicted
 from triobot.engine.host import Host
 from triobot.engine.records import ABSENT, JSON, Absent, Codec, Id, Node, Record, differs, times_of
-from triobot.engine.run import Run
-from triobot.engine.snapshot import OpenOperation, Snapshot
+from triobot.engine.run import OpenOperation, Run, Snapshot
 from triobot.errors import NondeterminismError
 
 

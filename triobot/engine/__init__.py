@@ -1,7 +1,7 @@
 """Durable coroutines on Trio: code whose progress is a journal.
 
 It knows no chats, stores or platforms. A `Host` keeps the records and brings the events; a `Run` is the
-code, run over its journal and then on. Read `records` first, then `run`, `core` and `machine`;
+code, run over its journal and then on. Read `records` first, then `core`, `machine` and `run`;
 `docs/engine.md` says what is recorded and how it replays.
 """
 
@@ -25,6 +25,6 @@ from .records import Record as Record
 from .records import decode_record as decode_record
 from .records import encode_record as encode_record
 from .run import Run as Run
-from .snapshot import Snapshot as Snapshot
+from .run import Snapshot as Snapshot
 from .sync import Channel as Channel
 from .sync import Event as Event

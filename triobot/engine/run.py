@@ -19,13 +19,11 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, final
 
+import attrs
 import trio
 from trio.lowlevel import Task, current_task, wait_task_rescheduled
 
-from ..errors import (
-    ForeignTaskError,
-    UnreadableRecordError,
-)
+from ..errors import ForeignTaskError, UnreadableRecordError
 from .core import (
     EFFECT,
     GO,
@@ -42,6 +40,7 @@ from .core import (
     Returned,
     Stuck,
     WasInterrupted,
+    Where,
     refuse,
 )
 from .host import Host
@@ -61,13 +60,86 @@ from .records import (
     Record,
     drawn,
 )
-from .snapshot import OpenBlock, OpenBranch, Snapshot, open_operation
 from .sync import Channel, Event
 
 # Until a turn reads or writes something: an empty dict of each run takes 64 bytes.
 _NO_VIEW: Final[dict[str, Any]] = {}
 
 _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `with`"
+
+
+# --- where a run stands
+
+
+@final
+@attrs.frozen
+class OpenOperation:
+    """An operation in which a branch is.
+
+    Attributes:
+        due: when it ends by itself, in wall milliseconds.
+    """
+
+    id: Id
+    kind: str
+    print: str = ""
+    due: int | None = None
+
+
+@final
+@attrs.frozen
+class OpenBranch:
+    """One task.
+
+    Attributes:
+        path: empty for the main branch.
+        operation: None while its own code runs, or while it waits for its children.
+    """
+
+    path: str
+    place: Where
+    operation: OpenOperation | None
+
+
+@final
+@attrs.frozen
+class OpenBlock:
+    """An open block.
+
+    Attributes:
+        ended: it is on its way out.
+    """
+
+    id: Id
+    due: int | None
+    ended: bool
+
+
+@final
+@attrs.frozen
+class Snapshot:
+    """Where a run stands.
+
+    Attributes:
+        given: turns of the journal that it has been given.
+        live: that is all of them.
+        branches: parents before their children; empty if it has not begun, or is over.
+        blocks: the outermost first.
+    """
+
+    given: int
+    live: bool
+    branches: tuple[OpenBranch, ...]
+    blocks: tuple[OpenBlock, ...]
+    interrupted: bool = False
+
+
+def open_operation(op: Operation) -> OpenOperation:
+    """Return what is told of an operation."""
+    return OpenOperation(op.id, op.kind, op.print, op.due)
+
+
+# --- the run
 
 
 @final
@@ -185,11 +257,6 @@ class Run(Machine):
         self.mailbox = [*self.mailbox, (row, stamp, value)]
         self.pump()
         return True
-
-    def taker_of(self, value: object) -> str | None:
-        """Return what would take an event if it came now: "block", "wait" or None."""
-        found = self.taker(value)
-        return None if found is None else "wait" if isinstance(found[0], Operation) else "block"
 
     def shift(self, by: int, *, look: bool = True) -> None:
         """Move deadlines that were asked for as a length of time: the clock was set forward by `by`.

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from ...engine.core import Where
-from ...engine.snapshot import OpenBlock, OpenBranch
+from ...engine.run import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
 from ...rooms import is_chat, told
 from ...wire.events import Event, Message
