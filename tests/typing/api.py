@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time
 from enum import Enum
@@ -213,6 +213,34 @@ async def wrong(chat: Chat[Join]) -> None: ...
 
 
 COUNT = Key("count", int, default=0)
+CART = Key("cart", dict[int, int], default={})
+SEATS = Key("seats", frozenset[int], default=frozenset())
+
+
+# What a line needs of a value may be less than its key has; what is written is all of it.
+async def reads(chat: Chat) -> None:
+    chat.data[CART] = {**chat.data[CART], 1: 2}
+    sorted(await chat.shared.get(SEATS))
+    dict(await chat.shared.get(CART))
+    len(await chat.shared.get(SEATS))
+    await chat.send(f"{await chat.shared.get(COUNT)}")
+    await chat.send(str(await chat.shared.get(COUNT)))
+    print(max(chat.data[COUNT], 1), sum(chat.data[CART].values()))
+    for seat in sorted(chat.data[SEATS]):
+        assert_type(seat, int)
+    assert_type(await chat.to(7).get(SEATS), frozenset[int])
+    print(dict(chat.data[CART]), [*chat.data[SEATS]], COUNT in chat.data)
+    less: Iterable[object] = chat.data[SEATS]
+    more: set[int] = chat.data[SEATS]  # type: ignore[index]  # pyright: ignore[reportAssignmentType]
+    print(less, more)
+
+
+async def wrong_writes(chat: Chat) -> None:
+    chat.data[COUNT] = "x"  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    chat.data[CART] = {"x": 1}  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await chat.shared.set(COUNT, "x")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await chat.shared.set(SEATS, {1})  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await chat.shared.update(COUNT, added, "x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def added(count: int, more: int) -> int:

@@ -71,9 +71,11 @@ def _came(event: Event, said: str) -> str:
     return f"a {type(kind).__name__.lower()}{value}"
 
 
-def copied(key: str, text: str, value: object) -> Copy | None:
+def copied(key: str, value: object) -> Copy | None:
     """Return what to remember of a value that was read, if it can be changed in place."""
-    return Copy(key, value, text, calling_line()) if type(value) in (list, dict, set) else None
+    if type(value) not in (list, dict, set):
+        return None
+    return Copy(key, value, encode_value(value), calling_line())
 
 
 def added(before: object, after: object) -> Sequence[object]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 from ..errors import UnreadableRecordError
 from .advice import added, copied
 from .conversation import Conversation
-from .data import Key, check_key
+from .data import Key, ReadKey, check_key
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class ChatData:
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
 
-    def __getitem__(self, key: Key[T]) -> T:
+    def __getitem__(self, key: ReadKey[T]) -> T:
         """A fresh copy of the value: changing it changes nothing here.
 
         What is stored and can't be read, or is of another type, parks the conversation here: nothing of it
@@ -39,7 +39,7 @@ class ChatData:
         with self._conversation.reading():
             value = key.load(text)
         if self._conversation.services.advice is not None:
-            copy = copied(key.name, key.dump(value), value)
+            copy = copied(key.name, value)
             if copy is not None:
                 self._conversation.copies = [*self._conversation.copies, copy]
         return value
@@ -57,13 +57,13 @@ class ChatData:
         self._changes(key, text, value)
         self._conversation.keep(key.name, text)
 
-    def __delitem__(self, key: Key[T]) -> None:
+    def __delitem__(self, key: Key[Any]) -> None:
         """Empty the slot; an empty one stays so."""
         check_key(key)
         self._changes(key, None, None)
         self._conversation.keep(key.name, None)
 
-    def _changes(self, key: Key[T], text: str | None, value: object) -> None:
+    def _changes(self, key: Key[Any], text: str | None, value: object) -> None:
         """Note a change, which may be what was paid for."""
         conversation = self._conversation
         if conversation.giving is None and not conversation.behind:
@@ -75,6 +75,6 @@ class ChatData:
         if old != text or conversation.giving is not None:
             conversation.gives(f"a change of what {key.name!r} keeps", more or ())
 
-    def __contains__(self, key: Key[T]) -> bool:
+    def __contains__(self, key: Key[Any]) -> bool:
         """Whether the slot holds a value, its default aside."""
         return key.name in self._conversation.kept()

@@ -86,6 +86,7 @@ _OF_ELEMENTS: Final = frozenset(
 _OF_ENTRIES: Final = frozenset((dict, collections.abc.Mapping, collections.abc.MutableMapping))
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 log: Final = logging.getLogger("triobot.conversations")
 
 
@@ -107,6 +108,23 @@ def any_declared() -> bool:
 def declared_keys() -> Sequence[Key[Any]]:
     """The keys of this program; of several that have one name, the last."""
     return tuple(_keys.values())
+
+
+class ReadKey(Protocol[T_co]):
+    """What a read asks of a `Key`: it may give more than the line needs, as ``dict`` for ``Mapping``.
+
+    A `Key` itself, which is written by, has exactly its type.
+    """
+
+    name: str
+
+    def load(self, text: str | None) -> T_co:
+        """See `Key.load`."""
+        ...
+
+    def load_of(self, place: ChatId, text: str | None) -> T_co:
+        """See `Key.load_of`."""
+        ...
 
 
 @final
@@ -344,11 +362,11 @@ class Data:
     def __init__(self, stored: Mapping[str, str]) -> None:
         self._stored = stored
 
-    def __getitem__(self, key: Key[T]) -> T:
+    def __getitem__(self, key: ReadKey[T]) -> T:
         """A fresh copy of the value; raises as `ChatData` does."""
         return key.load(self._stored.get(key.name))
 
-    def __contains__(self, key: Key[T]) -> bool:
+    def __contains__(self, key: Key[Any]) -> bool:
         """Whether the slot holds a value, its default aside."""
         return key.name in self._stored
 

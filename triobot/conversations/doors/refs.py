@@ -27,7 +27,7 @@ from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..conversation import Conversation
-from ..data import Key, await_store, check_key, update_far
+from ..data import Key, ReadKey, await_store, check_key, update_far
 from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
@@ -273,7 +273,7 @@ class RoomRef:
         assert isinstance(self._whose, int)
         return ChatId(self._whose)
 
-    async def get(self, key: Key[T]) -> T:
+    async def get(self, key: ReadKey[T]) -> T:
         """Read a fresh copy of what the place keeps under a key; see `Room.data`.
 
         Raises:
