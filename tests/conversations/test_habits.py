@@ -17,17 +17,38 @@ from time import time as clock
 import pytest
 import trio
 
-from triobot import Bot, Chat
+from triobot import Bot, Chat, ChatRef, Key
 from triobot.conversations.habits import habits
 from triobot.testing import drive
 
-Handler = Callable[..., Awaitable[None]]
+Handler = Callable[..., Awaitable[object]]
+NAME = Key("habits-name", str)
 
 
 async def forgets(chat: Chat) -> None:
     chat.send("lost")
     await chat.send("said")
     chat.open_event()
+
+
+async def keeps_coroutines(chat: Chat) -> object:
+    name = chat.ask("Name?")
+    await chat.send(f"Hi {name}, {chat.ask('More?')}")
+    await chat.send(str(chat.ask("Name?")))
+    if chat.choose("Sure?", {True: "Yes"}) and name:
+        print([chat.ask("Who?") for _ in range(2)], {"x": chat.ask("Who?")})
+    size: object = chat.ask("Size?")
+    if other := chat.ask("Other?"):
+        print(size, other)
+    first = chat.ask("First?").strip()  # type: ignore[attr-defined]
+
+    async def branch() -> None:
+        chat.send(first)
+
+    await branch()
+    chat.to(7).send("x")
+    chat.shared.set(NAME, "x")
+    return chat.ask("Last?")
 
 
 async def helped(chat: Chat) -> None:
@@ -78,6 +99,24 @@ async def differs(chat: Chat) -> None:
     ("handler", "expected"),
     [
         (forgets, [(1, "chat.send()", "write await")]),
+        (
+            keeps_coroutines,
+            [
+                (1, "chat.ask()", "write await"),
+                (2, "chat.ask()", "write await"),
+                (3, "chat.ask()", "write await"),
+                (4, "chat.choose()", "write await"),
+                (5, "chat.ask()", "write await"),
+                (5, "chat.ask()", "write await"),
+                (6, "chat.ask()", "write await"),
+                (7, "chat.ask()", "write await"),
+                (9, "chat.ask()", "write await"),
+                (12, "chat.send()", "write await"),
+                (15, "chat.to(7).send()", "write await"),
+                (16, "chat.shared.set()", "write await"),
+                (17, "chat.ask()", "write await"),
+            ],
+        ),
         (helped, [(6, "talk.ask()", "write await")]),
         (swallows, [(3, "except", "except Exception")]),
         (swallows_by_name, [(6, "except (KeyError, BaseException)", "ends a block in time")]),
@@ -98,12 +137,16 @@ async def differs(chat: Chat) -> None:
 )
 def test_a_line_that_can_not_work(handler: Handler, expected: list[tuple[int, str, str]]) -> None:
     """Each is found once, however often the function is called."""
-    found = list(habits([handler, handler], Chat))
+    found = list(habits([handler, handler], Chat, ChatRef))
     first = handler.__code__.co_firstlineno
     assert [(line, what) for line, what, _ in found] == [
         (f"{__file__}:{first + offset}", what) for offset, what, _ in expected
     ]
     assert all(says in wrong for (_, _, wrong), (_, _, says) in zip(found, expected, strict=True))
+
+
+async def awaits(question: Awaitable[str], said: object) -> None:
+    await question
 
 
 async def right(chat: Chat) -> None:
@@ -130,6 +173,11 @@ async def right(chat: Chat) -> None:
             await trio.sleep(0)
         return time.time()
 
+    later = chat.ask("Who?")
+    await (chat.ask("Who?") if await later else chat.ask("Where?"))
+    await (asked := chat.ask("When?"))
+    await awaits(chat.ask("Why?"), asked)
+    await chat.shared.set(NAME, "x")
     await chat.step(measure)
     await chat.step(lambda: trio.to_thread.run_sync(time.time))
     random.Random(7).random()
@@ -145,7 +193,7 @@ def test_what_works_is_not_told_of() -> None:
     """Nor what is no coroutine, has no source or is no author's, nor what a step does."""
     sourceless: dict[str, Handler] = {}
     exec("async def talk(chat):\n    chat.send('x')\n", sourceless)
-    assert not list(habits([right, plain, sourceless["talk"], Chat.send], Chat))
+    assert not list(habits([right, plain, sourceless["talk"], Chat.send], Chat, ChatRef))
 
 
 async def test_a_driven_bot_is_read_when_it_starts(

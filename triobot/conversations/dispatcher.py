@@ -26,7 +26,7 @@ from ..seams import Alarm, InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from .charges.paid import is_the_ledgers
-from .chat import Chat, handle_of
+from .chat import Chat, ChatRef, handle_of
 from .conversation import Conversation, Services
 from .data import Keeping
 from .doors.calls import Call, Halt, Order, as_event, asked_of, room_of, stored_event
@@ -166,7 +166,7 @@ class Dispatcher:
         """
         watching = nullcontext() if (advice := self.services.advice) is None else advice.watching()
         if advice is not None:
-            for line, what, wrong in habits(self.table.functions, Chat):
+            for line, what, wrong in habits(self.table.functions, Chat, ChatRef):
                 advice.cannot_work(line, what, wrong)
         with watching, self.services.clock.telling(self._jumped):
             try:

@@ -24,6 +24,7 @@ import trio
 from .running.lines import is_authors
 
 UNAWAITED: Final = "is not awaited, so it does nothing: write await in front of it"
+_PLACES: Final = frozenset({"to", "person", "shared"})
 SWALLOWS: Final = (
     "takes trio.Cancelled, too, which ends a block in time: write except Exception, or raise again"
 )
@@ -52,9 +53,13 @@ Found = tuple[str, str, str]
 """A line, what stands there, and what is wrong with it."""
 
 
-def habits(handlers: Iterable[Callable[..., object]], chat: type) -> Iterator[Found]:
-    """Yield what can't work in these functions, and in those that get their chat, whose class is given."""
-    operations = {name for name in dir(chat) if _waits(getattr(chat, name))}
+def habits(handlers: Iterable[Callable[..., object]], *chats: type) -> Iterator[Found]:
+    """Yield what can't work in these functions, and in those that get their chat.
+
+    Args:
+        chats: the class of a chat, and of what leads to other places.
+    """
+    operations = {name for chat in chats for name in dir(chat) if _waits(getattr(chat, name))}
     waiting, seen = list(handlers), set[object]()
     while waiting:
         function = inspect.unwrap(waiting.pop())
@@ -91,6 +96,9 @@ class _SourceReader(ast.NodeVisitor):
         self._chat = chat
         self._names = names
         self._operations = operations
+        # Expressions that something awaits.
+        self._awaited = set[ast.expr]()
+        self._by_name = set[str]()
         self.found: list[Found] = []
         self.helpers: list[Callable[..., object]] = []
 
@@ -109,6 +117,8 @@ class _SourceReader(ast.NodeVisitor):
             return None
         names = {**vars(builtins), **cast("Any", function).__globals__, **bound.nonlocals}
         reader = cls(code.co_filename, code.co_varnames[0], names, operations)
+        waits = [part.value for part in ast.walk(node) if isinstance(part, ast.Await)]
+        reader._by_name = {value.id for value in waits if isinstance(value, ast.Name)}
         for statement in node.body:
             reader.visit(statement)
         return reader
@@ -122,17 +132,32 @@ class _SourceReader(ast.NodeVisitor):
         """Leave out."""
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        """Leave out."""
+        """Look for operations without await only."""
+        before, self.found = self.found, []
+        self.generic_visit(node)
+        self.found = before + [one for one in self.found if one[2] == UNAWAITED]
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Leave out."""
 
-    def visit_Expr(self, node: ast.Expr) -> None:
-        """Look for an operation whose coroutine is thrown away."""
-        call = node.value
-        if isinstance(call, ast.Call) and (name := self._operation(call)) is not None:
-            self._tell(call, f"{self._chat}.{name}()", UNAWAITED)
+    def visit_Await(self, node: ast.Await) -> None:
+        """Note what is awaited."""
+        self._await(node.value)
         self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """Note a coroutine that is awaited later, by its name."""
+        if any(isinstance(target, ast.Name) and target.id in self._by_name for target in node.targets):
+            self._await(node.value)
+        self.generic_visit(node)
+
+    def _await(self, value: ast.expr) -> None:
+        self._awaited.add(value)
+        if isinstance(value, ast.IfExp):
+            self._await(value.body)
+            self._await(value.orelse)
+        elif isinstance(value, ast.NamedExpr):
+            self._await(value.value)
 
     def visit_Try(self, node: ast.Try) -> None:
         """Look for a handler that a cancellation doesn't pass."""
@@ -161,10 +186,14 @@ class _SourceReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Look for what blocks, for what differs from run to run, and for helpers that get the chat."""
+        """Look for lost coroutines, what blocks, what differs from run to run, and for helpers."""
         called = self._hashed(node.func)
         what = f"{ast.unparse(node.func)}()"
-        if called is time.sleep:
+        if inspect.isfunction(called) and is_authors(called.__code__.co_filename):
+            self._awaited.update(node.args)  # it may await what it gets
+        if node not in self._awaited and self._operation(node) is not None:
+            self._tell(node, what, UNAWAITED)
+        elif called is time.sleep:
             self._tell(node, what, BLOCKS)
         elif (instead := _INSTEAD.get(called)) is not None:
             self._tell(node, what, UNREPEATED.format(instead=instead))
@@ -176,12 +205,17 @@ class _SourceReader(ast.NodeVisitor):
 
     def _operation(self, call: ast.Call) -> str | None:
         function = call.func
-        if isinstance(function, ast.Attribute) and self._is_chat(function.value):
+        if isinstance(function, ast.Attribute) and self._is_place(function.value):
             return function.attr if function.attr in self._operations else None
         return None
 
     def _is_chat(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._chat
+
+    def _is_place(self, node: ast.expr) -> bool:
+        way = node.func if isinstance(node, ast.Call) else node
+        leads = isinstance(way, ast.Attribute) and way.attr in _PLACES and self._is_chat(way.value)
+        return leads or self._is_chat(node)
 
     def _awaits(self, body: Iterable[ast.stmt]) -> bool:
         return any(isinstance(part, ast.Await) for statement in body for part in ast.walk(statement))
