@@ -39,21 +39,24 @@ async def test_the_second_click_answers_no_other_question() -> None:
 
 
 async def test_an_old_button_answers_nothing(autojump_clock: MockClock) -> None:
-    """It has expired, and says so at once, unless the click is a second one."""
+    """It has expired, and says so at once, unless the click is a second one on the button that answered."""
     router = Router()
     pages(router)
     async with open_town(router) as town:
         await town.says("/go")
         old, data = town.button("No")
+        _, yes = town.button("Yes")
         await town.presses("Yes")
         await town.presses("Yes")
-        second = await town.presses_data(data, old)
+        second = await town.presses_data(yes, old)
+        other = await town.presses_data(data, old)
         await town.rest()
         await trio.sleep(12)
         late = await town.presses_data(data, old)
         await town.rest()
         assert town.sent()[-1] == "Page 2?"
         assert ("refused", second, "") in town.outbox.presses
+        assert ("refused", other, TEXTS.expired) in town.outbox.presses
         assert ("refused", late, TEXTS.expired) in town.outbox.presses
 
 

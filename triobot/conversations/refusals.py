@@ -15,7 +15,7 @@ from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from .data import OURS, Kept, words_for
 from .routes.filters import is_payment
-from .routes.routing import Delivery, token_of
+from .routes.routing import BOARD, Delivery, token_of
 from .services import Services
 from .shared import Shared
 from .texts import Texts
@@ -166,7 +166,9 @@ class Refusals:
             self._shared.tidying.tidy(self._chat_id, SendMessage(self._chat_id, said))
 
     def question_of(self, event: Event) -> str | None:
-        """Return what tells apart the question to which a press or a form belongs."""
+        """Return what was answered: a form or a board by itself, a question by the button."""
         if isinstance(event, Submission):
             return f"{self._chat_id}:{event.message_id}"
-        return token_of(event)
+        token = token_of(event)
+        # Who presses "No" a second after "Yes" has not clicked twice, and must hear that "No" came too late.
+        return token if token is None or token.startswith(BOARD) else str(cast("Press", event).value)
