@@ -15,8 +15,10 @@ from triobot.conversations import data as data_module
 from triobot.conversations.advice import Advice
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
-from triobot.conversations.routes.filters import command, pressed, text
+from triobot.conversations.questions.keys import LASTING, encode_key
+from triobot.conversations.routes.filters import command, pressed, text, when
 from triobot.conversations.routes.router import Router
+from triobot.wire.events import Event, Press
 
 SCORES: Key[dict[str, int]] = Key("scores", dict, default={})
 Work = Callable[[Chat], Awaitable[object]]
@@ -215,3 +217,33 @@ async def test_a_start_with_a_known_key_says_that_it_begins_nothing(
         (line,) = said()
         assert "test_advice.py:" in line
         assert "mute was started: one was with the key 'mute-7', and has ended" in line
+
+
+async def test_a_press_that_comes_while_another_conversation_is_live(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    """The route that would take it is named, what is in its way, and what to write."""
+    router, asked = Router(), list[object]()
+
+    def open_order(event: Event) -> bool:
+        asked.append(event)
+        return isinstance(event, Press) and "1" in str(event.value)
+
+    @router.conversation(pressed(Take) & when(open_order))
+    async def serve(chat: Chat) -> None: ...
+
+    @router.conversation(command("start"))
+    async def talk(chat: Chat) -> None:
+        await chat.ask("What?")
+
+    async with open_town(router, advice=Advice()) as town:
+        await town.says("/start")
+        await town.presses_data(f"{LASTING}.{encode_key(Take(1))}", 7)
+        await town.presses_data(f"{LASTING}.{encode_key(Take(9))}", 7)
+        await trio.testing.wait_all_tasks_blocked()
+    first, second = said()
+    assert first.startswith("nobody took a press of")
+    assert "serve, which can't begin while " in first
+    assert ".talk is live in the chat: make " in first
+    assert "asked: " in second
+    assert len(asked) == 2

@@ -10,7 +10,7 @@ import datetime as dt
 import difflib
 import logging
 import os
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -24,6 +24,7 @@ from ..errors import UnrecordableError
 from ..values import encode_value
 from ..wire.events import Event, Message, Press
 from ..wire.ids import RefId
+from .routes.declarations import Route
 from .routes.typed import read_command
 from .running.branches import code_tasks, step_tasks
 from .running.leash import held
@@ -139,18 +140,18 @@ class Advice(trio.abc.Instrument):
         )
 
     def untaken(
-        self, event: Event, filters: Sequence[tuple[str, Collection[str]]], username: str | None
+        self, event: Event, routes: Sequence[Route], username: str | None, begun: tuple[Route, Route] | None
     ) -> None:
         """Tell what came that no route takes, which filters were asked, and which is the nearest.
 
         Args:
-            filters: the routes', by name, with the words that each waits for.
             username: the bot's own.
+            begun: the route that the event would have begun, and the live one that is in the way.
         """
         said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
         what = _came(event, said)
-        asked = dict.fromkeys(name for name, _ in filters)
-        by_word = {word: name for name, words in filters for word in words}
+        asked = dict.fromkeys(one.filter.name for one in routes)
+        by_word = {word: one.filter.name for one in routes for word in one.filter.words}
         hint = ""
         if (typed := read_command(said)) is not None and "@" in typed[0]:
             own = f"is {username}" if username else "is not set, see TRIOBOT_USERNAME"
@@ -162,6 +163,12 @@ class Advice(trio.abc.Instrument):
             "" if event.sender is None else f"{event.sender.name}, sender {event.sender.id}, ".lstrip(" ,")
         )
         others = f"{'also ' if 'nearest' in hint else ''}asked: {', '.join(asked) or 'no other route'}"
+        if begun is not None:
+            late, live = begun[0].name, begun[1].name
+            hint = (
+                f"{begun[0].filter.name} begins {late}, which can't begin while {live} is live in the chat: "
+            )
+            others = f"make {late} an aside or an interrupt, or let {live} receive it"
         log.warning("nobody took %s (%schat %s): %s%s", what, sender, event.chat_id, hint, others)
 
     def unheard(self, event: object, room: tuple[str, str] | None, begins: Sequence[str]) -> None:

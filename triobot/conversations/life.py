@@ -51,6 +51,7 @@ from .routes.routing import (
     Wait,
     Watch,
     afresh,
+    begins,
     decide,
     end,
     interrupts,
@@ -362,7 +363,7 @@ class ChatLife:
                 self.mailbox = sorted([*self.mailbox, delivery], key=lambda queued: queued.seq)
             case Expire():
                 if token_of(delivery.event) is None and isinstance(delivery.event, Press):
-                    self._advise(delivery.event)
+                    self._advise(delivery)
                 self._refusals.expire(delivery)
             case Stop(halt):
                 self._halt(halt, delivery)
@@ -605,22 +606,20 @@ class ChatLife:
 
     def _drop(self, delivery: Delivery, why: str) -> None:
         if why == "nobody":
-            self._advise(delivery.event)
+            self._advise(delivery)
         elif why == UNHEARD and self.services.advice is not None:
             room = room_of(delivery.event)
             begins = [route.filter.name for route in self._table_for(delivery.event).conversations]
             self.services.advice.unheard(delivery.event, room, begins)
         self._refusals.drop(delivery, why)
 
-    def _advise(self, event: Event) -> None:
+    def _advise(self, delivery: Delivery) -> None:
         if (advice := self.services.advice) is not None:
-            rooms = self._table.rooms
-            filters = [
-                route.filter
-                for route in self._table.routes
-                if route.filter.name != "nothing" and route not in rooms
-            ]
-            advice.untaken(event, [(one.name, one.words) for one in filters], self._username)
+            event, table, begun = delivery.event, self._table, None
+            if (live := self.places.live.get(self.places.owner_of(event))) is not None:
+                start = begins(event, self.setting(delivery), table, self._filter_failed)
+                begun = None if start is None else (start.route, live.route)
+            advice.untaken(event, table.routes_of_chats, self._username, begun)
 
     def _question_of(self, event: Event) -> str | None:
         return self._refusals.question_of(event)

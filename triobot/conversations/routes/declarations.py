@@ -175,6 +175,11 @@ class Table:
         """Return all routes, in the order in which they are tried; rooms and jobs last."""
         return (*self.interrupts, *self.asides, *self.conversations, *self.rooms, *self.jobs)
 
+    @property
+    def routes_of_chats(self) -> Sequence[Route]:
+        """Return all routes that an event of a chat may begin."""
+        return [one for one in self.routes if one.filter.name != "nothing" and one not in self.rooms]
+
     @cached_property
     def asks_kept(self) -> bool:
         """Return whether a filter looks at what the chat keeps, which is to be read first then."""

@@ -638,8 +638,11 @@ def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: Filter
 
 def afresh(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Start | None:
     """The conversation that a command would start if nothing went on in the chat."""
-    if as_command(event, setting) is None:
-        return None
+    return None if as_command(event, setting) is None else begins(event, setting, table, failed)
+
+
+def begins(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Start | None:
+    """The conversation that an event would start if nothing went on in the chat."""
     decision = _conversation(Case(event, setting, table, (), None, (), failed))
     return decision if isinstance(decision, Start) else None
 
