@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import signal
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 import attrs
@@ -27,6 +28,58 @@ SECRET = "my PIN is 4321"
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def reads_the_text(chat: Chat) -> None:
+    await chat.send(chat.event.text)  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType]
+
+
+async def sends_markup(chat: Chat) -> None:
+    await chat.send("Hi", reply_markup={})  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def asks_with_a_timeout(chat: Chat) -> None:
+    await chat.ask("Hi", timeout=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+async def reads_a_name_of_nobody(chat: Chat) -> None:
+    await chat.send(chat.event.colour)  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.parametrize(
+    ("slip", "hint"),
+    [
+        (reads_the_text, "AttributeError at .*: what is called text elsewhere is called content here"),
+        (sends_markup, "TypeError at .*: what is reply_markup= elsewhere is called buttons=.* here"),
+        (
+            asks_with_a_timeout,
+            r"TypeError at .*: what is timeout= .*, with chat.move_on_after\(seconds\) here",
+        ),
+        (reads_a_name_of_nobody, r"AttributeError at .*/test_failures\.py:\d+"),
+    ],
+)
+async def test_a_name_of_other_frameworks_is_told_with_its_own(
+    slip: Callable[[Chat], Awaitable[None]], hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beside the author's line; what nobody calls so has the line only."""
+    bot = Router()
+    bot.conversation(slip)
+    async with open_town(bot) as town:
+        await town.says("hi")
+    (line,) = lines_of(caplog)
+    assert re.fullmatch(rf"conversation .* failed: {hint}", line)
+
+
+async def test_a_filter_is_told_how_it_is_called_here(caplog: pytest.LogCaptureFixture) -> None:
+    """A condition reads the same names."""
+    bot = Router()
+
+    @bot.conversation(when(lambda event: event.text == "hi"))  # type: ignore[attr-defined]  # pyright: ignore
+    async def order(chat: Chat) -> None: ...
+
+    async with open_town(bot) as town:
+        await town.says("hi")
+    assert lines_of(caplog)[0].endswith("what is called text elsewhere is called content here")
 
 
 async def test_an_error_ends_its_conversation_only(caplog: pytest.LogCaptureFixture) -> None:

@@ -47,7 +47,7 @@ Mistake = Callable[[Any], Awaitable[object]]
         (lambda chat: chat.send(5), "content: must be text, a media value"),
         (lambda chat: chat.send("x", on_unknown="again"), 'on_unknown: is "resend" or "raise"'),
         (lambda chat: chat.edit("x", "y"), "sent: must be a Sent"),
-        (lambda chat: chat.edit(Sent(ChatId(7), MessageId(1))), "content: must be given, or buttons"),
+        (lambda chat: chat.edit(Sent(ChatId(7), MessageId(1))), "buttons=Buttons({}) takes buttons away"),
         (lambda chat: chat.delete(None), "sent: must be a Sent"),
         (lambda chat: chat.answer(5), "text: must be text"),
         (lambda chat: chat.ask(5), "question: must be text"),

@@ -438,8 +438,8 @@ class Chat(Room[E_co]):
         """Replace a message of this chat; without `buttons` its buttons go.
 
         Args:
-            content: None changes the buttons only. The interface does not say that the platform takes
-                that: give the content where you have it.
+            content: None changes the buttons only, and ``buttons=Buttons({})`` takes them away. The interface
+                does not say that the platform takes that: give the content where you have it.
 
         Raises: as `send`; and RemoteProtocolError: the platform named no id for this message.
 

@@ -366,7 +366,8 @@ def check_edit(sent: object, content: object, buttons: object) -> None:
     if content is not None:
         check_content(content)
     elif buttons is None:
-        raise LocalProtocolError("content", "must be given, or buttons: an edit changes something")
+        what = "must be given, or buttons: an edit changes something; buttons=Buttons({}) takes buttons away"
+        raise LocalProtocolError("content", what)
 
 
 def on_unknown_of(word: object) -> OnUnknown:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
@@ -36,6 +37,7 @@ from .lines import failing_line
 
 log: Final = logging.getLogger("triobot.conversations")
 CRASHED: Final = "crashed"
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
 _LIVE: Final = "_triobot_happened"
 GONE: Final = "gone"
 HANDED_OVER: Final = "handed_over"
@@ -46,6 +48,15 @@ _UNPAID: Final = {
 }
 # The author's mistakes: their texts say what is wrong, and never hold a value.
 _MISTAKES: Final = (LocalProtocolError, ConfigError, ConversationEndedError, ForeignTaskError, RecordError)
+
+# What other frameworks call an event's fields, and what their senders take.
+_FIELDS: Final = {"text": "content", "data": "value", "from_user": "sender", "chat": "chat_id"}
+_ARGUMENTS: Final = {
+    "reply_markup": "called buttons=, or keyboard=",
+    "text": "called content, and comes first,",
+    "timeout": "a block around it, with chat.move_on_after(seconds)",
+}
+_UNEXPECTED: Final = re.compile(r"\b(?:Chat|ChatRef)\.\w+\(\) got an unexpected keyword argument '(\w+)'")
 
 
 OnFailure: TypeAlias = Callable[[Exception, str, ChatId, str], None]
@@ -184,7 +195,19 @@ def _words(error: Exception) -> str:
         return f": {text_of(error)}"
     if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:
         return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
-    return ""
+    return _name_here(error)
+
+
+def _name_here(error: Exception) -> str:
+    """Return how something is called here that other frameworks call otherwise."""
+    if type(error) is AttributeError:
+        kind, there = type(error.obj), str(error.name)
+        here = _FIELDS.get(there, "")
+        if kind.__module__.startswith(_PACKAGE) and hasattr(kind, here):
+            return f": what is called {there} elsewhere is called {here} here"
+    found = _UNEXPECTED.search(text_of(error)) if type(error) is TypeError else None
+    there = "" if found is None else found[1]
+    return f": what is {there}= elsewhere is {_ARGUMENTS[there]} here" if there in _ARGUMENTS else ""
 
 
 def report_filter(
@@ -198,7 +221,7 @@ def report_filter(
 ) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
     line = failing_line(error.__traceback__)
-    failed = f"{kind_of(error)} at {line}"
+    failed = f"{kind_of(error)} at {line}{_name_here(error)}"
     shown = error if tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
     # By the line alone: a filter that a conversation makes may have another name each time.
