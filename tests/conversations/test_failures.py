@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import signal
@@ -24,6 +25,7 @@ from triobot.errors import NotDeliveredError
 from triobot.wire.events import Event, Message
 
 SECRET = "my PIN is 4321"
+ASYNCIOS = "asyncio's code doesn't run on Trio as it is; docs/libraries.md has the ways"
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -42,6 +44,18 @@ async def asks_with_a_timeout(chat: Chat) -> None:
     await chat.ask("Hi", timeout=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
+async def awaits_asyncio(chat: Chat) -> None:
+    await asyncio.sleep(1)
+
+
+async def awaits_asyncio_in_a_step(chat: Chat) -> None:
+    await chat.step(asyncio.sleep, 1)
+
+
+async def yields_to_asyncio_in_a_step(chat: Chat) -> None:
+    await chat.step(asyncio.sleep, 0)
+
+
 async def reads_a_name_of_nobody(chat: Chat) -> None:
     await chat.send(chat.event.colour)  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType]
 
@@ -55,13 +69,16 @@ async def reads_a_name_of_nobody(chat: Chat) -> None:
             asks_with_a_timeout,
             r"TypeError at .*: what is timeout= .*, with chat.move_on_after\(seconds\) here",
         ),
+        (awaits_asyncio, f"RuntimeError at .*: {ASYNCIOS}"),
+        (awaits_asyncio_in_a_step, f"StepError at .*: {ASYNCIOS}"),
+        (yields_to_asyncio_in_a_step, f"StepError at .*: {ASYNCIOS}"),
         (reads_a_name_of_nobody, r"AttributeError at .*/test_failures\.py:\d+"),
     ],
 )
 async def test_a_name_of_other_frameworks_is_told_with_its_own(
     slip: Callable[[Chat], Awaitable[None]], hint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Beside the author's line; what nobody calls so has the line only."""
+    """Beside the author's line, as asyncio's code is told with its page; other errors have the line only."""
     bot = Router()
     bot.conversation(slip)
     async with open_town(bot) as town:

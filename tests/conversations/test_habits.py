@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -87,6 +88,15 @@ async def blocks(chat: Chat) -> None:
     time.sleep(1)
 
 
+async def awaits_asyncio(chat: Chat) -> None:
+    await asyncio.sleep(1)
+    await asyncio.gather(other_loop())
+
+
+async def other_loop() -> None:
+    await asyncio.sleep(1)
+
+
 async def differs(chat: Chat) -> None:
     await chat.send(f"{datetime.now()} {date.today()}")
     await chat.send(f"{clock()}")
@@ -121,6 +131,10 @@ async def differs(chat: Chat) -> None:
         (swallows, [(3, "except", "except Exception")]),
         (swallows_by_name, [(6, "except (KeyError, BaseException)", "ends a block in time")]),
         (cut, [(1, "trio.move_on_after()", "use chat.move_on_after")]),
+        (
+            awaits_asyncio,
+            [(1, "asyncio.sleep()", "docs/libraries.md"), (2, "asyncio.gather()", "docs/libraries.md")],
+        ),
         (blocks, [(1, "time.sleep()", "use chat.sleep()")]),
         (
             differs,
@@ -178,7 +192,12 @@ async def right(chat: Chat) -> None:
     await (asked := chat.ask("When?"))
     await awaits(chat.ask("Why?"), asked)
     await chat.shared.set(NAME, "x")
+
+    async def on_asyncio() -> None:
+        await trio.to_thread.run_sync(lambda: asyncio.run(other_loop()))
+
     await chat.step(measure)
+    await chat.step(on_asyncio)
     await chat.step(lambda: trio.to_thread.run_sync(time.time))
     random.Random(7).random()
     chat.random()

@@ -21,7 +21,7 @@ from typing import Any, Final, cast, get_overloads
 
 import trio
 
-from .running.lines import is_authors
+from .running.lines import LIBRARIES, is_authors
 
 UNAWAITED: Final = "is not awaited, so it does nothing: write await in front of it"
 _PLACES: Final = frozenset({"to", "person", "shared"})
@@ -30,6 +30,7 @@ SWALLOWS: Final = (
 )
 FOREIGN_SCOPE: Final = "is unknown to a restart, and must not cut chat operations: use chat.{name}"
 BLOCKS: Final = "makes every chat wait: use chat.sleep()"
+ASYNCIOS: Final = f"can't run on Trio as it is: {LIBRARIES} says how to use asyncio's libraries"
 UNREPEATED: Final = "gives something else when a restart runs this line again: use {instead}"
 
 _SCOPES: Final[Mapping[object, str]] = {
@@ -195,6 +196,8 @@ class _SourceReader(ast.NodeVisitor):
             self._tell(node, what, UNAWAITED)
         elif called is time.sleep:
             self._tell(node, what, BLOCKS)
+        elif str(getattr(called, "__module__", "")).partition(".")[0] == "asyncio":
+            self._tell(node, what, ASYNCIOS)
         elif (instead := _INSTEAD.get(called)) is not None:
             self._tell(node, what, UNREPEATED.format(instead=instead))
         elif getattr(called, "__self__", None) is _RANDOM:

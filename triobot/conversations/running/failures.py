@@ -26,6 +26,7 @@ from ...errors import (
     PaymentExpiredError,
     PaymentHandedOverError,
     RecordError,
+    StepError,
 )
 from ...money import PaymentGoods
 from ...rooms import is_chat, told
@@ -33,7 +34,7 @@ from ...seams import Alarm, RaiseAlarm
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
 from ..texts import Texts
-from .lines import failing_line
+from .lines import LIBRARIES, failing_line
 
 log: Final = logging.getLogger("triobot.conversations")
 CRASHED: Final = "crashed"
@@ -56,6 +57,7 @@ _ARGUMENTS: Final = {
     "text": "called content, and comes first,",
     "timeout": "a block around it, with chat.move_on_after(seconds)",
 }
+_ASYNCIOS: Final = re.compile(r"no (?:running|current) event loop|unrecognized yield message")
 _UNEXPECTED: Final = re.compile(r"\b(?:Chat|ChatRef)\.\w+\(\) got an unexpected keyword argument '(\w+)'")
 
 
@@ -195,17 +197,20 @@ def _words(error: Exception) -> str:
         return f": {text_of(error)}"
     if isinstance(error, OSError) and type(error.errno) is int and error.errno in errno.errorcode:
         return f": {os.strerror(error.errno)}"  # without the file's name, which a user may have chosen
-    return _name_here(error)
+    return _hint(error)
 
 
-def _name_here(error: Exception) -> str:
-    """Return how something is called here that other frameworks call otherwise."""
+def _hint(error: Exception) -> str:
+    """Return what to write where something is called otherwise here, or is asyncio's."""
+    text = text_of(error)
+    if _ASYNCIOS.search(text) is not None and issubclass(type(error), RuntimeError | TypeError | StepError):
+        return f": asyncio's code doesn't run on Trio as it is; {LIBRARIES} has the ways"
     if type(error) is AttributeError:
         kind, there = type(error.obj), str(error.name)
         here = _FIELDS.get(there, "")
         if kind.__module__.startswith(_PACKAGE) and hasattr(kind, here):
             return f": what is called {there} elsewhere is called {here} here"
-    found = _UNEXPECTED.search(text_of(error)) if type(error) is TypeError else None
+    found = _UNEXPECTED.search(text) if type(error) is TypeError else None
     there = "" if found is None else found[1]
     return f": what is {there}= elsewhere is {_ARGUMENTS[there]} here" if there in _ARGUMENTS else ""
 
@@ -221,7 +226,7 @@ def report_filter(
 ) -> None:
     """Tell the operator of a filter that failed on an event, which then takes nothing."""
     line = failing_line(error.__traceback__)
-    failed = f"{kind_of(error)} at {line}{_name_here(error)}"
+    failed = f"{kind_of(error)} at {line}{_hint(error)}"
     shown = error if tracebacks else None
     log.error("filter %s failed on an event of %s: %s", name, told(chat_id), failed, exc_info=shown)
     # By the line alone: a filter that a conversation makes may have another name each time.
