@@ -246,7 +246,8 @@ class Server:
             LOOP EXECUTE 'DELETE FROM ' || name; END LOOP;
             IF to_regclass('{schema}.shard') IS NOT NULL THEN
                 DELETE FROM {schema}.meta WHERE meta.name NOT IN ({kept});
-                UPDATE {schema}.shard SET fence = 0, commits = 0, last_seq = 0;
+                UPDATE {schema}.shard SET fence = 0, commits = 0, owner = NULL;
+                PERFORM setval('{schema}.numbers', 0);
             END IF; END $$"""
         )
 

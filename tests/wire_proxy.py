@@ -75,7 +75,11 @@ class Proxy:
             if self.refuses:
                 client.close()
                 continue
-            server = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # as its server does that is down
+                client.close()
+                continue
             self._open += [client, server]
             for side, other, who in ((client, server, "client"), (server, client, "server")):
                 side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

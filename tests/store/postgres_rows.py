@@ -53,13 +53,13 @@ class PostgresRows:
         assert share is None, "a store in PostgreSQL is one shard"
         address = read_address(self.server.url().partition(":")[2])
         self._shard = shard = open_shard(address, _STAMP, now=clock.now(), retention=retention)
-        alone = cast("Transactions", _Alone(shard.transactions))
+        alone = cast("Transactions", _Alone(shard))
         self._writer = InlineWriter(shard.tables, alone, clock)
         return Store(shard.opening, self._writer, shard.notes, clock, back_up=_back_up)
 
     def run(self, job: Job[Any]) -> Exception | None:
         """Do a job by itself, and tell whether it failed."""
-        return _Alone(self._shard.transactions).run_alone(job)
+        return _Alone(self._shard).run_alone(job)
 
     def close(self, now: int) -> None:
         """Close the store, and note that its run ended cleanly."""
@@ -76,12 +76,13 @@ class PostgresRows:
 class _Alone:
     """Runs each job as a batch of its own."""
 
-    def __init__(self, transactions: Any) -> None:
-        self._transactions = transactions
+    def __init__(self, shard: Any) -> None:
+        self._shard = shard
 
     def run_alone(self, job: Job[Any]) -> Exception | None:
         verdict: Exception | None
-        (verdict,) = self._transactions.run([job])
+        with self._shard.turn:
+            (verdict,) = self._shard.transactions.run([job])
         return verdict
 
 

@@ -21,7 +21,7 @@ from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.store.contract.money import put, raised
 from tests.wire_proxy import Proxy, proxying
-from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError
+from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError, StoreLockedError
 from triobot.journals import BeginConversation, ConversationId
 from triobot.money import RaiseAlarm
 from triobot.seams import (
@@ -37,8 +37,10 @@ from triobot.seams import (
     Write,
 )
 from triobot.store import Stamp, Store, open_store, wait_free
+from triobot.store.belief import SECONDS
 from triobot.store.postgres import session
 from triobot.store.postgres.failures import ends_the_session
+from triobot.store.postgres.ownership import SPEAKS_EVERY, hold
 from triobot.wire.ids import ChatId
 
 STAMP = Stamp("https://platform.test", "t")
@@ -414,7 +416,7 @@ async def test_a_fence_that_was_moved_under_a_living_session_holds(postgres: Ser
             begin = BeginConversation(lease, ConversationId(row.seq), row.chat_id, "pizza", "v", NOON)
             await store.commit(PutSetting("whose", "mine"))
             before = everything(postgres)
-            postgres.ask("UPDATE triobot.shard SET fence = fence + 1")
+            taken_over(postgres)
             for write in [*writes, (Consume((row.seq,)),), (begin,)]:
                 with pytest.raises(LeaseLostError):
                     await store.commit(*write)
@@ -431,20 +433,25 @@ async def test_a_fence_that_was_moved_under_a_living_session_holds(postgres: Ser
     assert everything(postgres) == before
 
 
+def taken_over(server: Server) -> None:
+    """As by another process, which has found the lock free."""
+    server.ask("DELETE FROM triobot.nodes", "DELETE FROM triobot.commits")
+
+
 def everything(server: Server) -> object:
     """All that is in a store's tables, but for what says who has it."""
     tables = server.ask(
         "SELECT tablename FROM pg_tables WHERE schemaname = 'triobot'"
-        " AND tablename NOT IN ('nodes', 'shard') ORDER BY 1"
+        " AND tablename NOT IN ('nodes', 'shard', 'commits') ORDER BY 1"
     )
     return [(name, sorted(map(str, server.ask(f"SELECT * FROM triobot.{name}")))) for (name,) in tables]
 
 
-# --- the lease
+# --- whose it is
 
 
-async def test_a_lease_that_nobody_took_is_had_again(postgres: Server) -> None:
-    """While the server is away for longer than a lease lives, nothing may begin; then it goes on."""
+async def test_a_store_that_nobody_took_is_had_again(postgres: Server) -> None:
+    """While nothing is heard of the server for three seconds, nothing may begin; then it goes on."""
     with proxying(postgres.port) as proxy:
         async with opened(postgres, proxy) as store:
             assert store.held is not None
@@ -462,23 +469,19 @@ async def test_a_lease_that_nobody_took_is_had_again(postgres: Server) -> None:
     assert postgres.ask("SELECT value FROM triobot.settings") == [("still mine",)]
 
 
-@pytest.mark.parametrize("lease", ["over", "ended"])
-async def test_who_stands_still_while_it_commits_does_not_keep_the_store(
-    postgres: Server, lease: str
-) -> None:
-    """The server takes it for busy as long as statements may follow that it is to run at once.
-
-    Its lease is ended by the first one who takes a shard that it had.
-    """
+async def test_who_stands_still_while_it_commits_does_not_keep_the_store(postgres: Server) -> None:
+    """The server takes it for busy as long as statements may follow that it is to run at once."""
     async with opened(postgres):
         pass
-    postgres.ask("UPDATE triobot.shard SET owner = 7")
-    if lease == "over":
-        postgres.ask("INSERT INTO triobot.nodes VALUES (7, 'frozen', now() - interval '1 s')")
-    frozen = psycopg.connect(postgres.url(), autocommit=True)
-    frozen.execute("SET idle_in_transaction_session_timeout = 200")
+    frozen = psycopg.connect(postgres.url(), autocommit=True, cursor_factory=psycopg.RawCursor)
+    hold(frozen, 7)
+    postgres.ask(
+        "INSERT INTO triobot.nodes VALUES (7, 'frozen', 'infinity')",
+        "INSERT INTO triobot.commits VALUES (7, 0)",
+        "UPDATE triobot.shard SET owner = 7",
+    )
     with suppress(psycopg.OperationalError), frozen.pipeline():
-        for statement in ("BEGIN", "UPDATE triobot.shard SET commits = commits + 1"):
+        for statement in ("BEGIN", "SELECT 1 FROM triobot.shard FOR UPDATE"):
             frozen.execute(statement)
         frozen.pgconn.send_flush_request()
         frozen.pgconn.flush()
@@ -492,8 +495,50 @@ async def test_who_stands_still_while_it_commits_does_not_keep_the_store(
     assert postgres.ask("SELECT value FROM triobot.settings") == [("mine",)]
 
 
+async def test_who_is_silent_for_three_seconds_loses_the_store_and_who_speaks_keeps_it(
+    postgres: Server,
+) -> None:
+    """As one that stands still: the server hears nothing of it, and its session is there."""
+    async with opened(postgres) as store:
+        await trio.sleep(SECONDS + 2 * SPEAKS_EVERY)
+        with pytest.raises(StoreLockedError):
+            async with opened(postgres):
+                raise AssertionError
+        assert store.held is not None
+        assert store.held()
+        await store.commit(PutSetting("whose", "mine"))
+    silent = psycopg.connect(postgres.url(), autocommit=True, cursor_factory=psycopg.RawCursor)
+    hold(silent, 7)
+    postgres.ask(
+        "INSERT INTO triobot.nodes VALUES (7, 'silent', 'infinity')",
+        "UPDATE triobot.shard SET owner = 7",
+    )
+    async with opened(postgres) as store:
+        await store.commit(PutSetting("whose", "another's"))
+    with pytest.raises(psycopg.OperationalError):
+        silent.execute("SELECT 1")
+
+
+async def test_a_process_at_rest_writes_nothing(postgres: Server) -> None:
+    async with opened(postgres) as store:
+        await store.commit(PutSetting("a", "b"))
+        before = postgres.ask("SELECT pg_current_wal_insert_lsn()::text")
+        await trio.sleep(3 * SPEAKS_EVERY)
+        assert postgres.ask("SELECT pg_current_wal_insert_lsn()::text") == before
+
+
+async def test_a_commit_leaves_no_version_of_a_row_that_the_next_one_walks(postgres: Server) -> None:
+    """Beside a long transaction dead versions stay, and a count in one row would grow by one a commit."""
+    async with opened(postgres) as store:
+        await accepted(store, arrival(key="0"))
+        before = postgres.ask("SELECT ctid::text FROM triobot.shard")
+        for number in range(1, 20):
+            await accepted(store, arrival(key=str(number)))
+        assert postgres.ask("SELECT ctid::text FROM triobot.shard") == before
+
+
 async def test_who_lost_its_store_hears_of_it_without_asking(postgres: Server) -> None:
-    """The lease's thread finds another owner, and the block is cancelled."""
+    """Its thread finds that its commits are counted no more, and the block is cancelled."""
     with proxying(postgres.port) as proxy, pytest.raises(LeaseLostError, match="taken over"):
         async with opened(postgres, proxy) as first:
             proxy.refuses = True
@@ -564,9 +609,14 @@ async def test_a_store_that_was_made_before_leases_gains_them(postgres: Server) 
     url = postgres.url(query="schema=older")
     async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
         await accepted(store, arrival(key="a"))
-    postgres.ask("DROP TABLE older.nodes", "ALTER TABLE older.shard DROP COLUMN owner")
+    postgres.ask(
+        "DROP TABLE older.nodes, older.commits",
+        "DROP SEQUENCE older.numbers",
+        "ALTER TABLE older.shard DROP COLUMN owner, ADD COLUMN last_seq bigint NOT NULL DEFAULT 1",
+    )
     async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
         assert store.statistics().inbox == 1
+        assert (await accepted(store, arrival(key="b"))).seq == 2
     postgres.ask("DROP SCHEMA older CASCADE")
 
 
@@ -577,7 +627,7 @@ async def test_a_database_that_went_back_is_noticed(postgres: Server) -> None:
     with pytest.raises(StoreCorruptError, match="failover or a restore"):
         async with opened(postgres) as store:
             await store.commit(PutSetting("a", "b"))
-            postgres.ask("UPDATE triobot.shard SET commits = commits - 1")
+            postgres.ask("UPDATE triobot.commits SET n = n - 1")
             with pytest.raises(StoreCorruptError):
                 await store.commit(PutSetting("a", "c"))
     assert postgres.ask("SELECT value FROM triobot.settings") == [("b",)]
@@ -638,4 +688,4 @@ async def test_events_beside_a_refused_unit_keep_their_numbers(postgres: Server)
                 for number in chats:
                     nursery.start_soon(store_one, number)
     assert len(seqs) == len(set(seqs)) == 40
-    assert postgres.ask("SELECT last_seq FROM triobot.shard") == [(max(seqs),)]
+    assert postgres.ask("SELECT last_value FROM triobot.numbers") == [(max(seqs),)]

@@ -39,7 +39,7 @@ ROWS = 3_000
 TIMES = 12
 """By then the server has chosen a plan that it keeps, which it does at a statement's sixth time."""
 
-SMALL = {"raw", "shard", "meta", "settings", "broadcasts", "nodes"}
+SMALL = {"raw", "shard", "meta", "settings", "broadcasts", "nodes", "numbers"}
 """Tables of a few rows each."""
 
 SOME = 100
@@ -130,7 +130,8 @@ def one_round(shard: Shard, number: int) -> None:
 
 def do(shard: Shard, *jobs: Job[object], name: str) -> None:
     """Have jobs done as one batch."""
-    assert shard.transactions.run(jobs) == [None] * len(jobs), name
+    with shard.turn:
+        assert shard.transactions.run(jobs) == [None] * len(jobs), name
 
 
 @contextmanager

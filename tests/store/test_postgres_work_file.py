@@ -30,13 +30,12 @@ def on_machine(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def killed_at_work(server: Server, number: int = 7) -> None:
-    """Have a process die with this conversation's code at work; its lease is over at once."""
+    """Have a process die with this conversation's code at work."""
     command = [sys.executable, str(WORKING), server.url(), str(number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"at work\n"
         child.kill()
-    server.ask("UPDATE triobot.nodes SET until = clock_timestamp()")
 
 
 async def opening(server: Server, *, visit: bool = False) -> Opening:

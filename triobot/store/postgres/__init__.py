@@ -3,8 +3,9 @@
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
 (`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
 failover may have lost there (`history`), how a transaction is kept by its fence and settled when a connection
-is lost (`transactions`), where a store lies (`schemas`, `shard`), until when it is whose (`lease`), how
-operators reach whoever has it (`relay`), and how a server that stands still is given up (`threads`).
+is lost (`transactions`), where a store lies (`schemas`, `shard`), whose it is (`ownership`, of a shard
+`lease`), how operators reach whoever has it (`relay`), and how a server that stands still is given up
+(`threads`).
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from ..table_store import Store, serve
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .lease import NodeLease
+from .ownership import LOOK_EVERY
 from .relay import ask_owner as ask_owner
 from .relay import channel_of
 from .schemas import is_there
 from .session import Connection, connect, named
-from .shard import free_in, open_shard
+from .shard import is_had, open_shard
 from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
-_LOOK_EVERY: Final = 0.5
 
 
 @asynccontextmanager
@@ -123,14 +124,13 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Sh
             try:
                 if connection is None:
                     connection = await ask(partial(_listen, address))
-                seconds = await ask(partial(_look, connection), connection)
-                if not seconds:
+                if not await ask(partial(_look, connection), connection):
                     return
                 if not told:
                     told = True
                     taken()
                 away = False
-                with trio.move_on_after(min(seconds, _LOOK_EVERY)):
+                with trio.move_on_after(LOOK_EVERY):
                     await trio.lowlevel.wait_readable(connection.fileno())
             except (TriobotError, psycopg.Error) as error:
                 if not away:
@@ -141,7 +141,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Sh
                 if connection is not None:
                     connection.close()
                 connection = None
-                await trio.sleep(_LOOK_EVERY)
+                await trio.sleep(LOOK_EVERY)
     finally:
         if connection is not None:
             connection.close()
@@ -153,10 +153,10 @@ def _listen(address: PostgresAddress) -> Connection:
     return connection
 
 
-def _look(connection: Connection) -> float:
+def _look(connection: Connection) -> bool:
     for _ in connection.notifies(timeout=0):
         pass
-    return free_in(connection)
+    return is_had(connection)
 
 
 async def is_made_postgres(place: str, *, share: Share | None = None) -> bool:

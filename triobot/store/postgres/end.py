@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, final
+from typing import Any, Final, final
 
 import psycopg
 
 from ...errors import StoreAwayError
 from ..rules import RETENTION
 from ..schema import Copying, Stamp
-from ..sql import Sql
+from ..sql import Cursor, Sql
 from .address import read_address
 from .failures import first_line, for_the_caller, for_the_opener
 from .history import store_of
@@ -19,7 +19,7 @@ from .schemas import is_there
 from .session import connect, named
 from .shard import Shard, open_shard
 
-_NUMBER: Final = b"UPDATE shard SET last_seq = $1"
+_NUMBER: Final = b"SELECT setval('numbers', $1)"
 # Rows that brought their numbers have left these where they were.
 _COUNTED: Final = ("raw", "broadcasts")
 
@@ -56,6 +56,7 @@ class ShardEnd:
     def __init__(self, shard: Shard, now: int) -> None:
         self._shard = shard
         self._now = now
+        self._sql = _InTurn(shard)
 
     @property
     def name(self) -> str:
@@ -70,7 +71,7 @@ class ShardEnd:
     @property
     def sql(self) -> Sql:
         """Return what runs statements."""
-        return self._shard.sql
+        return self._sql
 
     def put(self, work: Callable[[], object]) -> None:
         """Do this in a transaction of its own, under the fence."""
@@ -85,7 +86,8 @@ class ShardEnd:
                 raise for_the_caller(error, self.name) from error
 
         try:
-            self._shard.transactions.put(do)
+            with self._shard.turn:
+                self._shard.transactions.put(do)
         except BaseException:
             with suppress(psycopg.Error):
                 if not session.lost and session.in_transaction:
@@ -118,3 +120,32 @@ class ShardEnd:
     def close(self) -> None:
         """Close it, and let others in."""
         self._shard.close(clean=True, now=self._now)
+
+
+@final
+class _InTurn:
+    """Runs statements while nothing else is said over the session; `triobot.store.sql.Sql`.
+
+    What is read over a session that is lost is read again over the one that is made in its place, under the
+    same lock.
+    """
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+        with self._shard.turn:
+            sql = self._shard.sql
+            within = not sql.lost and sql.in_transaction
+            try:
+                if not sql.lost:
+                    return sql.execute(statement, values)
+            except psycopg.Error as error:
+                if within or not sql.lost_with(error):
+                    raise
+            self._shard.transactions.look(None)
+            return sql.execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
+        with self._shard.turn:
+            return self._shard.sql.executemany(statement, rows)

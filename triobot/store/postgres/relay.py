@@ -29,6 +29,7 @@ from ...seams import Hear, Relayed
 from ...shards import Share
 from .address import PostgresAddress, read_address
 from .failures import first_line
+from .ownership import GRACE, LIVES
 from .session import Connection, common_is_gone, connect, make_connection, named
 from .threads import ask
 
@@ -67,12 +68,11 @@ _STATE: Final = (
     b"SELECT to_regclass('operator_requests') IS NOT NULL,"
     b" to_regclass('shard') IS NOT NULL AND to_regclass('nodes') IS NOT NULL"
 )
-_LIVES: Final = b"nodes.until > clock_timestamp()"
-_OWNED: Final = b"SELECT 1 FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + _LIVES
+_OWNED: Final = b"SELECT 1 FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + LIVES
 _PUT: Final = (
     b"INSERT INTO operator_requests SELECT $1, nodes.id, $2, $3, $4, false,"
     b" clock_timestamp() + make_interval(secs => $5), clock_timestamp() + make_interval(secs => $5)"
-    b" FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + _LIVES + b" RETURNING"
+    b" FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + LIVES + b" RETURNING"
     b" (SELECT name FROM nodes WHERE nodes.id = operator_requests.node)"
 )
 _KEEP: Final = (
@@ -284,6 +284,7 @@ async def _has_answered(asker: _Asker, hear: Hear, patience: float) -> bool:
     Raises:
         StoreError: there is none.
     """
+    gone_at: float | None = None
     while True:
         seen = await trio.to_thread.run_sync(asker.look)
         for part in seen.parts:
@@ -292,7 +293,13 @@ async def _has_answered(asker: _Asker, hear: Hear, patience: float) -> bool:
                 return True
         if seen.parts or seen.rung:
             continue
-        if not (seen.lives and seen.speaks):
+        if seen.lives:
+            gone_at = None
+        elif gone_at is None:
+            gone_at = trio.current_time()
+        # Who has lost its session makes another one within a moment.
+        is_gone = gone_at is not None and trio.current_time() >= gone_at + 2 * GRACE
+        if is_gone or (seen.lives and not seen.speaks):
             undone = not seen.taken and await trio.to_thread.run_sync(asker.withdraw)
             if seen.lives and not seen.taken and not undone:
                 continue  # it has been taken this moment

@@ -22,7 +22,7 @@ from ..statements import NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN, Tables
 from ..writer import Arriving, Job
 from .session import Session
 
-_LAST: Final = b"SELECT last_seq FROM shard"
+_LAST: Final = b"SELECT last_value FROM numbers"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ANY(?::bigint[]) RETURNING chat_id, length(body), seq"
 _KEYS: Final = b"SELECT key, at, acknowledged IS NOT NULL FROM deliveries WHERE key = ANY($1)"
 _SENDERS: Final = b"SELECT chat_id, first_sender, several FROM senders WHERE chat_id = ANY($1)"

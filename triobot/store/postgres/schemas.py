@@ -48,6 +48,14 @@ _MADE: Final = (
     b"INSERT INTO shard VALUES (0, 0, 0, 0)",
 )
 _OWNER: Final = b"ALTER TABLE shard ADD COLUMN owner bigint"
+_COMMITS: Final = (
+    # How many commits a process has made, in one row; see `transactions.CommitFence`.
+    b"CREATE TABLE commits (node bigint, n bigint, PRIMARY KEY (node, n))",
+    # A row with the last number of an event would leave a dead version for each commit.
+    b"CREATE SEQUENCE numbers MINVALUE 0",
+    b"SELECT setval('numbers', last_seq) FROM shard",
+    b"ALTER TABLE shard DROP COLUMN last_seq",
+)
 _NODES: Final = (
     # Whoever has something open, and until when; what it is called is for people.
     b"""CREATE TABLE nodes (
@@ -56,8 +64,8 @@ _NODES: Final = (
         until timestamptz NOT NULL
     )"""
 )
-_MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "operator_requests": RELAY_TABLES}
-_MADE_SINCE_IN_SHARDS: Final = {"operator_requests": (_OWNER, *RELAY_TABLES)}
+_MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "operator_requests": RELAY_TABLES, "commits": _COMMITS}
+_MADE_SINCE_IN_SHARDS: Final = {"operator_requests": (_OWNER, *RELAY_TABLES), "commits": _COMMITS}
 # Of each shard who has it, as its own row says, and since when; and who had it last, for people.
 _OWNERS: Final = b"""CREATE TABLE owners (
     shard bigint PRIMARY KEY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import selectors
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -109,6 +110,17 @@ class Session:
     def lost(self) -> bool:
         """Return whether nothing can be asked over it any more."""
         return self.connection.closed
+
+    def has_ended(self) -> bool:
+        """Return whether the server has ended it, as far as that is here already; nothing is asked."""
+        with selectors.DefaultSelector() as here:
+            here.register(self.connection.fileno(), selectors.EVENT_READ)
+            while not self.lost and here.select(0):
+                try:
+                    self.connection.pgconn.consume_input()
+                except psycopg.OperationalError:
+                    self.close()
+        return self.lost
 
     def lost_with(self, error: Exception) -> bool:
         """Close the session if this error has ended it, and return whether it is closed."""

@@ -2,8 +2,11 @@
 
 The order matters: the server is looked at before anything is asked of it; the schema is known to be ours, and
 of a version that can be read, before anything is written. One transaction takes the shard, migrates it and
-counts the run, under the lock of the shard's row: it ends with a lease, or leaves no trace. From then on the
-fence is what keeps a process from writing that has lost its lease, and does not know it yet.
+counts the run, under the lock of the shard's row: it ends with an owner, or leaves no trace. From then on the
+fence is what keeps a process from writing that has lost it, and does not know it yet.
+
+A store by itself is had by the lock of the session that commits (`ownership`). A shard of several is had
+under the lease of its node (`lease`).
 """
 
 from __future__ import annotations
@@ -34,16 +37,29 @@ from ..notes import WorkNotes
 from ..opening import LEAP, begin_epoch, count_run
 from ..rules import Retention
 from ..schema import Copying, Stamp, check_whole, get_meta, put_meta
+from . import ownership
 from .address import PostgresAddress
 from .failures import first_line, for_the_opener
 from .history import SEEN, history_of, store_of
 from .lease import END, END_OVER, TAKE, NodeLease
+from .ownership import (
+    COUNT,
+    CUT,
+    LIVES,
+    SETTLE,
+    SETTLE_SURELY,
+    SpokenLease,
+    end_silent,
+    hold,
+    is_free,
+    lock_out,
+)
 from .relay import answer_requests, channel_of, nodes_channel
 from .rows import ShardTables
 from .schemas import make_store, migrate
 from .session import Connection, Session, connect, make_connection, named, risk_of
 from .threads import give_up
-from .transactions import ShardTransactions
+from .transactions import CommitFence, ShardTransactions
 from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
@@ -62,10 +78,8 @@ _OWNER: Final = (
     b"SELECT shard.fence, shard.commits, shard.owner, nodes.name,"
     b" coalesce(nodes.until > clock_timestamp(), false) FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
 )
-_FREE_IN: Final = (
-    b"SELECT coalesce(extract(epoch FROM nodes.until - clock_timestamp()), 0)::float8"
-    b" FROM shard LEFT JOIN nodes ON nodes.id = shard.owner"
-)
+_HAD: Final = b"SELECT EXISTS (SELECT 1 FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + LIVES + b")"
+_OWNER_OF_ALL: Final = b"SELECT owner, (SELECT name FROM nodes WHERE id = owner) FROM shard"
 # What the shards of a store have in common is no store; whoever opens it is told so.
 _THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL AND to_regclass('shard') IS NOT NULL"
 _TAKEN: Final = b"UPDATE shard SET fence = fence + 1, commits = commits + 1, owner = $1"
@@ -90,7 +104,7 @@ _END_HOLDER: Final = (
     b" WHERE coalesce(nodes.until <= clock_timestamp(), true)"
     b" AND wait_event_type = 'Client' AND state_change < clock_timestamp() - interval '1 s'"
 )
-_LEAP: Final = f"UPDATE shard SET last_seq = (last_seq / {LEAP} + 1) * {LEAP}".encode()
+_LEAP: Final = f"SELECT setval('numbers', (last_value / {LEAP} + 1) * {LEAP}) FROM numbers".encode()
 
 
 @final
@@ -104,26 +118,31 @@ class Shard:
         early: whether it can't be taken because its owner may come back yet; see `_take`.
     """
 
-    def __init__(self, address: PostgresAddress, session: Session, lease: NodeLease | None = None) -> None:
+    def __init__(
+        self, address: PostgresAddress, session: Session, lease: NodeLease | None = None, node: int = 0
+    ) -> None:
         self.name = named(address)
         self.opening = Opening(boot=0, at=0)
         self.tables = ShardTables(session)
         if address.share is not None:
             self.tables.share = address.share
         self.notes = WorkNotes()
-        self.turn = threading.Lock()
+        # A tool that has it by itself asks within what it puts.
+        self.turn = threading.RLock()
         self._address = address
         self._session = session
         self._visited = False
         self._identity = _identity_of(session.connection)
         self._fence = 0
         self._shared = lease
-        self._node = new_node() if lease is None else lease.node
+        self._node = node if lease is None else lease.node
+        # By its session's lock, and not under a lease.
+        self._locks = address.common is None
         self._closed = threading.Event()
         self._proven = False
         self._run: str | None = None
         self._work_file: FileLock | None = None
-        self._lease: NodeLease | None = None
+        self._lease: NodeLease | SpokenLease | None = None
         self.hangs = self.early = False
         self._transactions: ShardTransactions | None = None
         self._tell_lost: Callable[[], None] = lambda: None
@@ -141,7 +160,10 @@ class Shard:
 
     def held(self) -> float:
         """Return for how many seconds more nobody else can have it, 0 if they may; in any thread."""
-        return 0.0 if self._lease is None else self._lease.belief.held()
+        lease = self._lease
+        if lease is None:
+            return 0.0
+        return lease.held() if isinstance(lease, SpokenLease) else lease.belief.held()
 
     def on_loss(self, tell: Callable[[], None]) -> None:
         """Have this called when another process has it, in whatever thread; at once if that is so."""
@@ -156,6 +178,18 @@ class Shard:
     def _lose(self) -> None:
         self.transactions.lose()
         self._tell_lost()
+
+    def _look(self, speak: bool) -> bool:
+        """Return whether the session lives; have it say something, unless it is used: then it says enough."""
+        if self.turn.acquire(blocking=False):
+            try:
+                if not self._closed.is_set():
+                    self.transactions.look(SETTLE if speak else None)
+            finally:
+                self.turn.release()
+        if self.transactions.broken is not None:
+            self._tell_lost()
+        return not self._session.lost
 
     def open(
         self,
@@ -180,14 +214,17 @@ class Shard:
         run = self._session.run
         run(b"BEGIN")
         try:
-            commits = self._take()
+            commits = self._take_lock() if self._locks else self._take()
             # Under the lock: whoever had it may have been a copy, which has come to its end meanwhile.
             check_whole(self._session, self.name, copying)
             migrate(self._session, stamp, rebind=rebind)
             self._note_history(now)
             opening = self._count(now, visit=visit)
             asked = steady_time()
-            if self._shared is None:
+            if self._locks:
+                run(ownership.TAKE, (self._node, own_name()))
+                run(COUNT, (self._node,))
+            elif self._shared is None:
                 run(TAKE, (self._node, own_name()))
             run(_TAKEN, (self._node,))
             if (share := self._address.share) is not None:
@@ -202,21 +239,25 @@ class Shard:
         self.notes.clear()
         self.notes.begin(int(self._run or 0))
         self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=own_name())
+        self.tables.retention = retention
+        self.tables.journals.lease = Lease(0, self.opening.boot)
+        if self._locks:
+            self._lease = SpokenLease(self._node, asked, self._look)
+        else:
+            self._lease = self._shared or NodeLease(self._address, self._node, asked)
         self._transactions = ShardTransactions(
             self._session,
             self.tables,
-            self._renew,
-            self.held,
+            self._renew_lock if self._locks else self._renew,
+            self._lease.belief,
             name=self.name,
-            fence=self._fence,
-            commits=commits + 1,
+            fence=CommitFence.by_lock(self._node) if self._locks else CommitFence.in_row(self._fence),
+            commits=commits if self._locks else commits + 1,
         )
-        self.tables.retention = retention
-        self.tables.journals.lease = Lease(0, self.opening.boot)
-        self._lease = self._shared or NodeLease(self._address, self._node, asked)
         self._lease.belief.listen(self._lose)
         try:
-            self.tables.count_everything()
+            with self.turn:
+                self.tables.count_everything()
         except BaseException:
             self._end_lease()
             raise
@@ -226,6 +267,38 @@ class Shard:
             self._lease.belief.forget(self._lose)
             if self._lease is not self._shared:
                 self._lease.end()
+
+    def _take_lock(self) -> int:
+        """Lock the store's row, cut an owner that is gone, and return the count of this process's commits.
+
+        Where the server goes on in another history an owner gets more time to come back; see `_take`.
+
+        Raises:
+            StoreLockedError: its owner lives, or may.
+        """
+        run, connection = self._session.run, self._session.connection
+        self._lock_row()
+        owner, name = _row_of(run(_OWNER_OF_ALL))
+        if owner is None or name is None:
+            return 0
+        if not is_free(connection, owner):
+            raise self._locked(name, owner)
+        if self._is_early():
+            self.early = True
+            raise self._locked(name, owner)
+        if not lock_out(connection, owner):
+            raise self._locked(name, owner)
+        for statement in CUT:
+            run(statement, (owner,))
+        return 0
+
+    def _lock_row(self) -> None:
+        try:
+            # One that lives is committing, or holds it for no longer than the server lets it.
+            self._session.run(b"SELECT 1 FROM shard FOR UPDATE NOWAIT")
+        except errors.LockNotAvailable:
+            self.hangs = True
+            raise self._locked(None) from None
 
     def _take(self) -> int:
         """Lock the shard's row, end the lease of an owner that is gone, and return the count of commits.
@@ -238,12 +311,7 @@ class Shard:
             StoreLockedError: its owner lives, or may.
         """
         run = self._session.run
-        try:
-            # One that lives is committing, or holds it for no longer than the server lets it.
-            run(b"SELECT 1 FROM shard FOR UPDATE NOWAIT")
-        except errors.LockNotAvailable:
-            self.hangs = True
-            raise self._locked(None) from None
+        self._lock_row()
         fence, commits, owner, name, lives = _row_of(run(_OWNER))
         self._proven = (
             self._shared is not None
@@ -349,8 +417,8 @@ class Shard:
         def let_go() -> None:
             if clean and not self._visited:
                 put_meta(self._session, "clean", str(now))
-            if self._shared is None:
-                self._session.run(END, (self._node,))
+            for statement in CUT if self._locks else () if self._shared is not None else (END,):
+                self._session.run(statement, (self._node,))
             self._session.run(_LET_GO)
             if (share := self._address.share) is not None:
                 self._session.run(_OWNED_NO_MORE, (share.number,))
@@ -394,6 +462,20 @@ class Shard:
             raise
         return connection, fence, commits
 
+    def _renew_lock(self) -> tuple[Connection, int, int]:
+        """Make a new session in place of one that was lost, which holds the lock.
+
+        Raises: as `_renew`.
+        """
+        connection = connect(self._address)
+        try:
+            hold(connection, self._node)
+            found = connection.execute(SETTLE_SURELY, (self._node,)).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return (connection, 0, 0) if found is None else (connection, self._node, found[0])
+
 
 def open_shard(
     address: PostgresAddress,
@@ -417,18 +499,22 @@ def open_shard(
     Raises: as `triobot.store.postgres.open_postgres`.
     """
     session = Session(connect(address))
-    role = session.connection.info.user
+    role, node = session.connection.info.user, new_node()
     began = time.monotonic()
     try:
+        if address.common is None:
+            hold(session.connection, node)
         while True:
-            shard = Shard(address, session, lease)
+            shard = Shard(address, session, lease, node)
             try:
                 shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
             except StoreLockedError:
                 locked_out = time.monotonic() - began
                 if locked_out >= PATIENCE or (lease is not None and not (shard.hangs or shard.early)):
                     raise
-                if shard.hangs and locked_out >= _LOCKED_OUT:
+                if address.common is None:
+                    end_silent(session.connection)
+                elif shard.hangs and locked_out >= _LOCKED_OUT:
                     # An owner that stands still between statements which it sends without waiting for their
                     # answers is not idle to the server, which would let it keep the lock for ever.
                     session.run(_END_HOLDER)
@@ -443,12 +529,13 @@ def open_shard(
         raise
 
 
-def free_in(connection: Connection) -> float:
-    """Return in how many seconds nobody may have the shard any more; 0: nobody has it, or there is none."""
+def is_had(connection: Connection) -> bool:
+    """Return whether a process has the store; end the session of one that stands still."""
     if connection.execute(_THERE).fetchone() != (True,):
-        return 0
-    (seconds,) = _row_of(connection.execute(_FREE_IN))
-    return max(0.0, float(seconds))
+        return False
+    end_silent(connection)
+    (had,) = _row_of(connection.execute(_HAD))
+    return bool(had)
 
 
 def new_node() -> int:

@@ -1,8 +1,9 @@
-"""Runs the writer's batches in PostgreSQL, one transaction each, under the shard's fence.
+"""Runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
-A transaction begins by moving the shard's count of commits under its fence. If another process has taken the
-shard over, that moves nothing: the transaction ends there, nothing is stored, and this process never stores
-anything again. The row's lock keeps a take-over waiting while a transaction is under way.
+A transaction begins by moving the process's count of commits under its fence: the process's own lock, which
+the transaction takes once more, so that it holds whatever stands between; or, of a shard, the number in its
+row. If another process has the store, that moves nothing: the transaction ends there, nothing is stored, and
+this process never stores anything again. So a take-over waits while a transaction is under way.
 
 If the connection is lost, whatever was not committed is gone. A new session looks at the fence and the count,
 and the batch is done once more; if there is no server, its callers are told that nothing was stored. Where
@@ -23,11 +24,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, final
 
+import attrs
 import psycopg
 from psycopg.rows import TupleRow
 
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
-from ...seams import Held, LeaseLostError
+from ...seams import LeaseLostError
+from ..belief import LeaseBelief
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .history import go_on
@@ -44,13 +47,7 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-_MOVE: Final = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 RETURNING commits"
-# As one that fails instead of moving nothing, so that what is behind it isn't run.
-_MOVE_OR_FAIL: Final = (
-    b"WITH moved AS (UPDATE shard SET commits = commits + 1 WHERE fence = $1 AND commits = $2 RETURNING 1)"
-    b" SELECT 1 / count(*) FROM moved"
-)
-_NUMBER: Final = b"UPDATE shard SET last_seq = $1"
+_NUMBER: Final = b"SELECT setval('numbers', $1)"
 
 
 class _LostError(Exception):
@@ -62,6 +59,51 @@ class _EndedError(Exception):
 
 
 @final
+@attrs.frozen
+class CommitFence:
+    """What keeps a process from writing whose store another one has.
+
+    Attributes:
+        number: of the process whose session holds the lock on it; or of the time for which it has the shard.
+        move: moves the count of commits, given the number and the count as it is known, and returns the count
+            that is then; nothing if the fence has been taken down.
+        move_or_fail: the same, failing instead of moving nothing, so that what is behind it isn't run.
+        lasts: who has it need not look at the clock: it has it for as long as it can commit.
+    """
+
+    number: int
+    move: bytes
+    move_or_fail: bytes
+    lasts: bool
+
+    @classmethod
+    def by_lock(cls, node: int) -> CommitFence:
+        """Return that of a process whose session holds its lock.
+
+        The count is a row for each number. A counter in one row would leave a dead version for each commit,
+        and each commit would walk them all beside a long transaction.
+        """
+        moved = (
+            b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
+            b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
+            b" commits SELECT node, n + 1 FROM old RETURNING n) SELECT "
+        )
+        return cls(node, moved + b"n FROM put", moved + b"1 / count(*) FROM put", lasts=True)
+
+    @classmethod
+    def in_row(cls, number: int) -> CommitFence:
+        """Return that of a shard, which is in its row."""
+        move = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 AND $2::bigint IS NOT NULL RETURNING"
+        or_fail = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 AND commits = $2 RETURNING 1"
+        return cls(
+            number,
+            move + b" commits",
+            b"WITH moved AS (" + or_fail + b") SELECT 1 / count(*) FROM moved",
+            lasts=False,
+        )
+
+
+@final
 class ShardTransactions:
     """Runs batches on the session of one shard, one at a time.
 
@@ -69,7 +111,7 @@ class ShardTransactions:
         session: its connection is replaced when it is lost.
         tables: the rows, over the same session.
         renew: makes a new session, and returns it with the row's fence and count.
-        held: whether nobody else can have the shard now.
+        belief: asked whether nobody else can have the shard now, and told of each answer.
         name: of the store, for errors.
         fence: under which this process writes.
         commits: the count as it is now.
@@ -80,16 +122,16 @@ class ShardTransactions:
         session: Session,
         tables: ShardTables,
         renew: Callable[[], tuple[Connection, int, int]],
-        held: Held,
+        belief: LeaseBelief,
         *,
         name: str,
-        fence: int,
+        fence: CommitFence,
         commits: int,
     ) -> None:
         self._session = session
         self._tables = tables
         self._renew = renew
-        self._held = held
+        self._belief = belief
         self._name = name
         self._fence = fence
         self._commits = commits
@@ -127,14 +169,17 @@ class ShardTransactions:
         # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
         if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
             self._tables.read_no_more(consumed)
+        asked = self._belief.before()
         try:
             if self._broken is not None:
                 raise _EndedError
-            if not self._held():
+            if not (self._fence.lasts or self._belief.held()):
                 raise _LostError("its lease could not be renewed")
             try:
                 if not self._session.lost:
-                    return self._run(batch)
+                    verdicts = self._run(batch)
+                    self._hear(asked)
+                    return verdicts
             except _LostError:
                 self._tables.undo()
             self._come_back()
@@ -156,6 +201,33 @@ class ShardTransactions:
             return [None for _ in batch]
         self._begin()
         return self._commit(each_behind_noted(batch, self._in_savepoint))
+
+    def look(self, settle: bytes | None) -> None:
+        """See that the session lives, and make it anew if it doesn't; see `ownership`.
+
+        Args:
+            settle: asks for the count, so that something is said; None: nothing is.
+        """
+        asked = self._belief.before()
+        if self._broken is not None:
+            return
+        if not self._session.lost and not self._session.has_ended():
+            if settle is None:
+                return
+            try:
+                found = self._session.run(settle, (self._fence.number,)).fetchone()
+            except psycopg.Error:
+                found = None
+            if found is not None and found[0] == self._commits:
+                self._hear(asked)
+                return
+        with suppress(_LostError, _EndedError):
+            self._come_back()
+
+    def _hear(self, asked: int) -> None:
+        """Note that the server has answered, as it does to nobody whose session has been ended."""
+        if self._fence.lasts:
+            self._belief.renewed(asked)
 
     def _count_anew(self) -> None:
         self._tables.tally.clear()
@@ -206,7 +278,7 @@ class ShardTransactions:
         try:
             with self._session.streaming() as stream:
                 self._session.run(b"BEGIN")
-                self._session.run(_MOVE_OR_FAIL, (self._fence, self._commits))
+                self._session.run(self._fence.move_or_fail, (self._fence.number, self._commits))
                 self._run_all(batch, stream)
                 if (newest := self._tables.newest) is not None:
                     self._session.run(_NUMBER, (newest,))
@@ -276,7 +348,7 @@ class ShardTransactions:
         try:
             with self._session.connection.pipeline():
                 self._session.run(b"BEGIN")
-                found = self._session.run(_MOVE, (self._fence,))
+                found = self._session.run(self._fence.move, (self._fence.number, self._commits))
             row = found.fetchone()
         except psycopg.Error as error:
             self._verdict(error)
@@ -294,6 +366,10 @@ class ShardTransactions:
         Raises:
             _EndedError: it is not.
         """
+        if row is None and self._fence.lasts:
+            # Whether another process has the store, or the count is another one, a new session finds.
+            self._session.close()
+            raise _LostError("its commits are counted no more")
         if row is None:
             self._taken_over()
         elif row[0] != self._commits + 1:
@@ -360,6 +436,7 @@ class ShardTransactions:
         self._session.close()
         if self._gives_up:
             raise _LostError("it did not answer")
+        asked = self._belief.before()
         try:
             connection, fence, count = self._renew()
         except TriobotError as error:
@@ -368,11 +445,12 @@ class ShardTransactions:
             raise _LostError(first_line(error)) from None
         else:
             self._session.connection = connection
-            if fence != self._fence:
+            if fence != self._fence.number:
                 self._taken_over()
             if count not in counts:
                 self._gone_back(count)
             self._go_on(connection)
+            self._hear(asked)
             return count
 
     def _go_on(self, connection: Connection) -> None:

@@ -1,0 +1,147 @@
+"""Whose a store is: PostgreSQL's own lock, held by the session that commits.
+
+A process has its store for as long as that session lives and holds the lock on the process's number: without
+it no commit succeeds, and while it lives nobody else takes what is the process's. Nothing is renewed, and a
+process at rest writes nothing.
+
+Who dies loses the lock with the session. A session that is lost while the process lives is made anew within a
+moment; so a lock counts as free once it has been so for `GRACE`. Who stands still, or is cut off, keeps the
+session on the server: whoever waits for the store ends one that has said nothing for three seconds, by what
+the server has heard and by its clock. One that waits for a row's lock or for the disk lives, and is let be.
+PostgreSQL's own `idle_session_timeout` can't do that: a Flush behind the answer switches it off, and psycopg
+sends one with each pipeline.
+
+The process says something every `SPEAKS_EVERY`, from a thread, in the turn of what commits: so an interpreter
+that stands still is silent, and a loop that is busy isn't. The same thread sees every `LOOK_EVERY` whether
+the session has ended. Nothing may begin that others see (`SpokenLease.held`) if the session was not seen to
+live for `GRACE`, since another process may have the store by then; or if nothing was heard for three seconds,
+since it may have been ended where a cut network doesn't tell.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, final
+
+from ..belief import SECONDS, LeaseBelief
+from .session import Connection
+
+GRACE: Final = 0.5
+"""How long a lock is free before its owner counts as dead, in seconds."""
+SPEAKS_EVERY: Final = 0.75
+LOOK_EVERY: Final = 0.25
+
+TAKE: Final = b"INSERT INTO nodes (id, name, until) VALUES ($1, $2, 'infinity')"
+"""Says who is there; the lock says whether that is still so."""
+
+COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
+"""Begins to count a process's commits."""
+
+CUT: Final = (
+    # Later statements than the lock, so they see what the owner's last transaction wrote.
+    b"DELETE FROM nodes WHERE id = $1",
+    # By the number: the dead rows of all its commits may be there yet.
+    b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)",
+)
+"""Forget a process: one's own, or one whose lock this transaction has."""
+
+SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
+"""Asks how many commits a process has made; NULL: others have what it had."""
+
+SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC LIMIT 1 FOR UPDATE"
+"""The same, after a COMMIT whose answer was lost: a lock makes it a commit, which waits for synchronous
+standbys, so that what it finds is there as well."""
+
+LIVES: Final = (
+    b"(nodes.until > clock_timestamp()"
+    b" AND (nodes.until < 'infinity' OR NOT pg_try_advisory_xact_lock_shared(nodes.id)))"
+)
+"""Whether a row of ``nodes`` is of a process that lives."""
+
+_HOLD: Final = b"SELECT pg_advisory_lock($1)"
+_END_OLDER: Final = (
+    b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    b" WHERE application_name = $1 AND usename = current_user AND pid <> pg_backend_pid()"
+)
+_END_SILENT: Final = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE usename = current_user AND datname = current_database()
+    AND application_name LIKE 'node owner %'
+    AND wait_event IN ('ClientRead', 'ClientWrite')
+    AND state_change < clock_timestamp() - interval '{SECONDS} s'""".encode()
+_IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
+_LOCK: Final = b"SELECT pg_try_advisory_xact_lock($1)"
+# Since when the lock of a process has been free, by its number, as this process has seen it; in any thread.
+_free_since: Final[dict[int, float]] = {}
+
+
+def hold(connection: Connection, node: int) -> None:
+    """Have this session hold a process's lock, in place of an older one of its own.
+
+    Behind this nothing is under way that the older one had begun.
+
+    Raises:
+        psycopg.Error: not now.
+    """
+    name = f"node owner {node}"
+    connection.execute(f"SET application_name = '{name}'".encode(), prepare=False)
+    connection.execute(_END_OLDER, (name,))
+    connection.execute(_HOLD, (node,))
+
+
+def end_silent(connection: Connection) -> None:
+    """End the sessions of owners that have said nothing for three seconds."""
+    connection.execute(_END_SILENT)
+
+
+def is_free(connection: Connection, node: int) -> bool:
+    """Return whether a process's lock has been free for long enough; its session may be made anew."""
+    (free,) = connection.execute(_IS_FREE, (node,)).fetchone() or (False,)
+    if not free:
+        _free_since.pop(node, None)
+        return False
+    return time.monotonic() - _free_since.setdefault(node, time.monotonic()) >= GRACE
+
+
+def lock_out(connection: Connection, node: int) -> bool:
+    """Have the lock of a process that has died, in the transaction that is open; False if it is back."""
+    (locked,) = connection.execute(_LOCK, (node,)).fetchone() or (False,)
+    return bool(locked)
+
+
+@final
+class SpokenLease:
+    """What a process believes of its lock, and the thread that looks after it.
+
+    Args:
+        node: the process's number.
+        asked: what `triobot.clock.steady_time` was before the lock was had.
+        look: returns whether the session lives, and says something over it if it is told to; in the thread.
+
+    Attributes:
+        belief: when something was last heard.
+    """
+
+    def __init__(self, node: int, asked: int, look: Callable[[bool], bool]) -> None:
+        self.node: Final = node
+        self.belief: Final = LeaseBelief(asked)
+        self._seen_at = asked
+        self._look = look
+        self._over = threading.Event()
+        # A daemon: a server that doesn't answer must not keep the process from ending.
+        threading.Thread(target=self._keep, name="triobot owner", daemon=True).start()
+
+    def held(self) -> float:
+        """Return for how many seconds more nobody else can have the store; 0 if they may."""
+        return max(0.0, min(self.belief.held(), GRACE - (self.belief.before() - self._seen_at) / 1000))
+
+    def end(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def _keep(self) -> None:
+        while not self._over.wait(LOOK_EVERY):
+            now = self.belief.before()
+            # What is lost counts as never seen: the time of another process begins with its end.
+            self._seen_at = now if self._look(SECONDS - self.belief.held() >= SPEAKS_EVERY) else 0
