@@ -71,6 +71,8 @@ class Loaded:
             sys.modules[name] = module
             exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
             self.modules[name] = module
+        for name in files:
+            del sys.modules[name]
 
     def find(self, name: str) -> Any:
         """Return a function by its module and name; None if there is none."""
