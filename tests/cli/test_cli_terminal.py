@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 
 import pytest
 
-from triobot.cli.terminal import harmless, is_terminal, set_up_logging
+from triobot.cli.terminal import PlainFormatter, harmless, is_terminal, set_up_logging
 
 
 @pytest.mark.parametrize(
@@ -91,3 +92,20 @@ def test_requests_are_logged_only_when_asked_for() -> None:
     set_up_logging(stream, access=True)
     access.info("POST /*** 200 1.0 ms")
     assert "POST /***" in stream.getvalue()
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_the_same_traceback_is_shown_twice_in_a_row(brief: bool) -> None:
+    """Another one is shown whole, and the first again behind it."""
+    formatter = PlainFormatter(brief=brief)
+
+    def shown(words: str) -> bool:
+        try:
+            raise ValueError(words)
+        except ValueError:
+            text = formatter.formatException(sys.exc_info())
+        whole = f"ValueError: {words}" in text
+        assert whole != (text == "  | again, as above")
+        return whole
+
+    assert [shown(words) for words in "aaaaba"] == [True, True, not brief, not brief, True, True]

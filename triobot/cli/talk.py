@@ -69,7 +69,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the bot on a platform of its own until the input ends."""
-    set_up_logging(debug=arguments.debug, level=logging.WARNING)
+    set_up_logging(debug=arguments.debug, level=logging.WARNING, brief=True)
     bot = load_bot(arguments.bot)
     if trio.run(until_signal, partial(_talk, bot)):
         raise KeyboardInterrupt

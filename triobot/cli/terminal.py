@@ -66,12 +66,15 @@ class PlainFormatter(logging.Formatter):
     Args:
         variables: show those of a traceback's frames, too.
         whole: show the runtime's own frames, too, and those of libraries.
+        brief: show the same traceback at most twice in a row.
     """
 
-    def __init__(self, *, variables: bool = False, whole: bool = False) -> None:
+    def __init__(self, *, variables: bool = False, whole: bool = False, brief: bool = False) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._variables = variables
         self._whole = whole
+        self._brief = brief
+        self._shown: tuple[str, int] = ("", 0)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = harmless(record.message)
@@ -82,7 +85,10 @@ class PlainFormatter(logging.Formatter):
             return _marked(super().formatException(ei))
         from ..conversations.running.lines import authors_words
 
-        return _marked(authors_words(ei[1], variables=self._variables))
+        text = _marked(authors_words(ei[1], variables=self._variables))
+        last, times = self._shown
+        self._shown = (text, times + 1 if text == last else 1)
+        return _marked("again, as above") if self._brief and self._shown[1] > 2 else text
 
     def formatStack(self, stack_info: str) -> str:
         return _marked(super().formatStack(stack_info))
@@ -99,6 +105,7 @@ def set_up_logging(
     level: int = logging.INFO,
     access: bool = False,
     variables: bool = False,
+    brief: bool = False,
     form: str = "plain",
 ) -> None:
     """Log to `stream`, the error output by default, in one format.
@@ -109,10 +116,12 @@ def set_up_logging(
         level: the least that is shown.
         access: show a line for each request to the webhook, too.
         variables: show those of the frames of an author's error, too.
+        brief: show the same traceback at most twice in a row.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     json = form == "json"
-    handler.setFormatter(JsonFormatter() if json else PlainFormatter(variables=variables, whole=debug))
+    plain = PlainFormatter(variables=variables, whole=debug, brief=brief)
+    handler.setFormatter(JsonFormatter() if json else plain)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
