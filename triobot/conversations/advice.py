@@ -74,9 +74,8 @@ def _came(event: Event, said: str) -> str:
 
 def copied(key: str, value: object) -> Copy | None:
     """Return what to remember of a value that was read, if it can be changed in place."""
-    if type(value) not in (list, dict, set):
-        return None
-    return Copy(key, value, encode_value(value), calling_line())
+    mutable = type(value) in (list, dict, set)
+    return Copy(key, value, encode_value(value), calling_line()) if mutable else None
 
 
 def added(before: object, after: object) -> Sequence[object]:
