@@ -395,3 +395,17 @@ async def test_a_charge_goes_by_the_new_time(autojump_clock: MockClock, hours: i
             await sara.sees("Here it is.")
         assert {alarm.kind for alarm in world.alarms} <= {"clock_jumped", "unwatched"}
         world.alarms.clear()
+
+
+@pytest.mark.parametrize("start", [None, datetime(2024, 2, 29, 23, 59, tzinfo=UTC)])
+async def test_the_clock_begins_where_a_test_says(autojump_clock: MockClock, start: datetime | None) -> None:
+    """Else on a Saturday morning."""
+    bot = Bot()
+
+    @bot.conversation
+    async def tell(chat: Chat) -> None:
+        await chat.send(f"{chat.now():%Y-%m-%d %H:%M}")
+
+    async with drive(bot, start=start) as world:
+        sara = await joins(world)
+        await sara.sees("2027-01-02 09:00" if start is None else "2024-02-29 23:59")

@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Final, final
 
@@ -35,7 +36,7 @@ from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId
 from .process import DrivenProcess, InsideTransport
 from .stubs import StepResults
-from .virtual import VirtualWallClock, virtual_time
+from .virtual import MORNING, VirtualWallClock, virtual_time
 
 _AUTHORITY: Final = "127.0.0.1:9"
 _TOKEN: Final = "token-of-the-driven-bot"
@@ -213,6 +214,7 @@ async def drive(
     attempts: int = 3,
     replay_check: bool = True,
     steps: Mapping[str, Sequence[object]] | None = None,
+    start: datetime | None = None,
 ) -> AsyncGenerator[DrivenWorld]:
     """Run a bot on an emulated platform of its own while the block runs, in virtual time.
 
@@ -234,6 +236,7 @@ async def drive(
         steps: what steps return in place of being run, by the name of their function, one after the other,
             the last again and again; an exception is raised. A step that isn't named runs. Resources that
             are not provided stay closed, and no background task runs.
+        start: the aware time at which the block begins; None: Saturday, 2 January 2027, 9:00 UTC.
 
     Raises:
         ConfigError: time isn't virtual; or the bot can't start.
@@ -252,7 +255,8 @@ async def drive(
     """
     failure: BaseException | None = None
     with virtual_time() as until_stuck, tempfile.TemporaryDirectory(prefix="triobot-drive-") as folder:
-        clock, alarms, late = VirtualWallClock(), list[Alarm](), list[DrivenProcess]()
+        at = MORNING if start is None else round(start.timestamp() * 1000)
+        clock, alarms, late = VirtualWallClock(at), list[Alarm](), list[DrivenProcess]()
         failures: list[Exception] = []
 
         async def post(body: Body) -> int | None:
@@ -266,7 +270,7 @@ async def drive(
             # Play money and play ids: what matters is that a failing test fails again.
             chance=random.Random(seed),
             # The platform's machine has a clock of its own.
-            clock=ShiftedClock(VirtualWallClock()),
+            clock=ShiftedClock(VirtualWallClock(at)),
             push=PushSettings(attempts=attempts),
         )
         door = make_app(exchange, token=_TOKEN, control_token=None, authorities=[_AUTHORITY])
