@@ -27,7 +27,6 @@ import trio
 
 from triobot import Bot
 from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.early import EarlyDoor
 from triobot.conversations.life import ChatLife
 from triobot.conversations.workload import EarlyEvent
 from triobot.emulator.person import AppError, Person
@@ -43,6 +42,11 @@ from triobot.wire.encode import Body, event_key
 from triobot.wire.events import Event
 
 from .talks import Ping, make_bot
+
+try:
+    from triobot.conversations.early import EarlyDoor
+except ModuleNotFoundError:  # it can be deleted
+    EarlyDoor = None  # type: ignore[assignment,misc]
 
 Act: TypeAlias = str
 Burst: TypeAlias = tuple[float, Sequence[Act]]
@@ -191,7 +195,7 @@ class Deaths:
         deaths, take, first_take, busy = (
             self,
             DrivenProcess.take,
-            EarlyDoor._take,
+            None if EarlyDoor is None else EarlyDoor._take,
             Dispatcher.until_not_too_busy,
         )
         accept, commit = CrashableStore.accept, CrashableStore.commit
@@ -240,7 +244,8 @@ class Deaths:
             return partial(noted, found) if name == "backlog" else found
 
         setattr(DrivenProcess, "take", late_take)  # noqa: B010
-        setattr(EarlyDoor, "_take", taken_first)  # noqa: B010
+        if EarlyDoor is not None:
+            setattr(EarlyDoor, "_take", taken_first)  # noqa: B010
         setattr(Dispatcher, "until_not_too_busy", until_all_came)  # noqa: B010
         setattr(CrashableStore, "accept", dying_accept)  # noqa: B010
         setattr(CrashableStore, "commit", dying_commit)  # noqa: B010
@@ -249,7 +254,8 @@ class Deaths:
             yield
         finally:
             setattr(DrivenProcess, "take", take)  # noqa: B010
-            setattr(EarlyDoor, "_take", first_take)  # noqa: B010
+            if EarlyDoor is not None:
+                setattr(EarlyDoor, "_take", first_take)  # noqa: B010
             setattr(Dispatcher, "until_not_too_busy", busy)  # noqa: B010
             setattr(CrashableStore, "accept", accept)  # noqa: B010
             setattr(CrashableStore, "commit", commit)  # noqa: B010
