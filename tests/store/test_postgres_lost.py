@@ -522,7 +522,7 @@ async def test_who_is_silent_for_three_seconds_loses_the_store_and_who_speaks_ke
 async def test_a_process_at_rest_writes_nothing(postgres: Server) -> None:
     async with opened(postgres) as store:
         await store.commit(PutSetting("a", "b"))
-        # Not the log's place: the server writes there by itself. Whoever writes a row is given a number first.
+        # Not the log: the server writes there by itself. Whoever writes a row is given a number first.
         numbers = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
         before = postgres.ask(numbers)
         await trio.sleep(3 * SPEAKS_EVERY)
