@@ -45,6 +45,11 @@ class PostgresRows:
         """Those of the store that is open."""
         return self._shard.tables
 
+    @property
+    def turn(self) -> Any:
+        """The turn of whoever speaks over the session: a thread that looks after it does, too."""
+        return self._shard.turn
+
     def open(self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None) -> Store:
         """Open the store, for a new run."""
         from triobot.store.postgres.address import read_address
