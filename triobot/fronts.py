@@ -94,11 +94,15 @@ class _Hosted:
         app.asgi_app = front  # type: ignore[assignment]  # Quart's documented place for a middleware
 
         async def start() -> None:
+            failed = False
             try:
                 await app.nursery.start(self._run)
             except* Exception:
-                # The application passes on the text of what it gets, and a group's says nothing.
-                raise TriobotError(self._failure) from None
+                failed = True
+            if failed:
+                # Not above, where Python 3.11.2 raises a group: the application passes on the text of what it
+                # gets, and a group's says nothing.
+                raise TriobotError(self._failure)
 
         app.before_serving(start)
         app.after_serving(self._finish)
