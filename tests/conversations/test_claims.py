@@ -15,6 +15,7 @@ from triobot import Chat, Key, Router
 from triobot.conversations import data as slots
 from triobot.conversations.dispatcher import CHANNEL
 from triobot.conversations.early import Begins, Queued
+from triobot.conversations.routes.verdicts import Verdicts
 from triobot.filters import flooding
 from triobot.journals import AppendRecords, BeginConversation, PutStanding
 from triobot.seams import Arrival, Consume, Quota, Write
@@ -235,7 +236,7 @@ def looked_at(town: Town) -> Begins | Queued:
     said = encode_event(Message(CHAT, "hi", ALI))
     assert town.door is not None
     arrival = Arrival(CHAT, ALI.id, town.services.clock.now(), said.content_type, said.data)
-    coming = town.door.accept(Message(CHAT, "hi", ALI), arrival)
+    coming = town.door.accept(Message(CHAT, "hi", ALI), arrival, Verdicts())
     assert isinstance(coming, Queued)
     return coming
 

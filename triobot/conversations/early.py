@@ -54,7 +54,8 @@ from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import REMEMBERS_NOTHING, Setting
 from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
-from .workload import EarlyEvent, Verdicts
+from .routes.verdicts import Verdicts
+from .workload import EarlyEvent
 
 if TYPE_CHECKING:
     from .dispatcher import Dispatcher
@@ -71,11 +72,11 @@ _AT_REST: Final = attrgetter("at_rest")
 class Queued:
     """An event that is being stored: no other one of its chat is taken meanwhile, nor begins anything."""
 
-    def __init__(self, door: EarlyDoor, event: Event) -> None:
+    def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts) -> None:
         self._door = door
         self._came = False
+        self._asked = asked
         self.event = event
-        self.said = door.said
         door.coming[event.chat_id] = door.coming.get(event.chat_id, 0) + 1
 
     def beginning(self, read: Callable[[], Mapping[str, str]]) -> str | None:
@@ -85,8 +86,7 @@ class Queued:
     def accepted(self, row: InboxRow) -> bool:
         """Return whether the event, durable now, has begun something; else it is to be handed on."""
         self._come()
-        if self.said is not None:
-            self._door.keep_said(row, self.said)
+        self._door.number(self._asked, row)
         return False
 
     def over(self, *, known: bool) -> None:
@@ -113,8 +113,8 @@ class Begins(Queued):
         values: what the chat keeps; None if it is to be read from the store.
     """
 
-    def __init__(self, door: EarlyDoor, event: Event, start: Start, first: Record) -> None:
-        super().__init__(door, event)
+    def __init__(self, door: EarlyDoor, event: Event, asked: Verdicts, start: Start, first: Record) -> None:
+        super().__init__(door, event, asked)
         self.start = start
         self.first = first
         route, sender = start.route, event.sender
@@ -145,7 +145,6 @@ class EarlyDoor:
     Attributes:
         coming: the chats of which an event is being stored, with how many are.
         beginnings: what is to begin in which chat.
-        said: what authors' conditions have said of the event that was looked at last; None: none was asked.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -154,7 +153,6 @@ class EarlyDoor:
         self._lives = dispatcher.lives
         self.coming: Final[dict[ChatId, int]] = {}
         self.beginnings: Final[dict[ChatId, Begins]] = {}
-        self.said: dict[object, object] | None = None
         # Rows whose beginning came to nothing: they go their way like every other.
         self._declined: set[int] = set()
         # Keys of events that were taken lately: what is delivered twice is for the store to tell.
@@ -166,8 +164,8 @@ class EarlyDoor:
 
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
         """Store an event, with what it leads to; see `triobot.seams.StoreEarly`."""
-        coming = self.accept(event, arrival)
-        said = self.said
+        asked = Verdicts()
+        coming = self.accept(event, arrival, asked)
         if isinstance(coming, EarlyEvent):
             await coming.known.wait()
             if coming.error is None:
@@ -176,8 +174,7 @@ class EarlyDoor:
                 return Redelivered()
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
-            coming = Queued(self, event)  # it has not been taken after all, for a reason that isn't its own
-            coming.said = said
+            coming = Queued(self, event, asked)  # not taken after all, for no reason of the event's
         try:
             acceptance = await self._services.store.accept(
                 arrival, quota=quota, beginning=coming.beginning, on_commit=partial(hand_on, coming.accepted)
@@ -189,9 +186,8 @@ class EarlyDoor:
             coming.over(known=True)
         return acceptance
 
-    def accept(self, event: Event, arrival: Arrival) -> EarlyEvent | Begins | Queued:
+    def accept(self, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | Begins | Queued:
         """Give an event to the conversation that waits for it, or say with what it is to be stored."""
-        self.said = None
         if (
             type(event) in _BEGINNERS
             and event.chat_id not in self.coming
@@ -200,19 +196,19 @@ class EarlyDoor:
         ):
             life = self._lives.get(event.chat_id)
             if life is None:
-                if (begins := self._begins(event, arrival.at)) is not None:
+                if (begins := self._begins(event, arrival.at, asked)) is not None:
                     return begins
-            elif type(event) is Message and (taken := self._take(life, event, arrival)) is not None:
+            elif type(event) is Message and (taken := self._take(life, event, arrival, asked)) is not None:
                 return taken
-        return Queued(self, event)
+        return Queued(self, event, asked)
 
     # --- what is given to a conversation that waits
 
-    def _take(self, life: ChatLife, event: Event, arrival: Arrival) -> EarlyEvent | None:
+    def _take(self, life: ChatLife, event: Event, arrival: Arrival, asked: Verdicts) -> EarlyEvent | None:
         dispatcher, chat_id, key = self._dispatcher, event.chat_id, arrival.key
         if not dispatcher.has_routed_all or key in self._lately or not _may_take(life, arrival.sender_id):
             return None
-        given = self._decide(event, arrival.at, life)
+        given = self._decide(event, arrival.at, life, asked)
         if type(given) is not Give or not given.wait.resting or given.wait.question:
             return None
         conversation = life.who_has(given.wait)
@@ -228,7 +224,7 @@ class EarlyDoor:
         conversation.give(given.wait, Taken(Delivery(_HAS_NO_NUMBER, event, arrival.at), given.value))
         return taken
 
-    def _decide(self, event: Event, at: int, life: ChatLife | None) -> Decision | None:
+    def _decide(self, event: Event, at: int, life: ChatLife | None, asked: Verdicts) -> Decision | None:
         """Return what would become of an event now; None if that can't be told before it is stored."""
         dispatcher = self._dispatcher
         failures: list[str] = []
@@ -238,7 +234,6 @@ class EarlyDoor:
         if life is not None:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         group, kept = (False, None) if life is None else (life.group, life.kept.values)
-        asked = Verdicts()
         setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept, asked)
         at_work = dispatcher.care.at_work
         at_work[CLAIMED] = event.chat_id
@@ -254,19 +249,18 @@ class EarlyDoor:
             )
         finally:
             at_work[CLAIMED] = 0
-            self.said = asked.said.get(_HAS_NO_NUMBER)
         return None if failures else decision
 
     # --- what begins
 
-    def _begins(self, event: Event, at: int) -> Begins | None:
+    def _begins(self, event: Event, at: int, asked: Verdicts) -> Begins | None:
         dispatcher, services, chat_id = self._dispatcher, self._services, event.chat_id
         # What the chat keeps isn't known before the event is stored.
         if dispatcher.table.asks_kept or dispatcher.commits.has_data(chat_id):
             return None
         if services.store.lease(chat_id) is None:
             return None
-        start = self._decide(event, at, None)
+        start = self._decide(event, at, None, asked)
         if type(start) is not Start or start.call is not None or not start.route.durable:
             return None
         if start.route.kind is not RouteKind.CONVERSATION:
@@ -275,7 +269,7 @@ class EarlyDoor:
         first, value, durable = open_run(start.route, opening, now=at, jumped=jumped, untold=True)
         if value is not start.value:
             start = Start(start.route, value)
-        return Begins(self, event, start, first) if durable else None
+        return Begins(self, event, asked, start, first) if durable else None
 
     def begin(self, begins: Begins, row: InboxRow) -> bool:
         """Run a conversation whose beginning is durable; False if the chat has come alive meanwhile."""
@@ -313,9 +307,10 @@ class EarlyDoor:
 
     # --- what is being stored
 
-    def keep_said(self, row: InboxRow, said: dict[object, object]) -> None:
-        """Keep what conditions have said of an event that now has a number: they are asked no more."""
-        self._dispatcher.commits.asked.said[row.seq] = said
+    def number(self, asked: Verdicts, row: InboxRow) -> None:
+        """Keep the verdicts on an event under its number: its conditions are asked no more."""
+        if (said := asked.said.get(_HAS_NO_NUMBER)) is not None:
+            self._dispatcher.commits.asked.said[row.seq] = said
 
     def came(self, coming: Queued) -> None:
         """Note that an event is stored, or won't be: others of its chat may be taken, or begin something."""

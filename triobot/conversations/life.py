@@ -61,10 +61,11 @@ from .routes.routing import (
     token_of,
     unfit,
 )
+from .routes.verdicts import Verdicts
 from .running.failures import report_filter
 from .services import Services
 from .shared import Shared
-from .workload import UnitWriter, Verdicts
+from .workload import UnitWriter
 
 # A person types a handful of messages ahead; whatever is above that waits in the inbox.
 MAILBOX: Final = 16

@@ -32,6 +32,7 @@ from ..seams import (
     Write,
 )
 from ..wire.ids import ChatId
+from .routes.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -110,20 +111,6 @@ async def holds(early: EarlyEvent) -> bool:
     """Wait until it is known what became of an event, and return whether it was taken."""
     await early.known.wait()
     return early.error is None
-
-
-@final
-@attrs.define(eq=False)
-class Verdicts:
-    """What authors' conditions have said of events: a filter asks once of one, and each wait for itself.
-
-    Attributes:
-        said: by the event's row, until that is consumed.
-        taker: the wait or the block that asks now; None: a route does.
-    """
-
-    said: dict[int, dict[object, object]] = attrs.field(factory=dict[int, dict[object, object]])
-    taker: object = None
 
 
 @final

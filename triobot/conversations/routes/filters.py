@@ -27,9 +27,9 @@ from ...wire.ids import ChatId
 from ..data import Key, check_key
 from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
-from ..workload import Verdicts
 from .typed import fold as fold
 from .typed import read_command
+from .verdicts import Verdicts
 
 E_co = TypeVar("E_co", covariant=True, default=Event)
 F = TypeVar("F")
