@@ -10,8 +10,8 @@ from typing import Final
 
 MOST: Final = {
     # Modules of the package, and their lines without docstrings, comments and what is blank.
-    "modules": 365,
-    "code lines": 60_000,
+    "modules": 361,
+    "code lines": 59_000,
     # What the bot enters from the request to the settled write. See `ways`.
     "modules that an answer enters": 55,
     "classes that an answer enters": 53,
