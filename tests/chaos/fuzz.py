@@ -27,7 +27,6 @@ import trio
 
 from triobot import Bot
 from triobot.conversations.dispatcher import Dispatcher
-from triobot.conversations.life import ChatLife
 from triobot.conversations.workload import EarlyEvent
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
@@ -39,7 +38,6 @@ from triobot.testing.process import Crashable, CrashableStore, DrivenProcess
 from triobot.testing.simulating import seeded
 from triobot.wire.decode import decode_event
 from triobot.wire.encode import Body, event_key
-from triobot.wire.events import Event
 
 from .talks import Ping, make_bot
 
@@ -209,8 +207,8 @@ class Deaths:
             deaths._may_keep(late=late > 0)
             return await take(process, body)
 
-        def taken_first(door: EarlyDoor, life: ChatLife, event: Event, arrival: Arrival) -> EarlyEvent | None:
-            return None if deaths._kept_at == trio.current_time() else first_take(door, life, event, arrival)
+        def taken_first(door: EarlyDoor, *given: Any) -> EarlyEvent | None:
+            return None if deaths._kept_at == trio.current_time() else first_take(door, *given)
 
         async def until_all_came(dispatcher: Dispatcher) -> None:
             if deaths._kept_at == trio.current_time():

@@ -174,7 +174,8 @@ class EarlyDoor:
                 return Redelivered()
             if not isinstance(coming.error, JournalConflictError):
                 raise coming.error
-            coming = Queued(self, event, asked)  # not taken after all, for no reason of the event's
+            # Its conversation was brought back without the event, which is stored like every other.
+            coming = Queued(self, event, asked)
         try:
             acceptance = await self._services.store.accept(
                 arrival, quota=quota, beginning=coming.beginning, on_commit=partial(hand_on, coming.accepted)
