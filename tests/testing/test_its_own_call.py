@@ -14,8 +14,8 @@ from triobot import Bot, Chat
 from triobot.filters import text
 from triobot.testing import drive
 
-WRITES: Final = 16
-"""More than any of the programs has."""
+WRITES: Final = 18
+"""More than any of the programs has, without the early door too, where an event is a write of its own."""
 
 
 def starts_a_broadcast(bot: Bot) -> None:
