@@ -69,6 +69,8 @@ ALLOWED: dict[str, set[str]] = {
     "conversations": STORE | {"engine", "payments"},
     "emulator": SEAMS,
     "filters": {"conversations"},
+    # Loaded by a developer's bot only.
+    "studio": STORE | {"conversations", "engine"},
     "runtime": BOT | {"broadcast", "extras", "tracing"},
     # Loaded by bots only whose spans somebody wants.
     "tracing": STORE | {"conversations", "engine", "logs", "webhook"},
@@ -253,6 +255,8 @@ def test_a_bot_loads_no_emulator() -> None:
     names = loaded_by("import triobot.together; from triobot import Bot")
 
     assert "triobot.bot" in names
-    assert not {"triobot.emulator", "triobot.cli", "PIL"} & {".".join(name.split(".")[:2]) for name in names}
+    assert not {"triobot.emulator", "triobot.studio", "triobot.cli", "PIL"} & {
+        ".".join(name.split(".")[:2]) for name in names
+    }
     # Nor those that are there for bots inside of another's server only.
     assert not {"quart", "quart_trio", "hypercorn", "flask"} & set(names)

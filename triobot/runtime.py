@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, final
 
 import attrs
@@ -26,7 +27,6 @@ from .client import PlatformClient
 from .client.address import own_hosts
 from .client.successor import AnyTransport
 from .clock import JUMPED, Timepiece
-from .conversations.advice import Advice
 from .conversations.charges.paid import deliver as deliver_money
 from .conversations.charges.paid import goes_on
 from .conversations.conversation import Services
@@ -37,6 +37,7 @@ from .conversations.doors.far import Far
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.portrait import whose
 from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
+from .conversations.notices import Notify
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
@@ -673,6 +674,7 @@ async def open_work(
     )
     async with (
         _traced(intake) as tracing,
+        _advised(settings, table) as notice,
         client as platform,
         open_outbox(
             _held_platform(intake, platform, tracing),
@@ -707,7 +709,7 @@ async def open_work(
             texts=texts,
             raise_alarm=bell.ring,
             resources=resources,
-            advice=Advice() if settings.development else None,
+            notice=notice,
             replays=None if replays is None else replays.watch,
             tracebacks=settings.log_tracebacks,
             keep_ended=settings.keep_ended > 0,
@@ -773,6 +775,16 @@ def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
             raise
         return None
     return EarlyDoor(dispatcher)
+
+
+@asynccontextmanager
+async def _advised(settings: Settings, table: Table) -> AsyncGenerator[Notify | None]:
+    """Tell a developer what hurts later while the block runs; in production nothing of that is loaded."""
+    if not settings.development:
+        yield None
+        return
+    with import_module("triobot.studio.advice").advising(table) as notice:
+        yield notice
 
 
 @asynccontextmanager

@@ -12,7 +12,6 @@ from town import open_town
 from trio.testing import MockClock
 
 from triobot.conversations import data as data_module
-from triobot.conversations.advice import Advice
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.questions.keys import LASTING, encode_key
@@ -30,7 +29,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     return lambda: [r.getMessage() for r in caplog.records if r.name == "triobot.development"]
 
 
-async def run(work: Work, *, aside: bool = False, advice: Advice | None = None) -> None:
+async def run(work: Work, *, aside: bool = False) -> None:
     """Let a conversation do this twice."""
     router = Router()
     declare = router.aside(text()) if aside else router.conversation(text())
@@ -40,7 +39,7 @@ async def run(work: Work, *, aside: bool = False, advice: Advice | None = None) 
         for _ in range(2):
             await work(chat)
 
-    async with open_town(router, advice=advice or Advice()) as town:
+    async with open_town(router, advised=True) as town:
         await town.says("go")
         await trio.sleep(100_000)
 
@@ -172,7 +171,7 @@ async def test_what_no_route_takes_is_told_with_what_was_asked(
     @router.aside(pressed(Take))
     async def take(chat: Chat) -> None: ...
 
-    async with open_town(router, advice=Advice()) as town:
+    async with open_town(router, advised=True) as town:
         await town.says("/start")
         assert said() == []
         await town.says("/strat")
@@ -208,7 +207,7 @@ async def test_a_start_with_a_known_key_says_that_it_begins_nothing(
     async def muted(chat: Chat) -> None:
         await chat.start(mute, 7, key="mute-7")
 
-    async with open_town(bot, advice=Advice()) as town:
+    async with open_town(bot, advised=True) as town:
         for _ in range(2):
             await town.says("mute")
         assert said() == []
@@ -236,7 +235,7 @@ async def test_a_press_that_comes_while_another_conversation_is_live(
     async def talk(chat: Chat) -> None:
         await chat.ask("What?")
 
-    async with open_town(router, advice=Advice()) as town:
+    async with open_town(router, advised=True) as town:
         await town.says("/start")
         await town.presses_data(f"{LASTING}.{encode_key(Take(1))}", 7)
         await town.presses_data(f"{LASTING}.{encode_key(Take(9))}", 7)

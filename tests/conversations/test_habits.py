@@ -19,7 +19,7 @@ import pytest
 import trio
 
 from triobot import Bot, Chat, ChatRef, Key
-from triobot.conversations.habits import habits
+from triobot.studio.habits import habits
 from triobot.testing import drive
 
 Handler = Callable[..., Awaitable[object]]

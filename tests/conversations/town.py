@@ -6,7 +6,7 @@ A test says what people do and looks at what they saw. Nothing here sleeps: time
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 
 import attrs
@@ -15,7 +15,6 @@ from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
 from triobot.clock import Timepiece
-from triobot.conversations.advice import Advice
 from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
 from triobot.conversations.data import Speech
@@ -26,6 +25,7 @@ from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier
 from triobot.runtime import early_door
 from triobot.seams import Alarm, Arrival, InboxRow, Quota
+from triobot.studio.advice import advising
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (
     Event,
@@ -326,14 +326,16 @@ async def open_town(
     store: FakeStore | None = None,
     texts: Speech = TEXTS,
     username: str | None = "pizzabot",
-    advice: Advice | None = None,
+    advised: bool = False,
 ) -> AsyncGenerator[Town]:
     """A town whose dispatcher runs while the block runs, and is cut at its end."""
     town = Town(router, outbox or FakeOutbox(), store or FakeStore(), texts, username=username)
-    if advice is not None:
-        town.services = attrs.evolve(town.services, advice=advice)
-        town.new_dispatcher()
-    async with trio.open_nursery() as nursery:
-        await start(nursery, town)
-        yield town
-        nursery.cancel_scope.cancel()
+    with ExitStack() as stack:
+        if advised:
+            notice = stack.enter_context(advising(town.dispatcher.table))
+            town.services = attrs.evolve(town.services, notice=notice)
+            town.new_dispatcher()
+        async with trio.open_nursery() as nursery:
+            await start(nursery, town)
+            yield town
+            nursery.cancel_scope.cancel()

@@ -6,5 +6,5 @@ takes. A `conversation` is one `running` coroutine, and `chat` is what that sees
 `charges` and `data`; `doors` lead to other chats. What a conversation did is written down (`journal_writer`,
 `workload`), so that its `revival` finds it where it stood, and `inspection` can look at it. `shared` is what
 the chats of a bot have in common, `services` what they use of the world, `texts` the runtime's own words,
-`advice` what a developer is told.
+`notices` what a developer is told.
 """

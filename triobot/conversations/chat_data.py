@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any, TypeVar, final
 
 from ..errors import UnreadableRecordError
-from .advice import added, copied
 from .conversation import Conversation
 from .data import Key, ReadKey, check_key
+from .notices import added, copied
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class ChatData:
         text = self._conversation.kept().get(key.name)
         with self._conversation.reading():
             value = key.load(text)
-        if self._conversation.services.advice is not None:
+        if self._conversation.services.notice is not None:
             copy = copied(key.name, value)
             if copy is not None:
                 self._conversation.copies = [*self._conversation.copies, copy]
@@ -69,7 +69,7 @@ class ChatData:
         if conversation.giving is None and not conversation.behind:
             return
         old, more = conversation.kept().get(key.name), None
-        if conversation.services.advice is not None:
+        if conversation.services.notice is not None:
             with suppress(KeyError, UnreadableRecordError):
                 more = added(key.load(old), value)
         if old != text or conversation.giving is not None:

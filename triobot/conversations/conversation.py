@@ -46,12 +46,12 @@ from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
-from .advice import Copy, Gift, is_changed
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC
 from .data import View, await_store
 from .doors.calls import Call, room_of
 from .journal_writer import Carried, JournalWriter
+from .notices import Copy, Gift, Operated, Slept, Unassigned, is_changed
 from .revival.care import RUNS
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
@@ -350,8 +350,8 @@ class Conversation:
         """Note that the coroutine runs no more."""
         copies, self.copies = self.copies, ()
         for copy in copies:
-            if self.services.advice is not None and is_changed(copy):
-                self.services.advice.unassigned(copy)
+            if self.services.notice is not None and is_changed(copy):
+                self.services.notice(Unassigned(copy))
 
     def _came_to(self, end: End) -> Exception | None:
         """Note how the run ended; return the author's error, if there is one."""
@@ -455,8 +455,10 @@ class Conversation:
                 self.value = paid_of(self.value)
         if self.route.hooks:
             ended = None if self.giving is None else self.giving.handled
-            declined = None if self.services.advice is None else self.services.advice.declined
-            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended, declined).call()
+            hooked = Hooked(
+                self.run, self.route, chat, self.args, self.check_task, ended, self.services.notice
+            )
+            return hooked.call()
         return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
@@ -685,9 +687,9 @@ class Conversation:
             ForeignTaskError: the task is none of this conversation's, or runs a step.
         """
         id = self.check_task()
-        if (advice := self.services.advice) is not None and not self.replaying:
+        if (notice := self.services.notice) is not None and not self.replaying:
             self._operations += 1
-            advice.operated(self._operations)
+            notice(Operated(self._operations))
         if self._press is not None and kind not in (OperationKind.ANSWER, OperationKind.SCOPE):
             press, self._press = self._press, None
             if not self.replaying:
@@ -873,10 +875,10 @@ class Conversation:
         await self.run.sleep_until(at)
 
     def _advise_sleep(self, seconds: float) -> None:
-        advice = self.services.advice
+        notice = self.services.notice
         hears = self.watches or self.waits or self in self.life.places.asides
-        if advice is not None and is_chat(self.life.chat_id) and not hears:
-            advice.sleeps(seconds)
+        if notice is not None and is_chat(self.life.chat_id) and not hears:
+            notice(Slept(seconds))
 
     def effect(
         self, kind: OperationKind, body: Body[T], *, holds: bool = False, inside: bool = False

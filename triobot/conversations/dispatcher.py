@@ -11,7 +11,6 @@ in memory; so it is wrong only for a chat that has left memory since: such a row
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from typing import Final, final
@@ -26,12 +25,11 @@ from ..seams import Alarm, InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from .charges.paid import is_the_ledgers
-from .chat import Chat, ChatRef, handle_of
+from .chat import handle_of
 from .conversation import Conversation, Services
 from .data import Keeping
 from .doors.calls import Call, Halt, Order, as_event, asked_of, room_of, stored_event
 from .doors.elsewhere import Elsewhere
-from .habits import habits
 from .inspection.portrait import Portrait, portray
 from .jobs import SETTING, JobClock
 from .life import ChatLife, DispatcherCalls
@@ -164,11 +162,7 @@ class Dispatcher:
 
         Cancellation: *atomic*: no event is lost; what had been handled is flushed, with a deadline.
         """
-        watching = nullcontext() if (advice := self.services.advice) is None else advice.watching()
-        if advice is not None:
-            for line, what, wrong in habits(self.table.functions, Chat, ChatRef):
-                advice.cannot_work(line, what, wrong)
-        with watching, self.services.clock.telling(self._jumped):
+        with self.services.clock.telling(self._jumped):
             try:
                 await self._run_watched(task_status)
             except BaseException as error:

@@ -24,6 +24,7 @@ from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Halt, Order, is_signal, room_of
 from .journal_writer import Carried
+from .notices import Unheard, Untaken
 from .places import Places, TooLate, ends
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
@@ -608,19 +609,19 @@ class ChatLife:
     def _drop(self, delivery: Delivery, why: str) -> None:
         if why == "nobody":
             self._advise(delivery)
-        elif why == UNHEARD and self.services.advice is not None:
+        elif why == UNHEARD and self.services.notice is not None:
             room = room_of(delivery.event)
             begins = [route.filter.name for route in self._table_for(delivery.event).conversations]
-            self.services.advice.unheard(delivery.event, room, begins)
+            self.services.notice(Unheard(delivery.event, room, begins))
         self._refusals.drop(delivery, why)
 
     def _advise(self, delivery: Delivery) -> None:
-        if (advice := self.services.advice) is not None:
+        if (notice := self.services.notice) is not None:
             event, table, begun = delivery.event, self._table, None
             if (live := self.places.live.get(self.places.owner_of(event))) is not None:
                 start = begins(event, self.setting(delivery), table, self._filter_failed)
                 begun = None if start is None else (start.route, live.route)
-            advice.untaken(event, table.routes_of_chats, self._username, begun)
+            notice(Untaken(event, table.routes_of_chats, self._username, begun))
 
     def _question_of(self, event: Event) -> str | None:
         return self._refusals.question_of(event)

@@ -8,6 +8,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Mapping,
     MutableMapping,
     Sequence,
 )
@@ -21,11 +22,11 @@ from ..journals import Lease
 from ..resources import Opened, Resource
 from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Write
 from ..wire.content import Content
-from ..wire.ids import ChatId
+from ..wire.ids import ChatId, RefId
 from ..wire.markup import InlineKeyboard
-from .advice import Advice
 from .data import Speech
 from .doors.far import Far
+from .notices import Gift, Notify
 from .running.failures import OnFailure, tell_nobody
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class Services:
         max_amount: above this nothing is charged.
         live_every: seconds between two edits of a live message.
         memory: what filters remember.
-        advice: tells a developer of habits that hurt later; None in production.
+        notice: told of what hurts later; None in production.
+        given: what an aside gave for a payment and where, until its charge returns; kept for notices only.
         replays: begins to look whether a restart would bring a conversation back, by its records so far, of
             which it hears from then on; None in production.
         tracing: makes spans of what they do; None: nobody asks for any.
@@ -152,7 +154,10 @@ class Services:
     memory: MutableMapping[object, object] = attrs.field(
         factory=lambda: dict[object, object](), eq=False, repr=False
     )
-    advice: Advice | None = None
+    notice: Notify | None = None
+    given: MutableMapping[RefId, Mapping[str, Gift]] = attrs.field(
+        factory=dict[RefId, Mapping[str, Gift]], eq=False, repr=False
+    )
     tracing: Tracer | None = None
     replays: Callable[[Any, Lease, Sequence[Record]], HearRecords] | None = None
     tracebacks: bool = False

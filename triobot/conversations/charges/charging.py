@@ -419,8 +419,7 @@ class RunningCharge:
             conversation.awaited = {id: wake for id, wake in waited if id != captured.id}
         if ending != "given":
             raise PaymentHandedOverError
-        if (advice := conversation.services.advice) is not None:
-            conversation.behind = {**conversation.behind, **advice.given.pop(captured.id, {})}
+        conversation.behind = {**conversation.behind, **conversation.services.given.pop(captured.id, {})}
 
     async def _look(self, _: Id) -> Seen:
         """What is known by now, up to what ends the charge; a callback is looked at to its end."""

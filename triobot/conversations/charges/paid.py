@@ -28,8 +28,8 @@ from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
-from ..advice import Gift
 from ..doors.calls import PaymentArrived
+from ..notices import Gift, Keyless
 from ..routes.declarations import Route, Table
 from ..routes.filters import Filter, Same, Setting
 from ..running.lines import calling_line, is_authors, running_frames
@@ -271,14 +271,14 @@ class Giving:
 
     def step(self, args: tuple[object, ...]) -> Callable[[], Awaitable[None]]:
         """Note that a step is begun with these arguments, and return what has to come before it."""
-        if self._conversation.services.advice is not None:
+        if self._conversation.services.notice is not None:
             self._line = self._line or calling_line()
             self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
         return self._check
 
     def gives(self, what: str, args: Sequence[object]) -> None:
         """Note what may be the goods."""
-        if not what or self._conversation.services.advice is None:
+        if not what or self._conversation.services.notice is None:
             self._gave[what] = NOTED
         elif what not in self._gave:
             self._gave[what] = _gift(self._conversation, args, self.paid.key) or NOTED
@@ -313,12 +313,12 @@ class Giving:
         goes_on = self._goes_on and self._conversation.goes_on
         well = self._given or (goes_on and error is not None and continue_in(error) is not None)
         self.ending = "given" if well else "handed_over"
-        places, advice = self._conversation.life.places, self._conversation.services.advice
+        places, services = self._conversation.life.places, self._conversation.services
         self.alone = not (well or paid.redelivered or places.waiting_for(self._conversation))
-        if advice is not None and well and self._line and not self._keyed:
-            advice.keyless(self._line)
-        if advice is not None and well:
-            advice.given[paid.id] = {what: gift for what, gift in self._gave.items() if gift is not NOTED}
+        if services.notice is not None and well and self._line and not self._keyed:
+            services.notice(Keyless(self._line))
+        if services.notice is not None and well:
+            services.given[paid.id] = {what: gift for what, gift in self._gave.items() if gift is not NOTED}
         if well and not (self._gave or paid.redelivered or self._conversation.dry):
             self._tell_that_nothing_was_given()
         end: PaymentEnd = "settled" if well else "failed"

@@ -19,8 +19,8 @@ from ...seams import Arrival, InboxRow, OverQuota, Quota, WallClock, Write
 from ...store import Store
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId
+from ..notices import KnownKey
 from ..routes.declarations import Table
-from ..running.lines import calling_line
 from ..services import Also, Services
 from .calls import (
     CALL,
@@ -114,8 +114,8 @@ class Elsewhere:
         if (far := self._far_of(chat_id)) is not None:
             return await far.start(arrival, run)
         started = await self.take_in(arrival, run, own=own, also=also)
-        if not (started or run is None or self._runs(run)) and self._services.advice is not None:
-            self._services.advice.known_key(calling_line(), name, run.key)
+        if not (started or run is None or self._runs(run)) and self._services.notice is not None:
+            self._services.notice(KnownKey(name, run.key))
         return started
 
     async def take_in(

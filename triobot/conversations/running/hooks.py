@@ -17,6 +17,7 @@ import trio
 
 from ...engine import Run
 from ...errors import ConfigError, ForeignTaskError
+from ..notices import Declined, Notify
 from ..routes.declarations import Hook, Route
 
 HERE: Final = __file__
@@ -44,7 +45,7 @@ class Hooked:
         room: what all of them get; `args` are the function's own.
         check: refuses a task that may do nothing of the conversation's.
         ended: told how the function ended, whatever the hooks make of that.
-        declined: told of a hook's line, its name and the route's, when it declined without an operation.
+        notice: told of a hook that declined without an operation.
     """
 
     run: Run
@@ -53,7 +54,7 @@ class Hooked:
     args: Sequence[object]
     check: Callable[[], object]
     ended: Callable[[BaseException | None], None] | None
-    declined: Callable[[str, str, str], None] | None = None
+    notice: Notify | None = None
 
     async def call(self, depth: int = 0) -> None:
         """Run the hook at this depth around those that are deeper, and around the function."""
@@ -84,8 +85,8 @@ class Hooked:
             if asked and not called:
                 asked[0].close()  # it was not awaited, as we say
                 raise ConfigError(f"{hook.told}: call() is not awaited, so it does nothing: await it")
-        if not asked and self.declined is not None and not part.numbered:
-            self.declined(hook.line, hook.name, self.route.name)
+        if not asked and self.notice is not None and not part.numbered:
+            self.notice(Declined(hook.line, hook.name, self.route.name))
 
     async def _handle(self) -> None:
         error: BaseException | None = None

@@ -21,7 +21,7 @@ from typing import Any, Final, cast, get_overloads
 
 import trio
 
-from .running.lines import LIBRARIES, is_authors
+from ..conversations.running.lines import LIBRARIES, is_authors
 
 UNAWAITED: Final = "is not awaited, so it does nothing: write await in front of it"
 _PLACES: Final = frozenset({"to", "person", "shared"})

@@ -1,0 +1,1 @@
+"""What a developer has beside a bot: nothing in production loads it."""

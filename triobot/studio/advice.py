@@ -1,0 +1,200 @@
+"""What a developer is told while developing: habits that work today and hurt later.
+
+On by the setting `development`; each habit is told once for each line of the author's code, as a warning of
+the logger ``triobot.development``. Nothing here changes what a conversation does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final, assert_never, final
+
+import trio
+
+from ..conversations.chat import Chat, ChatRef
+from ..conversations.notices import (
+    Declined,
+    Keyless,
+    KnownKey,
+    Notice,
+    Notify,
+    Operated,
+    Slept,
+    Unassigned,
+    Unheard,
+    Untaken,
+)
+from ..conversations.routes.declarations import Table
+from ..conversations.routes.typed import read_command
+from ..conversations.running.branches import code_tasks, step_tasks
+from ..conversations.running.leash import held
+from ..conversations.running.lines import calling_line, frames_of, is_authors
+from ..engine import Run
+from ..wire.events import Event, Message, Press
+from .habits import habits
+
+log: Final = logging.getLogger("triobot.development")
+
+LONG_SLEEP: Final = 5 * 60.0
+"""Seconds above which a sleeping conversation is called deaf."""
+MANY: Final = 1_000
+"""Operations of one conversation, after which its recorded past is called long."""
+_SHOWN: Final = 60
+_CHECKPOINTS: Final = frozenset({"checkpoint", "checkpoint_if_cancelled", "cancel_shielded_checkpoint"})
+
+_OURS: Final = str(Path(__file__).parent.parent) + os.sep
+# Where a route's function is awaited, and a child's.
+_ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__})
+
+
+def _came(event: Event, said: str) -> str:
+    if said:
+        return repr(said if len(said) <= _SHOWN else f"{said[:_SHOWN]}...")
+    kind = event.content if isinstance(event, Message) else event
+    value = f" of {event.value!r}" if isinstance(event, Press) else ""
+    return f"a {type(kind).__name__.lower()}{value}"
+
+
+@contextmanager
+def advising(table: Table) -> Generator[Notify]:
+    """Read the routes' code, and look at what their tasks wait for while the block runs."""
+    advice = Advice()
+    for line, what, wrong in habits(table.functions, Chat, ChatRef):
+        advice.tell(what, line, f"{what} {wrong}")
+    trio.lowlevel.add_instrument(advice)
+    try:
+        yield advice.hear
+    finally:
+        trio.lowlevel.remove_instrument(advice)
+
+
+@final
+class Advice(trio.abc.Instrument):
+    """Tells each habit once a line."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+
+    def hear(self, notice: Notice) -> None:
+        """Put a notice into words, if it is worth any."""
+        match notice:
+            case Untaken():
+                log.warning("%s", _untaken(notice))
+            case Unheard(event, room, begins):
+                # A signal that came to a room which doesn't run.
+                what = type(getattr(event, "value", event)).__name__
+                name = "the bot's own room" if room is None else f"room {room[0]}, key {room[1]!r}"
+                asked = f"only {begins[0]} begins it" if begins else "nothing begins there"
+                log.warning("a signal %s to %s was dropped: it doesn't run, and %s", what, name, asked)
+            case KnownKey(route, key):
+                log.warning(
+                    "%s: no %s was started: one was with the key %r, and has ended; a key is known for seven "
+                    "days: give each start its own",
+                    calling_line(),
+                    route,
+                    key,
+                )
+            case Slept(seconds):
+                if seconds > LONG_SLEEP:
+                    self.tell(
+                        "deaf",
+                        calling_line(),
+                        "the live conversation sleeps for long, and its chat is deaf meanwhile: sleep in an "
+                        "aside, or inside chat.move_on_when()",
+                    )
+            case Operated(count):
+                if count == MANY:
+                    self.tell(
+                        "long",
+                        calling_line(),
+                        f"over {MANY:,} operations in one conversation, all of which a restart replays: end "
+                        "it, or go on with chat.continue_as()",
+                    )
+            case Unassigned(copy):
+                self.tell(
+                    "copy",
+                    copy.line,
+                    f"the value of {copy.key!r} was changed after it was read from chat.data, which gives "
+                    "copies: assign it back, chat.data[KEY] = value",
+                )
+            case Keyless(line):
+                self.tell(
+                    "keyless",
+                    line,
+                    "no step of this aside gets the key of the payment for which it gives: a step that was "
+                    "cut by a crash or has failed runs again, and another service can't tell that from a "
+                    "second sale. Hand it chat.event.key",
+                )
+            case Declined(line, hook, route):
+                self.tell(
+                    "declined",
+                    line,
+                    f"hook {hook} ended without call(): {route} did not run; did it forget await call()?",
+                )
+            case _:
+                assert_never(notice)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Warn of what a task has come to wait for, if a conversation's code waits for no chat operation."""
+        own = task in code_tasks and task not in step_tasks
+        if own and (line := foreign_line(frames_of(task))) is not None:
+            self.tell(
+                "blocked",
+                line,
+                "a conversation waits for something that is not a chat operation; no restart knows of it: "
+                "use chat.step(), chat.sleep(), or the chat's own methods",
+            )
+
+    def tell(self, habit: str, line: str, words: str) -> None:
+        """Warn of a habit at a line, once."""
+        if (habit, line) not in self._told:
+            self._told.add((habit, line))
+            log.warning("%s: %s", line, words)
+
+
+def _untaken(notice: Untaken) -> str:
+    """Say what came, which filters were asked, and which is the nearest."""
+    event = notice.event
+    said = event.content if isinstance(event, Message) and isinstance(event.content, str) else ""
+    what = _came(event, said)
+    asked = dict.fromkeys(one.filter.name for one in notice.routes)
+    by_word = {word: one.filter.name for one in notice.routes for word in one.filter.words}
+    hint = ""
+    if (typed := read_command(said)) is not None and "@" in typed[0]:
+        own = f"is {notice.username}" if notice.username else "is not set, see TRIOBOT_USERNAME"
+        hint = f"/{typed[0]} is for the bot of that name, and this one's {own}; "
+    elif near := difflib.get_close_matches(said.split("@")[0], by_word, n=1):
+        asked.pop(by_word[near[0]])
+        hint = f"nearest is {by_word[near[0]]}; "
+    sender = "" if event.sender is None else f"{event.sender.name}, sender {event.sender.id}, ".lstrip(" ,")
+    others = f"{'also ' if 'nearest' in hint else ''}asked: {', '.join(asked) or 'no other route'}"
+    if notice.begun is not None:
+        begun, live = notice.begun
+        late = f"{begun.name}, which can't begin while {live.name} is live in the chat"
+        hint = f"{begun.filter.name} begins {late}: "
+        others = f"make {begun.name} an aside or an interrupt, or let {live.name} receive it"
+    return f"nobody took {what} ({sender}chat {event.chat_id}): {hint}{others}"
+
+
+def foreign_line(frames: Sequence[tuple[FrameType, int]]) -> str | None:
+    """Return the author's line that waits for what is no chat operation; None for one that is.
+
+    The frames are ours down to where the author's function is awaited; a chat operation is ours again.
+    """
+    files = [(frame.f_code.co_filename, number) for frame, number in frames]
+    entry = next((place for place, (file, _) in enumerate(files) if not file.startswith(_OURS)), 0)
+    if not entry or frames[entry - 1][0].f_code not in _ENTRIES:
+        return None
+    if any(file.startswith(_OURS) for file, _ in files[entry:]):
+        return None
+    if any(frame.f_code.co_name in _CHECKPOINTS for frame, _ in frames):
+        return None  # it waits for nothing
+    own = [(file, number) for file, number in files[entry:] if is_authors(file)]
+    file, number = own[-1] if own else files[entry]
+    return f"{file}:{number}"
