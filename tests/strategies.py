@@ -361,7 +361,13 @@ def form_operations() -> st.SearchStrategy[Operation[Any]]:
 
 def uploads() -> st.SearchStrategy[Upload]:
     """Generate uploads from memory."""
-    return st.builds(Upload, st.sampled_from(sorted(MEDIA)), st.builds(Blob, st.binary(max_size=40), words()))
+    return st.builds(
+        Upload,
+        st.sampled_from(sorted(MEDIA)),
+        st.builds(Blob, st.binary(max_size=40), words()),
+        st.none() | reply_keyboards(),
+        st.none() | inline_keyboards(),
+    )
 
 
 def payment_states() -> st.SearchStrategy[PaymentState]:

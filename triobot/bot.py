@@ -39,6 +39,7 @@ from .conversations.data import Keeping, Key, Speech
 from .conversations.doors.broadcasts import Broadcast
 from .conversations.doors.calls import RoomName
 from .conversations.doors.refs import RoomRef, person_ref, room_ref
+from .conversations.questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.routes.declarations import check_arguments, check_async
 from .conversations.routes.router import Router, table_of
 from .conversations.running.branches import refuse_conversations
@@ -588,15 +589,24 @@ class Bot(Router):
         work = self._running()
         return Broadcast(work.announcing(outside=True), work.dispatcher.keeping, key)
 
-    async def upload(self, media: M) -> M:
+    async def upload(
+        self, media: M, *, buttons: Buttons[Any] | None = None, keyboard: Keyboard | None = None
+    ) -> M:
         """Hand a file's bytes to the platform; what comes back may be sent any number of times.
+
+        Args:
+            buttons, keyboard: sent with the file. The interface doesn't show to what end: a message that
+                shows some has its own, see `ChatRef.send`.
 
         Raises:
             ConfigError: the bot isn't running.
             ForeignTaskError: called from a conversation, and not in a step.
+            LocalProtocolError: they are no buttons or no `Keyboard`; or the platform has the file already.
         """
         refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
-        descriptor = await self._running().platform.perform(Upload.of(media))
+        reply = None if keyboard is None else reply_of(keyboard)
+        inline = None if buttons is None else inline_of(buttons)
+        descriptor = await self._running().platform.perform(Upload.of(media, reply, inline))
         return attrs.evolve(media, source=descriptor)
 
     async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:

@@ -22,6 +22,7 @@ from triobot.client import PlatformClient, Uploaded
 from triobot.client.upload import PIECE
 from triobot.errors import DeliveryUnknownError, LocalProtocolError, NotDeliveredError, RefusedError
 from triobot.wire.content import Blob, Descriptor, File, Image, LocalFile, MediaKind
+from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, ReplyKeyboard
 from triobot.wire.operations import SendMessage, Upload
 
 TOKEN = "0123456789abcdef" * 4
@@ -67,6 +68,18 @@ async def test_a_file_arrives_as_it_is(tmp_path: Path, kind: MediaKind, size: in
         assert request.header("transfer-encoding") is None
         assert parts(request) == [(kind, "cat.png", "image/png", data)]
     assert len(server.peers) == 1
+
+
+async def test_keyboards_go_with_the_file() -> None:
+    reply = ReplyKeyboard(((Key("y", "بله"),),))
+    inline = InlineKeyboard(((CallbackButton("Yes", "y"),),))
+    async with serving(keep) as server, PlatformClient(server.url, TOKEN) as platform:
+        await platform.upload(Upload.of(Image(Blob(b"x", "x.png")), reply, inline))
+    assert [(name, data.decode()) for name, _, _, data in parts(server.received[0])] == [
+        ("reply_keyboard", '{"keyboard":[[{"y":"بله"}]]}'),
+        ("inline_keyboard", '[[{"text":"Yes","cb_data":"y"}]]'),
+        ("image", "x"),
+    ]
 
 
 async def test_an_upload_tells_what_was_sent_and_how_far_it_is(tmp_path: Path) -> None:

@@ -188,6 +188,22 @@ async def test_what_is_no_form_or_comes_beside_a_file(tmp_path: Path) -> None:
             assert len(platform.exchange.traffic.newest(1)[0].liberties) == 2
 
 
+async def test_keyboards_of_an_upload_are_looked_at_as_a_message_s(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        platform.exchange.world.switches = Switches(strict=True)
+        files = {"image": ("a.png", PNG)}
+        good = {"reply_keyboard": '{"keyboard":[[{"y":"Yes"}]]}', "inline_keyboard": json.dumps(PRESS)}
+        uploaded = await platform.platform.post("/upload", files=files, data=good)
+        assert uploaded.status_code == 200
+        assert platform.exchange.requests[-1].fields == (("image", "a.png"), *good.items())
+        for name, bad in (("reply_keyboard", "{"), ("inline_keyboard", '[[{"text":"Yes"}]]')):
+            refused = await platform.platform.post("/upload", files=files, data={**good, name: bad})
+            assert (refused.status_code, refused.json()["error"]) == (400, f"{name} is not valid")
+        taken = {"reply_keyboard": '{"keyboard":[[{"y":"Yes"}]],"once":true}'}
+        refused = await platform.platform.post("/upload", files=files, data=taken)
+        assert refused.json()["error"].startswith("reply_keyboard is not valid: ")
+
+
 async def test_a_page_is_told_of_it(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
         follower = Follower(platform.exchange)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 
-from triobot import Bot, Chat
+from triobot import Bot, Buttons, Chat, Image, Keyboard
 from triobot.testing import Switches, drive
 
 
@@ -37,3 +39,29 @@ async def test_fields_that_may_not_be_filled_in_are_shown_empty(autojump_clock: 
         await sara.sees("Floor: please enter a whole number.")
         await sara.submits({"floor": "1", "name": "Ahmadi"})
         await sara.sees("2, 1")
+
+
+async def test_keyboards_go_with_an_upload_and_with_each_message(autojump_clock: object) -> None:
+    """What is uploaded with some is shown with those of its message, which may be none."""
+    bot = Bot()
+    buttons, keyboard = Buttons({"y": "Yes"}), Keyboard({"m": "More"}, once=None)
+
+    @bot.conversation
+    async def show(chat: Chat) -> None:
+        upload = partial(bot.upload, buttons=buttons, keyboard=keyboard)
+        image = await chat.step(upload, Image.from_bytes(b"cake", "cake.png"))
+        await chat.send(image)
+        await chat.send(image, buttons=buttons, keyboard=keyboard)
+
+    async with drive(bot, switches=Switches(strict=True)) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        await sara.sees_buttons("Yes")
+        assert [bool(message.buttons) for message in await sara.history() if message.from_bot] == [
+            False,
+            True,
+        ]
+        asked = {one.path: dict(one.fields) for one in world.exchange.requests}
+    sent = asked["sendMessage"]
+    for name in ("reply_keyboard", "inline_keyboard"):
+        assert asked["upload"][name] == sent[name]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from triobot.errors import RemoteProtocolError
-from triobot.wire.content import Contact, Descriptor, Image
+from triobot.wire.content import Blob, Contact, Descriptor, Image
 from triobot.wire.decode import decode_operation
 from triobot.wire.encode import encode_operation
 from triobot.wire.forms import Checkbox, Form, Submit
@@ -22,9 +22,11 @@ from triobot.wire.operations import (
     Operation,
     SendAction,
     SendMessage,
+    Upload,
     VerifyInvoice,
     VerifyPayment,
 )
+from triobot.wire.requests import decode_keyboards
 from triobot.wire.undocumented import GetLeaderBoard, PutGameData
 
 KEYBOARD = InlineKeyboard(
@@ -68,6 +70,19 @@ def test_fields_are_what_the_platform_documents() -> None:
         ("text", ""),
         ("show_alert", "false"),
     )
+
+
+def test_keyboards_of_an_upload_are_written_and_read_as_a_message_s() -> None:
+    upload = Upload("image", Blob(b"x", "x"), WHOLE.reply_keyboard, WHOLE.inline_keyboard)
+    fields = encode_operation(upload).fields
+    assert fields == encode_operation(WHOLE).fields[3:5]
+    assert decode_keyboards(fields) == (WHOLE.reply_keyboard, WHOLE.inline_keyboard)
+    assert decode_keyboards(encode_operation(Upload.of(Image(Blob(b"x", "x")))).fields) == (None, None)
+    for name in ("reply_keyboard", "inline_keyboard"):
+        for given in ([(name, "{")], [(name, "[[]]"), (name, "[[]]")]):
+            with pytest.raises(RemoteProtocolError) as caught:
+                decode_keyboards(given)
+            assert caught.value.field == name
 
 
 def test_caption_travels_in_the_descriptor() -> None:

@@ -236,7 +236,16 @@ CASES: list[tuple[object, dict[str, tuple[object, ...]], dict[str, str]]] = [
         },
         {},
     ),
-    (Upload("image", Blob(b"", "x")), {"kind": (None, "picture"), "source": (None, b"", PATH)}, {}),
+    (
+        Upload("image", Blob(b"", "x")),
+        {
+            "kind": (None, "picture"),
+            "source": (None, b"", PATH),
+            "reply_keyboard": (1, KEYBOARD),
+            "inline_keyboard": (1, ()),
+        },
+        {},
+    ),
     (
         CreateInvoice(1, 1, "x"),
         {

@@ -23,6 +23,7 @@ from ..wire.decode import decode_operation
 from ..wire.encode import encode_error, encode_result
 from ..wire.ids import as_message_id, as_recipient
 from ..wire.operations import EditMessage
+from ..wire.requests import decode_keyboards
 from .blobs import FileTooLargeError
 from .door import AsgiApp, Message, Receive, Send, send_json
 from .exchange import CALL, Exchange, Logged
@@ -203,10 +204,12 @@ async def _upload(asked: _Serving) -> Answer:
     if len(given) != 1:
         return asked.refuse(invalid("file"))
     name, part = given[0]
-    # The names of all parts; of the others than the file no more is read.
-    parts = cast("Iterable[str]", (*files, *form))
-    asked.fields = [(name, part.filename or ""), *((other, "") for other in parts if other != name)]
+    texts = cast("Fields", list(form.items(multi=True)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    others = cast("Iterable[str]", (other for other in files if other != name))
+    asked.fields = [(name, part.filename or ""), *((other, "") for other in others), *texts]
     try:
+        # A chat sees nothing of the keyboards, since an upload names none (gap 38).
+        decode_keyboards(texts)
         if (refusal := asked.look()) is not None:
             return asked.refuse(refusal)
         descriptor = await asked.exchange.upload(
@@ -214,6 +217,8 @@ async def _upload(asked: _Serving) -> Answer:
         )
     except FileTooLargeError:
         return asked.refuse(_TOO_LARGE)
+    except RemoteProtocolError as error:
+        return asked.refuse(invalid(error.field))
     finally:
         part.close()
     return asked.take(descriptor.json.encode())

@@ -112,7 +112,7 @@ def encode_operation(operation: Operation[object]) -> Request:
     Platform: interface section 4.
     """
     if isinstance(operation, Upload):
-        return Request(operation.path, (), FilePart(operation.kind, operation.source))
+        return Request(operation.path, tuple(_markup(operation)), FilePart(operation.kind, operation.source))
     fields = tuple(_operation_fields(operation))
     return Request(operation.path, fields)
 
@@ -192,9 +192,9 @@ def _of_message(operation: EditMessage | DeleteMessage) -> list[tuple[str, str]]
     return [("chat_id", str(operation.chat_id)), ("message_id", str(operation.message_id))]
 
 
-def _markup(operation: SendMessage | EditMessage) -> list[tuple[str, str]]:
+def _markup(operation: SendMessage | EditMessage | Upload) -> list[tuple[str, str]]:
     fields: list[tuple[str, str]] = []
-    if isinstance(operation, SendMessage) and operation.reply_keyboard is not None:
+    if not isinstance(operation, EditMessage) and operation.reply_keyboard is not None:
         fields.append(("reply_keyboard", encode_reply_keyboard(operation.reply_keyboard)))
     if operation.inline_keyboard is not None:
         fields.append(("inline_keyboard", encode_inline_keyboard(operation.inline_keyboard)))

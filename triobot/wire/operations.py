@@ -167,23 +167,34 @@ class AnswerCallback(Operation[None]):
 @final
 @attrs.frozen
 class Upload(Operation[Descriptor]):
-    """Hand over a file's bytes; the descriptor that comes back may be sent often. Repeatable."""
+    """Hand over a file's bytes; the descriptor that comes back may be sent often. Repeatable.
+
+    What the platform does with the keyboards is not shown (gap 38): a message that shows some has its own.
+    """
 
     path: ClassVar[str] = "upload"
 
     kind: MediaKind = attrs.field(validator=is_one_of("image", "video", "audio", "voice", "file"))
     source: LocalFile | Blob = attrs.field(validator=is_a(LocalFile, Blob))
+    reply_keyboard: ReplyKeyboard | None = attrs.field(
+        default=None, validator=is_optional(is_a(ReplyKeyboard))
+    )
+    inline_keyboard: InlineKeyboard | None = attrs.field(
+        default=None, validator=is_optional(is_a(InlineKeyboard))
+    )
 
     @classmethod
-    def of(cls, media: Media) -> Upload:
-        """Return the upload that a media value still needs.
+    def of(
+        cls, media: Media, reply: ReplyKeyboard | None = None, inline: InlineKeyboard | None = None
+    ) -> Upload:
+        """Return the upload that a media value still needs, with these keyboards.
 
         Raises:
             LocalProtocolError: the platform has it already.
         """
         if isinstance(media.source, Descriptor):
             raise LocalProtocolError("source", "has been uploaded already")
-        return cls(media.kind, media.source)
+        return cls(media.kind, media.source, reply, inline)
 
 
 def _is_expiry(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

@@ -11,7 +11,14 @@ from typing_extensions import TypeVar
 from ..errors import RemoteProtocolError
 from .content import Image, decode_content
 from .ids import as_chat_id
-from .markup import Currency, decode_form_fields, decode_inline_keyboard, decode_reply_keyboard
+from .markup import (
+    Currency,
+    InlineKeyboard,
+    ReplyKeyboard,
+    decode_form_fields,
+    decode_inline_keyboard,
+    decode_reply_keyboard,
+)
 from .operations import (
     AnswerCallback,
     CreateInvoice,
@@ -55,13 +62,29 @@ def decode_operation(
     Raises:
         RemoteProtocolError: with the interface's name of the parameter in `field`, or ``path``.
 
-    Platform: interface section 4. An upload is not read here: its body is multipart.
+    Platform: interface section 4. Of an upload, whose body is multipart, see `decode_keyboards`.
     """
     read = _READERS.get(path.strip("/"))
     if read is None:
         raise RemoteProtocolError("path", "must be an operation with a form body")
     with their_fault():
         return read(_RequestFields(fields), edited_type)
+
+
+def decode_keyboards(
+    fields: Sequence[tuple[str, str]],
+) -> tuple[ReplyKeyboard | None, InlineKeyboard | None]:
+    """Read the keyboards of an upload.
+
+    Args:
+        fields: the parts that are no file.
+
+    Raises: as `decode_operation`.
+
+    Platform: interface section 4.4.
+    """
+    with their_fault():
+        return _keyboards(_RequestFields(fields))
 
 
 class _RequestFields:
@@ -109,9 +132,15 @@ def _send_message(form: _RequestFields, edited_type: str) -> Operation[object]:
         form.text("chat_id"),
         # Live tests of one client send the types capitalised.
         decode_content(form.text("type").lower(), form.text("data")),
+        *_keyboards(form),
+        form.decoded("form", decode_form_fields),
+    )
+
+
+def _keyboards(form: _RequestFields) -> tuple[ReplyKeyboard | None, InlineKeyboard | None]:
+    return (
         form.decoded("reply_keyboard", decode_reply_keyboard),
         form.decoded("inline_keyboard", decode_inline_keyboard),
-        form.decoded("form", decode_form_fields),
     )
 
 
