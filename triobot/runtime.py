@@ -624,7 +624,9 @@ def _opened_store(
     kept_for = settings.retention_days * DAY
     most = _MOST_ENDED if settings.development else None
     ended = settings.keep_ended * DAY
-    retention = Retention(crashed=kept_for, raw=kept_for, ended=ended, most_ended=most)
+    # A day at least: calls are repeated after a crash.
+    keys = max(kept_for, DAY)
+    retention = Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
     return opens(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 

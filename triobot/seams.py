@@ -210,7 +210,8 @@ class Arrival:
         content_type, body: the request as it came.
         key: what makes two deliveries the same one, or None: a callback's id, or a digest of the event. It
             begins with a word and the chat, as in ``press:7:...``, by which it is found to be forgotten.
-        once: the key is unique in itself: a second arrival is dropped for seven days, acknowledged or not.
+        once: the key is unique in itself: a second arrival is dropped, acknowledged or not, for seven days,
+            or as long as the store is told where code has given the key.
             Without it, an equal key is a redelivery only within a minute of one that wasn't acknowledged.
     """
 

@@ -64,7 +64,8 @@ class Settings:
         charge_hosts: hosts that a link to top up a wallet may lead to; by default the platform's own.
         max_amount: above this nothing is charged, as a guard against a mistake in an amount.
         retention_days: how long the store keeps conversations that crashed, for a look at their journals, and
-            requests that nobody could read (``TRIOBOT_RETENTION_DAYS``).
+            requests that nobody could read; and, a day at least, how long the key of a `start` or a signal is
+            known (``TRIOBOT_RETENTION_DAYS``).
         keep_ended: days for which conversations that ended well are kept, too, with their journals, for a
             look at what they were (``TRIOBOT_KEEP_ENDED``); 0: they go at once.
         limits: how much the webhook takes, and how long it waits (each by its own variable, such as

@@ -11,6 +11,7 @@ import pytest
 from tests.postgres import Server
 from tests.store.contract import SettableClock, StoreContract
 from triobot.store import Stamp, Store, open_store
+from triobot.store.rules import RETENTION, Retention
 
 
 class TestPostgres(StoreContract):
@@ -20,5 +21,8 @@ class TestPostgres(StoreContract):
     def use(self, postgres: Server) -> None:
         TestPostgres.server = postgres
 
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_store(self.server.url(), stamp=Stamp("https://platform.test", "t"), clock=clock)
+    def opened(
+        self, clock: SettableClock, folder: Path, retention: Retention = RETENTION
+    ) -> AbstractAsyncContextManager[Store]:
+        stamp = Stamp("https://platform.test", "t")
+        return open_store(self.server.url(), stamp=stamp, clock=clock, retention=retention)

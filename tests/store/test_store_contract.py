@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from tests.store.contract import SettableClock, StoreContract
 from triobot.store import MemoryRows, Stamp, Store, open_memory, open_store
+from triobot.store.rules import RETENTION, Retention
 
 
 class Memory:
@@ -15,13 +16,19 @@ class Memory:
 
     left: ClassVar[dict[Path, MemoryRows]] = {}
 
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_memory(clock=clock, rows=self.left.setdefault(folder, MemoryRows()))
+    def opened(
+        self, clock: SettableClock, folder: Path, retention: Retention = RETENTION
+    ) -> AbstractAsyncContextManager[Store]:
+        rows = self.left.setdefault(folder, MemoryRows())
+        return open_memory(clock=clock, retention=retention, rows=rows)
 
 
 class Sqlite:
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
-        return open_store(f"sqlite:{folder}/bot.db", stamp=Stamp("https://platform.test", "t"), clock=clock)
+    def opened(
+        self, clock: SettableClock, folder: Path, retention: Retention = RETENTION
+    ) -> AbstractAsyncContextManager[Store]:
+        stamp = Stamp("https://platform.test", "t")
+        return open_store(f"sqlite:{folder}/bot.db", stamp=stamp, clock=clock, retention=retention)
 
 
 class TestMemory(Memory, StoreContract):

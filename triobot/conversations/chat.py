@@ -858,8 +858,9 @@ class ChatRef(RoomRef):
         Args:
             fn: a function that a decorator of the bot has declared, and that doesn't insist on an event.
             args: what it gets besides the chat; each must be recordable, and arrives as a copy.
-            key: while a run with this key lives, and for seven days after it was started, starting it again
-                does nothing. Without one each call starts another.
+            key: while a run with this key lives, and for `Settings.retention_days` (seven if not told
+                otherwise) after it was started, starting it again does nothing. Without one each call starts
+                another.
 
         Returns: False if there was nothing to do.
 

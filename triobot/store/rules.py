@@ -1,7 +1,8 @@
 """What a store decides: what is a redelivery, and what is kept for how long. Pure.
 
 Redelivery is the rule of `triobot.seams.Arrival`. The platform repeats a request whose 200 it did not get,
-and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week.
+and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week; a key
+that code gives is known as long as `Retention` says.
 Anything else may honestly be said twice ("yes", "yes"): an equal event is a redelivery only within a minute
 of one whose 200 was not fully written. Only accepted deliveries count; a dropped one does not prolong the
 minute, because losing a message is worse than hearing it twice.
@@ -26,7 +27,10 @@ from ..seams import Arrival, KeepRaw, OverQuota, Quota, StoreStatistics, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000
-"""How long a key that is unique in itself is remembered, in milliseconds."""
+"""How long a key of the platform's that is unique in itself is remembered, in milliseconds."""
+
+OF_CODE: Final = ("call:", "signal:")
+"""What the keys begin with that code gives to what it starts and signals."""
 
 REPEATED_WITHIN: Final = 60 * 1000
 """How long after an unacknowledged delivery an equal one is taken for its repetition, in milliseconds."""
@@ -55,12 +59,16 @@ class Delivery:
     acknowledged: bool
 
 
-def is_redelivery(arrival: Arrival, previous: Delivery | None) -> bool:
-    """Tell whether `arrival` is here already, given the last accepted delivery of its key."""
+def is_redelivery(arrival: Arrival, previous: Delivery | None, known_for: int) -> bool:
+    """Tell whether `arrival` is here already, given the last accepted delivery of its key.
+
+    Args:
+        known_for: see `Retention.keys`.
+    """
     if arrival.key is None or previous is None:
         return False
     if arrival.once:
-        return arrival.at - previous.at < ONCE_FOR
+        return arrival.at - previous.at < (known_for if arrival.key.startswith(OF_CODE) else ONCE_FOR)
     # Both ways, so that a clock that was set back by hours suppresses nothing.
     return not previous.acknowledged and abs(arrival.at - previous.at) <= REPEATED_WITHIN
 
@@ -77,12 +85,13 @@ class Cutoff:
     """Deliveries accepted before these instants decide nothing any more."""
 
     once: int
+    of_code: int
     repeatable: int
 
 
-def cutoff(now: int) -> Cutoff:
+def cutoff(now: int, known_for: int) -> Cutoff:
     """Return the instants before which deliveries may be forgotten at `now`."""
-    return Cutoff(once=now - ONCE_FOR, repeatable=now - REPEATED_WITHIN)
+    return Cutoff(once=now - ONCE_FOR, of_code=now - known_for, repeatable=now - REPEATED_WITHIN)
 
 
 def as_kept(write: KeepRaw) -> KeepRaw:
@@ -124,9 +133,11 @@ class Retention:
         ended: those that ended well and were to be kept.
         most_ended: so many of these are kept at most; None for all.
         raw: requests that could not be read; their number is bounded besides.
+        keys: what was started or signalled with a key, so that a second time does nothing.
     """
 
     crashed: int = 7 * DAY
+    keys: int = 7 * DAY
     raw: int = 7 * DAY
     ended: int = 0
     most_ended: int | None = None

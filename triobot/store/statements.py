@@ -50,6 +50,7 @@ from .payment_rows import MoneyTables
 from .rules import (
     FIRST_ROWS,
     NAMING,
+    OF_CODE,
     UNSURE_BEFORE_A_CRASH,
     Delivery,
     Retention,
@@ -80,7 +81,10 @@ SWEEP_AFTER: Final = 256
 """Deliveries that are noted from one sweep of them to the next."""
 _LOOKED_AT: Final = 4  # for each that was noted; what is kept too long is a third of the rest at most, then
 _SWEPT_TO: Final = "swept_to"  # the fact that says the key at which the last sweep of a minute ended
-_OLD: Final = "(once = 1 AND at < ? OR once = 0 AND at < ?)"
+_OF_CODE: Final = "(" + " OR ".join([f"key LIKE '{word}%'" for word in OF_CODE]) + ")"
+_OLD: Final = (
+    f"(once = 1 AND NOT {_OF_CODE} AND at < ? OR once = 1 AND {_OF_CODE} AND at < ? OR once = 0 AND at < ?)"
+)
 _BY_NUMBER: Final = attrgetter("seq")
 _ALIVE_EVERY: Final = 200  # milliseconds; it is a page more in each transaction
 
@@ -302,14 +306,14 @@ class Tables:
         """Go through about so many deliveries, from where the last sweep came to, or from the first one."""
         if self._swept_to is None:
             self._swept_to = get_meta(self._sql, _SWEPT_TO) or ""
-        self.noted, old, since = 0, cutoff(now), self._swept_to
+        self.noted, old, since = 0, cutoff(now, self.retention.keys), self._swept_to
         end: tuple[str] | None = self._sql.execute(
             "SELECT key FROM deliveries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?", (since, most)
         ).fetchone()
         up_to = "" if end is None else " AND key <= ?"
         self._sql.execute(
             f"DELETE FROM deliveries WHERE key > ?{up_to} AND {_OLD}",
-            (since, *(end or ()), old.once, old.repeatable),
+            (since, *(end or ()), old.once, old.of_code, old.repeatable),
         )
         self._swept_to = "" if end is None else end[0]
 
@@ -403,7 +407,8 @@ class Tables:
         row: tuple[int, int] | None = self._sql.execute(
             "SELECT at, acknowledged IS NOT NULL FROM deliveries WHERE key = ?", (arrival.key,)
         ).fetchone()
-        if is_redelivery(arrival, None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))):
+        previous = None if row is None else Delivery(at=row[0], acknowledged=bool(row[1]))
+        if is_redelivery(arrival, previous, self.retention.keys):
             return False
         if noting:
             self._sql.execute(NOTE_AGAIN, delivery)

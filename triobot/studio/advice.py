@@ -94,8 +94,8 @@ class Advice(trio.abc.Instrument):
                 log.warning("a signal %s to %s was dropped: it doesn't run, and %s", what, name, asked)
             case KnownKey(route, key):
                 log.warning(
-                    "%s: no %s was started: one was with the key %r, and has ended; a key is known for seven "
-                    "days: give each start its own",
+                    "%s: no %s was started: one was with the key %r, and has ended; a key is known for as "
+                    "many days as retention_days says, seven by default: give each start its own",
                     calling_line(),
                     route,
                     key,

@@ -21,6 +21,7 @@ from triobot.seams import (
     Write,
 )
 from triobot.store import Store
+from triobot.store.rules import RETENTION, Retention
 from triobot.wire.ids import ChatId
 
 from .contract import NOON, SettableClock
@@ -50,7 +51,9 @@ async def waiting(store: Store, key: str = "k", *, after: int = 0) -> list[tuple
 class BroadcastContract:
     """The suite."""
 
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+    def opened(
+        self, clock: SettableClock, folder: Path, retention: Retention = RETENTION
+    ) -> AbstractAsyncContextManager[Store]:
         """Open an empty store."""
         raise NotImplementedError
 

@@ -16,6 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from triobot.seams import Arrival, InboxRow, Quota
 from triobot.store import Store
+from triobot.store.rules import RETENTION, Retention
 from triobot.wire.ids import ChatId, SenderId
 
 NOON = 1_800_000_000_000
@@ -61,7 +62,9 @@ class Contract:
 
     pytestmark = pytest.mark.trio
 
-    def opened(self, clock: SettableClock, folder: Path) -> AbstractAsyncContextManager[Store]:
+    def opened(
+        self, clock: SettableClock, folder: Path, retention: Retention = RETENTION
+    ) -> AbstractAsyncContextManager[Store]:
         """Open the store of this folder: empty at first, and the same one when a test opens it again."""
         raise NotImplementedError
 

@@ -19,6 +19,7 @@ from triobot.seams import (
     RedeliveredError,
 )
 from triobot.store import Store
+from triobot.store.rules import Retention
 from triobot.wire.ids import ChatId
 
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival
@@ -255,6 +256,27 @@ class InboxContract(Contract):
             await store.accept(arrival(key="press", once=True, at=clock.time), quota=ROOMY) == Redelivered()
         )
         assert await store.accept(arrival(key="text", at=clock.time), quota=ROOMY) == Redelivered()
+
+    @pytest.mark.parametrize("days", [1, 7, 30])
+    async def test_a_key_of_code_is_known_as_long_as_told(
+        self, clock: SettableClock, tmp_path: Path, days: int
+    ) -> None:
+        """One of the platform's isn't; and what is swept is neither more nor less."""
+        words = ("call", "signal", "press", "submission", "order")
+        async with self.opened(clock, tmp_path, Retention(keys=days * DAY)) as store:
+            for word in words:
+                await accepted(store, arrival(key=f"{word}:1:k", once=True))
+            # The first of them is taken while what is old is looked for.
+            for later in (MINUTE, days * DAY - 1, 7 * DAY - 1, days * DAY + 1, 7 * DAY + 1):
+                clock.time = max(clock.time, NOON + later)
+                await accepted(store, arrival(at=clock.time))
+                for word in words:
+                    known = days if word in ("call", "signal") else 7
+                    if clock.time - NOON < known * DAY:
+                        again = arrival(key=f"{word}:1:k", once=True, at=clock.time)
+                        assert await store.accept(again, quota=ROOMY) == Redelivered(), word
+            for word in words:
+                await accepted(store, arrival(key=f"{word}:1:k", once=True, at=NOON + 40 * DAY))
 
     async def test_numbers_go_on_behind_the_last_one_after_a_stop(
         self, clock: SettableClock, tmp_path: Path

@@ -18,7 +18,7 @@ NOTE: Final = f"{OURS}once."
 EMPTIED: Final = "-"
 """What a note says where a value was taken away: no store keeps an empty text."""
 _NOTED: Final = 7 * 24 * 3_600_000
-"""As long as a signal's key is known: a note that nobody has settled by then goes."""
+"""Milliseconds after which a note goes that nobody has settled."""
 
 
 def note_name(once: str, now: int) -> str:

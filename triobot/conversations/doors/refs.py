@@ -365,8 +365,9 @@ class RoomRef:
 
         Args:
             value: a frozen attrs class's, by preference; anything that can be recorded, but None.
-            key: a second signal with the same key to this place within seven days is dropped. Through
-                `Room.to` each call has one of its own: what a restart repeats is told once.
+            key: a second signal with the same key to this place within `Settings.retention_days`, seven if
+                not told otherwise, is dropped. Through `Room.to` each call has one of its own: what a restart
+                repeats is told once.
 
         Raises:
             UnrecordableError: the value can't be recorded.

@@ -213,7 +213,7 @@ class ShardTables(Tables):
         if key is None or key not in self._delivered:
             return super()._is_new(arrival, noting=noting)
         before = self._delivered[key]
-        if is_redelivery(arrival, before):
+        if is_redelivery(arrival, before, self.retention.keys):
             return False
         if noting:
             self.noted += before is None
