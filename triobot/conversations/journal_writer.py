@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log: Final = logging.getLogger("triobot.conversations")
 
+LONG: Final = 10_000
+"""Records above which the log says once of a journal that it is long."""
+
 
 @final
 @attrs.frozen
@@ -111,6 +114,7 @@ class JournalWriter(Host):
         "_records",
         "_rests",
         "_scheduled",
+        "_since",
         "_stood",
         "_taken",
         "_taken_at",
@@ -151,6 +155,8 @@ class JournalWriter(Host):
         self._first = first
         self.in_row = in_row
         self._position = 0 if row is None else row.position
+        # Where its journal begins: what went before `continue_as` was counted, too.
+        self._since = 0
         self._written = 0
         # What was appended and is not in the commit queue yet.
         self._records: list[Record] | None = None
@@ -170,9 +176,9 @@ class JournalWriter(Host):
         # Those of which the store has a row beside the journal.
         self._effects: frozenset[str] = frozenset()
         if conversation.stored is not None:
-            self._effects = frozenset(
-                [str(one[2]) for one in conversation.stored.records if one[0] in EFFECTS]
-            )
+            records = conversation.stored.records
+            beside = [str(one[2]) for one in records if one[0] in EFFECTS]
+            self._effects, self._since = frozenset(beside), self._position - len(records) + len(beside)
         self._watched: HearRecords | None = None
         if conversation.services.replays and durable:
             self._tell()
@@ -183,6 +189,7 @@ class JournalWriter(Host):
             )
         if carried is not None:
             self._begun, self.run_number, self._position = True, carried.run, carried.position
+            self._since = carried.position - 1
 
     # --- what the run asks for
 
@@ -389,6 +396,14 @@ class JournalWriter(Host):
 
     def _records_at(self, records: Sequence[Record]) -> AppendRecords:
         position, self._position = self._position, self._position + len(records)
+        if position - self._since <= LONG < self._position - self._since:
+            log.warning(
+                "conversation %s of %s has more than %s records, all of which each restart replays: end it, "
+                "or go on with chat.continue_as()",
+                self._conversation.route.name,
+                self._conversation.told_place,
+                f"{LONG:,}",
+            )
         return AppendRecords(self._lease, self._id, position, tuple(map(encode_record, records)))
 
     def _begin(self) -> list[Write]:
