@@ -47,9 +47,10 @@ class Chats:
         return httpx.Response(200, content=json.dumps({"id": self._count}))
 
     async def wait_for(self, chat: int, *texts: str) -> None:
-        """Wait until this is what the chat has seen."""
+        """Wait until this is what the chat has seen; more than that is no reason to wait on."""
         with trio.fail_after(PATIENCE):
-            while self.texts[chat] != list(texts):
+            while (seen := self.texts[chat]) != list(texts):
+                assert seen == list(texts[: len(seen)]), seen
                 await self._arrived.park()
 
 

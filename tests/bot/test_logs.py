@@ -18,7 +18,7 @@ import trio
 
 from tests.bot.rig import FORM, SECRET, Chats, make_bot, say
 from tests.loopback import text_event
-from triobot import Bot, Chat, Message, Settings
+from triobot import Bot, Chat, Message, Settings, Texts
 from triobot.filters import message
 from triobot.logs import JsonFormatter, Speaker, structured
 from triobot.together import serve_together
@@ -166,11 +166,11 @@ async def test_two_bots_in_one_process_are_told_apart(tmp_path: Path, lines: Lin
     async with trio.open_nursery() as nursery:
         (address,) = await nursery.start(together)
         async with httpx.AsyncClient(base_url=address) as client:
-            for number in (0, 1, 0):
-                body = text_event(CHAT + number, f"hi {number}")
+            for number, said in ((0, "hi"), (1, "hi"), (0, "thin")):
+                body = text_event(CHAT + number, said)
                 await client.post(f"/{SECRET}-{number}", content=body, headers={"content-type": FORM})
-        for number in (0, 1):
-            await chats[number].wait_for(CHAT + number, "What?", "And?")
+        await chats[0].wait_for(CHAT, "What?", "And?", Texts.english().apology)
+        await chats[1].wait_for(CHAT + 1, "What?", "And?")
         pairs[0][0].stop()
 
     assert {line["bot"] for line in lines.all() if "order begins" in line["message"]} == {"shop", "desk"}
