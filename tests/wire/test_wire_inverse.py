@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from tests.strategies import contents, events, exchanges, form_operations, texts
+from triobot.emulator.requests import decode_operation
 from triobot.wire.content import Content
-from triobot.wire.decode import decode_content, decode_event, decode_operation, decode_result
+from triobot.wire.decode import decode_content, decode_event, decode_result
 from triobot.wire.encode import (
     encode_content,
     encode_event,

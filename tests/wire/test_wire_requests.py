@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from triobot.emulator.requests import decode_keyboards, decode_operation
 from triobot.errors import RemoteProtocolError
 from triobot.wire.content import Blob, Contact, Descriptor, Image
-from triobot.wire.decode import decode_operation
 from triobot.wire.encode import encode_operation
 from triobot.wire.forms import Checkbox, Form, Submit
 from triobot.wire.ids import PhoneNumber
@@ -26,7 +26,6 @@ from triobot.wire.operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from triobot.wire.requests import decode_keyboards
 from triobot.wire.undocumented import GetLeaderBoard, PutGameData
 
 KEYBOARD = InlineKeyboard(

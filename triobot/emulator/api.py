@@ -19,15 +19,14 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from ..errors import ProtocolError, RemoteProtocolError
 from ..wire.content import MEDIA, MediaKind
-from ..wire.decode import decode_operation
 from ..wire.encode import encode_error, encode_result
 from ..wire.ids import as_message_id, as_recipient
 from ..wire.operations import EditMessage
-from ..wire.requests import decode_keyboards
 from .blobs import FileTooLargeError
 from .door import AsgiApp, Message, Receive, Send, send_json
 from .exchange import CALL, Exchange, Logged
 from .performing import Refusal, invalid, kind_of
+from .requests import decode_keyboards, decode_operation
 from .strictness import Liberty, liberties
 from .traffic import RecordedCall
 

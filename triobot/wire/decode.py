@@ -1,4 +1,4 @@
-"""Bytes to values: events and their content, results, and requests as the platform reads them.
+"""Bytes to values: events and their content, and results.
 
 Each raises `RemoteProtocolError` for what can't be read, and nothing else, whatever the bytes;
 `decode_result` also raises the platform's refusals; `shape_of` describes what can't be read. Here is the way
@@ -8,7 +8,7 @@ be of that format, they decide instead. Text that UTF-8 can't carry passes with 
 reader of a field mends it, since what somebody said with half a character in it is still worth having; a
 broken identifier is none. A readable event becomes the one of its type; any other that names a chat and a
 type becomes an `UnknownEvent` that says why, so that a person can look at it. Then come the answers. The rest
-is in `content` and `requests`.
+is in `content`; requests are read where the platform is emulated.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ from .operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from .requests import decode_operation as decode_operation
 from .results import Answer, InvoiceCreated, PaymentState, Sent
 from .rules import LARGEST_INTEGER, JsonValue, compact_json, is_digits, their_fault
 

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from ..errors import RemoteProtocolError
-from .content import Image, decode_content
-from .ids import as_chat_id
-from .markup import (
+from ..wire.content import Image, decode_content
+from ..wire.ids import as_chat_id
+from ..wire.markup import (
     Currency,
     InlineKeyboard,
     ReplyKeyboard,
@@ -19,7 +19,7 @@ from .markup import (
     decode_inline_keyboard,
     decode_reply_keyboard,
 )
-from .operations import (
+from ..wire.operations import (
     AnswerCallback,
     CreateInvoice,
     DeleteMessage,
@@ -32,8 +32,8 @@ from .operations import (
     VerifyInvoice,
     VerifyPayment,
 )
-from .rules import is_digits, their_fault
-from .undocumented import (
+from ..wire.rules import is_digits, their_fault
+from ..wire.undocumented import (
     GetGameConfig,
     GetGameData,
     GetLeaderBoard,
