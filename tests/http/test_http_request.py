@@ -216,13 +216,13 @@ def test_those_before_a_bad_one_are_heard(name: str, before: int, cuts: list[int
     assert heard == [("POST", "/x", b"abc")] * before
 
 
-def head_of(size: int, lines: int) -> bytes:
+def head_of(size: int, lines: int, sign: bytes, colon: bytes) -> bytes:
     start, length = b"POST /x HTTP/1.1\r\nHost: bot\r\n", b"Content-Length: 3\r\n"
     fill = size - len(start + length) - 2
-    names = [b"X-%d: " % number for number in range(lines)]
+    names = [b"X-%d%s" % (number, colon) for number in range(lines)]
     each = fill // lines
     sizes = [each] * (lines - 1) + [fill - each * (lines - 1)]
-    padded = [name + b"a" * (one - len(name) - 2) + b"\r\n" for name, one in zip(names, sizes, strict=True)]
+    padded = [name + sign * (one - len(name) - 2) + b"\r\n" for name, one in zip(names, sizes, strict=True)]
     head = start + b"".join(padded) + length + b"\r\n"
     assert len(head) == size
     return head
@@ -232,14 +232,18 @@ def head_of(size: int, lines: int) -> bytes:
 @given(
     st.sampled_from((-2000, -1, 0, 1, 2, 500, 1500, 2100, 3000, 20_000)),
     st.integers(1, 40),
+    st.sampled_from([b"a", b" ", b"\t"]),
+    st.sampled_from([b": ", b":"]),
     st.integers(0, 3),
+    st.sampled_from([None, 2]),
     st.lists(st.integers(0, 30_000), max_size=10),
 )
 def test_the_longest_head_is_as_long_as_the_limit_says(
-    over: int, lines: int, before: int, cuts: list[int]
+    over: int, lines: int, sign: bytes, colon: bytes, before: int, chunk: int | None, cuts: list[int]
 ) -> None:
-    """A head that was too long passed if its end came in the slice that went beyond the limit."""
-    data = whole("POST", "/x", b"abc", chunk=None) * before + head_of(HEAD_BYTES + over, lines) + b"abc"
+    """To the byte, blanks included: whatever came before it, and however it is cut."""
+    head = head_of(HEAD_BYTES + over, lines, sign, colon)
+    data = whole("POST", "/x", b"abc", chunk=chunk) * before + head + b"abc"
     heard: list[Request] = []
 
     if over <= 0:

@@ -2,9 +2,9 @@
 
 llhttp parses, with no leniency switched on. What it lets through and a server must not is refused here: a
 request without a host, an encoding other than chunked, chunks in HTTP/1.0, other versions. What it doesn't
-bound is bounded here: the head, and what surrounds the pieces of a chunked body. The parser gets the bytes in
-slices, and only as requests are taken: thousands of requests in one write stay bytes until their turn comes,
-instead of becoming thousands of objects.
+bound is bounded here: the head, and what surrounds the pieces of a chunked body. The parser gets one head
+at a time, and only as requests are taken: thousands of requests in one write stay bytes until their turn
+comes, instead of becoming thousands of objects.
 
 A sender's requests have the same few heads again and again. What the parser has read of a head is remembered,
 and the same bytes in the same place are not parsed once more: `KnownHeads`. That spares 27,000 instructions
@@ -20,10 +20,7 @@ from urllib.parse import unquote_to_bytes
 import attrs
 import httptools
 
-# Small enough that what pipelined requests become is bounded, large enough for any usual one to be whole.
-_SLICE: Final = 2048
 _CHUNK_LINE: Final = 64
-_LINES: Final = len("  HTTP/1.1\r\n\r\n")
 # llhttp leaves them behind a value.
 _BLANKS: Final = b" \t"
 
@@ -132,7 +129,7 @@ class RequestReader:
     """Reads the requests of one connection.
 
     Args:
-        head_bytes: the longest request line with its headers; blanks around a value are not counted exactly.
+        head_bytes: the longest request line with its headers.
         known: shared with other connections.
 
     Attributes:
@@ -142,7 +139,7 @@ class RequestReader:
     def __init__(self, *, head_bytes: int, known: KnownHeads | None = None) -> None:
         self._head_bytes = head_bytes
         self._known: KnownHeads = {} if known is None else known
-        self._unread: memoryview | bytes = b""
+        self._unread, self._at = b"", 0
         self._requests: deque[Incoming] = deque()
         self._current: Incoming | None = None
         self._target = b""
@@ -156,7 +153,7 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they came; `next` and `more` read them."""
-        self._unread = data if not self._unread else bytes(self._unread) + data
+        self._unread, self._at = self._unread[self._at :] + data, 0
 
     def read(self, data: bytes) -> Incoming | None:
         """Take bytes as they came when `next` had returned None, and return what it does now.
@@ -170,7 +167,7 @@ class RequestReader:
         known = self._known.get(head) if end else None
         if known is not None and known.length == len(body):
             return _with_body(known, body)
-        self._unread = data
+        self.feed(data)
         request = self.next()
         if end and request is not None and request.complete and request.length == len(body):
             self._remember(head, request)
@@ -194,7 +191,10 @@ class RequestReader:
         while not self._requests:
             if not self._read_slice():
                 return None
-        return self._requests.popleft()
+        request = self._requests.popleft()
+        if 0 < self._left <= len(self._unread) - self._at:
+            self._read_slice()  # its body, which has come as well
+        return request
 
     def more(self, incoming: Incoming) -> bool:
         """Read on in the body of a request, by a slice; False if more bytes are needed, or it is complete.
@@ -213,13 +213,13 @@ class RequestReader:
             raise self._refusal
         if not self._unread:
             return False
-        if len(self._unread) <= _SLICE:
-            piece, self._unread = self._unread, b""
-        else:
-            rest = memoryview(self._unread)
-            # A body's end is known here, so that no other request can be in the slice.
-            size = max(_SLICE, 0 if self._current is None else self._left)
-            piece, self._unread = rest[:size], rest[size:]
+        at, end = self._at, self._end_of_slice()
+        if at == end:
+            return False
+        piece = memoryview(self._unread)[at:end]
+        if end == len(self._unread):
+            self._unread, end = b"", 0
+        self._at = end
         self._framing += len(piece)
         self._ended = False
         try:
@@ -232,17 +232,26 @@ class RequestReader:
             self._refusal = cause if isinstance(cause, MalformedError) else MalformedError(str(error))
             if not self._requests and not self._ended:
                 raise self._refusal from None
-        if self._framing > self._head_bytes:
-            self._refuse_overhead()
+        if self._framing >= self._head_bytes and self.begun:
+            self._refusal = MalformedError("a head that is too long", 431)
+        elif self._framing > self._head_bytes and self._current is not None:
+            self._refusal = MalformedError("more around the chunks of a body than in it")
         return True
 
-    def _refuse_overhead(self) -> None:
-        if self.begun:
-            self._refusal = MalformedError("a head that is too long", 431)
-        elif self._current is not None and self._current.length is None:
-            self._refusal = MalformedError("more around the chunks of a body than in it")
-        else:
+    def _end_of_slice(self) -> int:
+        """Return up to where the bytes are one request's: to its body's end, or behind an empty line."""
+        unread, at = self._unread, self._at
+        if self._left > 0:
+            return min(at + self._left, len(unread))
+        end = unread.find(HEAD_END, at) + len(HEAD_END)
+        if end < len(HEAD_END):
+            # What may be the beginning of an empty line waits for the rest of it.
+            begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
+            end = len(unread) - next(begun, 0)
+        if self._current is None and not self.begun:
             self._framing = 0
+        # No more than shows that it is too much: behind its end nothing could be refused.
+        return min(end, at + self._head_bytes - self._framing + (self._current is not None))
 
     # --- what the parser calls
 
@@ -251,7 +260,6 @@ class RequestReader:
         self.begun = True
         self._target = b""
         self._headers = []
-        self._framing = 0
 
     def on_url(self, target: bytes) -> None:
         """Add to the target, which may come in parts."""
@@ -273,10 +281,7 @@ class RequestReader:
         content_type: str | None = None
         hosts = 0
         expects = False
-        method = parser.get_method()
-        size = len(method) + len(self._target) + _LINES
         for name, value in self._headers:
-            size += len(name) + len(value) + 4
             if name == b"host":
                 hosts += 1
             elif name == b"content-length":
@@ -289,8 +294,6 @@ class RequestReader:
                 content_type = value.decode("latin-1")
             elif name == b"expect":
                 expects = value.lower() == b"100-continue" and version == "1.1"
-        if size > self._head_bytes:
-            raise MalformedError("a head that is too long", 431)
         if hosts > 1 or (not hosts and version == "1.1"):
             raise MalformedError("not exactly one host")
         upgrade = parser.should_upgrade()
@@ -299,7 +302,7 @@ class RequestReader:
         self._framing = 0
         self._left = length or 0
         self._current = Incoming(
-            method.decode("ascii"),
+            parser.get_method().decode("ascii"),
             self._target,
             version,
             self._headers,
