@@ -65,8 +65,10 @@ ALLOWED: dict[str, set[str]] = {
     "operator": HTTP | STORE | {"open_files"},
     # A durable coroutine knows no chats, stores or platforms.
     "engine": {"authors", "errors"},
+    # Nor does what compares an author's sources.
+    "exact": set(),
     # A conversation is what a journal makes of a coroutine; nobody else knows of journals.
-    "conversations": STORE | {"engine", "payments"},
+    "conversations": STORE | {"engine", "exact", "payments"},
     "emulator": SEAMS,
     "filters": {"conversations"},
     # Loaded by a developer's bot only.

@@ -1,0 +1,320 @@
+"""Matches the points of two builds: which one of an old source is which one of the present source.
+
+The order of points is not looked at. A journal has the order, and replay compares it. So a match only has to
+be one that nobody can doubt: what is equally like two others matches neither.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Final, TypeAlias, TypeVar, final
+
+from .sources import (
+    CALLS_ANOTHER,
+    SAYS,
+    Address,
+    Function,
+    Point,
+    Source,
+    copy_of,
+    has_letters,
+    is_within,
+    used_alike,
+)
+
+CLEARLY: Final = 0.25
+"""By so much a crossed pairing has to be more alike, before two reworded lines are taken for swapped ones."""
+
+Accepted: TypeAlias = tuple[str, str, str]
+"""What an author has said to be the same: the function's name, the old call, the present call."""
+
+_T = TypeVar("_T")
+_K = TypeVar("_K", bound=Hashable)
+_Key: TypeAlias = Callable[[Point], Hashable]
+
+
+@final
+class Alignment:
+    """The points of an old build, with those of the present one that they are.
+
+    Functions whose text has not changed are matched by their places, and cost nothing.
+
+    Args:
+        old, new: the sources by module; what has not changed is the same object in both.
+        formerly: old ``module.function`` names with the present ones, as routes say them.
+        accepted: what the author has said to be the same.
+
+    Attributes:
+        moved: functions of the old build with those of the present one.
+    """
+
+    def __init__(
+        self,
+        old: Mapping[str, Source],
+        new: Mapping[str, Source],
+        formerly: Mapping[str, str] | None = None,
+        accepted: Iterable[Accepted] = (),
+    ) -> None:
+        self.old, self.new = list(old.values()), list(new.values())
+        self.moved: dict[Function, Function] = {}
+        self._to: dict[Point, Point] = {}
+        self._back: dict[Point, Point] = {}
+        self._match_functions(formerly or {})
+        names = {old.short: new.short for old, new in self.moved.items()}
+        self._renamed = {old: new for old, new in names.items() if old != new and old.isidentifier()}
+        same = {old: new for old, new in self.moved.items() if old.text == new.text}
+        self._same = same
+        self._back_same = {new: old for old, new in same.items()}
+        self._pairs = [(old, new) for old, new in self.moved.items() if old not in same]
+        self._olds = [p for f in _functions_of(self.old) if f not in same for p in f.points]
+        self._news = [q for f in _functions_of(self.new) if f not in self._back_same for q in f.points]
+        self._match_points(accepted)
+
+    def to(self, point: Point) -> Point | None:
+        """Return the present point that an old one is; None if there is none, or nobody can tell."""
+        return _at_same_place(point, self._same) or self._to.get(point)
+
+    def back(self, point: Point) -> Point | None:
+        """Return the old point that a present one was."""
+        return _at_same_place(point, self._back_same) or self._back.get(point)
+
+    def name_of(self, function: str) -> str:
+        """Return the present name of an old function, or of what a step calls."""
+        path, dot, name = function.rpartition(".")
+        return f"{path}{dot}{self._renamed.get(name, name)}"
+
+    @cached_property
+    def was_said(self) -> Mapping[str, set[Address]]:
+        """Return the literal texts of the old build, and where these stood."""
+        return _texts_of(self.old)
+
+    @cached_property
+    def is_said(self) -> Mapping[str, set[Address]]:
+        """Return those of the present build."""
+        return _texts_of(self.new)
+
+    # --- functions
+
+    def _match_functions(self, formerly: Mapping[str, str]) -> None:
+        olds, news = _by_name(self.old), _by_name(self.new)
+        for key, old in olds.items():
+            told = formerly.get(".".join(key))
+            new = news.get(key) if told is None else _named(news, told)
+            if new is not None:
+                self.moved[old] = new
+        for same in (_short_name, _shape, _body):
+            taken = set(self.moved.values())
+            one = _groups(same, (f for f in _functions_of(self.old) if f not in self.moved))
+            other = _groups(same, (f for f in _functions_of(self.new) if f not in taken))
+            for alike, found in one.items():
+                if alike and len(found) == len(other[alike]) == 1:
+                    self.moved[found[0]] = other[alike][0]
+
+    # --- points
+
+    def _match_points(self, accepted: Iterable[Accepted]) -> None:
+        call, op = self._call, self._op
+        keys: tuple[_Key, ...] = (
+            lambda p: (call(p), p.target, p.around),
+            lambda p: (call(p), frozenset(p.uses.items())) if p.uses else None,
+            lambda p: call(p) if p.words or p.calls else None,
+            lambda p: (p.op, p.words, p.target) if has_letters(p.words) else None,
+            lambda p: (p.op, p.words) if has_letters(p.words) else None,
+            lambda p: (p.op, p.said, p.target) if has_letters(p.said) else None,
+            lambda p: (p.blank, p.target) if p.calls and p.target != "Expr" else None,
+            lambda p: (op(p), p.target, p.blank.count(",")) if _is_plain(p) else None,
+        )
+        for old, new in self._pairs:
+            if old.shape and old.shape == new.shape and len(old.points) == len(new.points):
+                self._pair_all(zip(old.points, new.points, strict=True))
+        for name, was, now in accepted:
+            for p in self._olds:
+                said = [q for q in self._news if q.call == now and p.call == was]
+                self._pair_all((p, q) for q in said if name in (p.function.name, q.function.name))
+        for old, new in self._pairs:
+            self._match(old.points, new.points, lambda p: (call(p), p.target), ordered=True)
+        for old, new in self._pairs:
+            for key in keys:
+                self._match(old.points, new.points, key)
+        self._match_moved()
+        for old, new in self._pairs:
+            self._match_reworded(old, new)
+        for old, new in self._pairs:
+            self._match_blocks(old, new)
+
+    def _pair_all(self, pairs: Iterable[tuple[Point, Point]]) -> None:
+        for p, q in pairs:
+            self._to[p], self._back[q] = q, p
+
+    def _call(self, point: Point) -> str:
+        """Return a call as it is written, with the present names of functions."""
+        if not self._renamed or point.function in self._back_same or point.function.source in self.new:
+            return point.call
+        renaming = _Renaming(self._renamed)
+        return ", ".join(ast.unparse(renaming.visit(copy_of(one))) for one in point.expressions)
+
+    def _op(self, point: Point) -> str:
+        return point.op if point.function.source in self.new else self._renamed.get(point.op, point.op)
+
+    def _match(
+        self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
+    ) -> None:
+        """Match those that are alike where there is one on each side, or as many if they are `ordered`."""
+        one = _groups(key, (p for p in olds if p not in self._to))
+        other = _groups(key, (q for q in news if q not in self._back))
+        for alike, found in one.items():
+            if alike is None or len(found) != len(other[alike]) or not (ordered or len(found) == 1):
+                continue
+            # What says nothing is known by what becomes of its value.
+            self._pair_all(
+                (p, q)
+                for p, q in zip(found, other[alike], strict=True)
+                if p.words or p.calls or p.op in SAYS or used_alike(p, q)
+            )
+
+    def _match_moved(self) -> None:
+        """Match what is in another function now: its words are nowhere else, before and now."""
+        before, now = Counter(map(_saying, self._olds)), Counter(map(_saying, self._news))
+
+        def once(point: Point) -> Hashable:
+            said = _saying(point)
+            return said if before[said] == now[said] == 1 else None
+
+        self._match(self._olds, self._news, once)
+
+    def _match_reworded(self, old: Function, new: Function) -> None:
+        """Match the same question in other words."""
+        left = [p for p in old.points if p not in self._to and p.words]
+        free = [q for q in new.points if q not in self._back and q.words]
+        found: list[tuple[Point, Point]] = []
+        if not (left and free):
+            return
+        if old.wordless and old.wordless == new.wordless and len(old.points) == len(new.points):
+            pairs = zip(old.points, new.points, strict=True)
+            found = [(p, q) for p, q in pairs if p in left and q in free]
+        else:
+            one, other = _groups(self._kind, left), _groups(self._kind, free)
+            for kind, olds in one.items():
+                news = other[kind]
+                if len(olds) == len(news) and (len(olds) == 1 or kind[1] == "Expr"):
+                    pairs = zip(olds, news, strict=True)
+                    found += [(p, q) for p, q in pairs if kind[1] != "Expr" or p.around == q.around]
+        was, now = self._words(self._olds, self._to), self._words(self._news, self._back)
+        found = [
+            (p, q)
+            for p, q in found
+            if p.target == q.target
+            and (self._op(p), p.words) not in now
+            and (q.op, q.words) not in was
+            and used_alike(p, q)
+        ]
+        self._pair_all((p, q) for p, q in found if not _is_crossed(p, q, found))
+
+    def _kind(self, point: Point) -> tuple[str, str]:
+        return self._op(point), point.target
+
+    def _words(self, points: Sequence[Point], matched: Mapping[Point, Point]) -> set[Hashable]:
+        """Return the words of all points that are not the same on both sides."""
+        return {(self._op(p), p.words) for p in points if p not in matched or matched[p].words != p.words}
+
+    def _match_blocks(self, old: Function, new: Function) -> None:
+        """Match blocks around the same operations, however long these last."""
+        left = [p for p in old.points if p.op.startswith("with ") and p not in self._to]
+        free = [q for q in new.points if q.op.startswith("with ") and q not in self._back]
+        for p in reversed(left):
+            inner = {self._to[one] for one in old.points if one in self._to and is_within(one, p)}
+            fits = [
+                q
+                for q in free
+                if inner
+                and q.op == p.op
+                and q not in self._back
+                and inner == {one for one in new.points if one in self._back and is_within(one, q)}
+            ]
+            if len(fits) == 1:
+                self._pair_all([(p, fits[0])])
+
+
+def _at_same_place(point: Point, same: Mapping[Function, Function]) -> Point | None:
+    other = same.get(point.function)
+    if other is None or other is point.function:
+        return None if other is None else point
+    return other.points[point.function.points.index(point)]
+
+
+def _functions_of(sources: Iterable[Source]) -> Iterable[Function]:
+    return (function for source in sources for function in source.functions)
+
+
+def _by_name(sources: Sequence[Source]) -> dict[tuple[str, str], Function]:
+    """Return the functions by module and name; of two that have one name neither."""
+    found = _groups(_full_name, _functions_of(sources))
+    return {key: functions[0] for key, functions in found.items() if len(functions) == 1}
+
+
+def _full_name(function: Function) -> tuple[str, str]:
+    return function.source.name, function.name
+
+
+def _named(functions: Mapping[tuple[str, str], Function], name: str) -> Function | None:
+    return next((one for key, one in functions.items() if ".".join(key) == name), None)
+
+
+def _short_name(function: Function) -> str:
+    return "" if function.name == "<lambda>" else function.name
+
+
+def _shape(function: Function) -> str:
+    return function.shape
+
+
+def _body(function: Function) -> str:
+    return function.body
+
+
+def _texts_of(sources: Iterable[Source]) -> dict[str, set[Address]]:
+    found: dict[str, set[Address]] = {}
+    for source in sources:
+        for text, places in source.texts.items():
+            found[text] = found.get(text, set()) | places
+    return found
+
+
+def _is_plain(point: Point) -> bool:
+    return point.op not in CALLS_ANOTHER and not point.words and point.target != "Expr"
+
+
+def _saying(point: Point) -> Hashable:
+    told = has_letters(point.words) or point.calls
+    return (point.op, point.words or point.call) if told else None
+
+
+def _is_crossed(p: Point, q: Point, pairs: Sequence[tuple[Point, Point]]) -> bool:
+    """Return whether one of the two is clearly more like another line that is to be reworded, too."""
+    others = [_likeness(p, other) for _, other in pairs if other is not q and other.op == q.op]
+    others += [_likeness(other, q) for other, _ in pairs if other is not p and other.op == p.op]
+    return max(others, default=0.0) > _likeness(p, q) + CLEARLY
+
+
+def _likeness(p: Point, q: Point) -> float:
+    one, other = " ".join(p.words).lower(), " ".join(q.words).lower()
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+class _Renaming(ast.NodeTransformer):
+    def __init__(self, renamed: Mapping[str, str]) -> None:
+        self._renamed = renamed
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(self._renamed.get(node.id, node.id), node.ctx)
+
+
+def _groups(key: Callable[[_T], _K], ones: Iterable[_T]) -> defaultdict[_K, list[_T]]:
+    found: defaultdict[_K, list[_T]] = defaultdict(list)
+    for one in ones:
+        found[key(one)].append(one)
+    return found

@@ -1,0 +1,242 @@
+"""While code runs: the site of an operation, as a number.
+
+A site is the chain of an author's calls that led to the operation, from the outermost inwards. Each link is a
+range of text in a source. A source is named by its digest, so an unchanged module keeps its sites from one
+deploy to the next. A bytecode offset never leaves the process: only the range that it stands for.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple, TypeAlias, final
+
+from .sources import Range, Source, digest_of
+
+UNKNOWN: Final = 0
+"""The number of no site."""
+SKIPPED, AUTHORS, BORDER = 0, 1, 2
+"""What a frame is: between the author's and the runtime's, the author's, or where the chain ends."""
+
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+_NO_PLACE: Final[Range] = (None, None, None, None)
+
+_Key: TypeAlias = Any  # of a stack: nested tuples, the outermost frame outside
+
+
+@final
+class SiteLink(NamedTuple):
+    """One call of a chain.
+
+    Attributes:
+        digest: of the source; `CHILD` for the border between a child and the line that starts the child;
+            with `CODE` in front the digest of the code itself, where there is no source that fits.
+        function: as ``__qualname__`` has it.
+        place: in the source; with code alone its line counts from the function's.
+    """
+
+    digest: str
+    function: str
+    place: Range
+
+
+CHILD: Final = ""
+CODE: Final = "!"
+_BORDER_LINK: Final = SiteLink(CHILD, "", _NO_PLACE)
+
+
+@final
+class KnownSite(NamedTuple):
+    """A site as a store keeps it: the last link, and the number of the site before; 0 for none."""
+
+    number: int
+    before: int
+    link: SiteLink
+
+
+@final
+class Sites:
+    """The sites of one store.
+
+    Args:
+        kind_of: returns what frames of this code are.
+        known: the sites that the store has.
+
+    Attributes:
+        unkept: sites that the store doesn't have yet; whoever keeps these empties the list.
+        present: the sources that run, by digest: each a module's name and text.
+    """
+
+    def __init__(self, kind_of: Callable[[CodeType], int], known: Iterable[KnownSite] = ()) -> None:
+        self._kind_of = kind_of
+        self._kinds: dict[int, int] = {}
+        # Keeps the codes alive, for their ids are in the keys.
+        self._codes: dict[int, CodeType] = {}
+        self._seen: dict[_Key, int] = {}
+        self._links: dict[int, tuple[int, SiteLink]] = {one.number: (one.before, one.link) for one in known}
+        self._numbers = {found: number for number, found in self._links.items()}
+        self._last = max(self._links, default=0)
+        self._digests: dict[str, str] = {}
+        self._compiled: dict[str, Mapping[tuple[str, int], Sequence[CodeType]]] = {}
+        self.unkept: list[KnownSite] = []
+        self.present: dict[str, tuple[str, str]] = {}
+
+    def read(self, modules: Iterable[tuple[str, str]]) -> None:
+        """Read the sources of these modules, by name and file, before a deploy replaces the files."""
+        for name, file in modules:
+            self._digest_of(file, name)
+
+    # --- for each operation
+
+    def here(self, root: int = UNKNOWN) -> int:
+        """Return the site at which the caller's operation begins.
+
+        Args:
+            root: the site at which the task was started; for a child.
+        """
+        frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        kinds = self._kinds
+        key: _Key = None
+        while frame is not None:
+            code = frame.f_code
+            kind = kinds.get(id(code))
+            if kind is None:
+                kind = self._kind(code)
+            if kind:
+                if kind == BORDER:
+                    break
+                key = (key, id(code), frame.f_lasti)
+            frame = frame.f_back
+        if root:
+            key = (key, root)
+        number = self._seen.get(key)
+        return self._number_of(key, root) if number is None else number
+
+    def of_frames(self, frames: Iterable[FrameType], root: int = UNKNOWN) -> int:
+        """Return the site of a suspended task, by its frames from the innermost outwards."""
+        key: _Key = None
+        for frame in frames:
+            code = frame.f_code
+            kind = self._kinds.get(id(code))
+            kind = self._kind(code) if kind is None else kind
+            if kind == BORDER:
+                break
+            if kind:
+                key = (key, id(code), frame.f_lasti)
+        if root:
+            key = (key, root)
+        number = self._seen.get(key)
+        return self._number_of(key, root) if number is None else number
+
+    def _kind(self, code: CodeType) -> int:
+        self._codes[id(code)] = code
+        kind = self._kinds[id(code)] = self._kind_of(code)
+        return kind
+
+    # --- once for each site
+
+    def _number_of(self, key: _Key, root: int) -> int:
+        number, inner = root, key
+        if root:
+            number, inner = self._add(root, _BORDER_LINK), key[0]
+        frames: list[tuple[CodeType, int]] = []
+        while inner is not None:
+            inner, code_id, offset = inner
+            frames.append((self._codes[code_id], offset))
+        inside = [*(code.co_name in _COMPREHENSIONS for code, _ in frames[1:]), False]
+        for (code, offset), is_around_comprehension in zip(frames, inside, strict=True):
+            # Of a comprehension only the inside counts: since Python 3.12 it has no frame of its own.
+            if not is_around_comprehension:
+                number = self._add(number, self._link(code, offset))
+        self._seen[key] = number
+        return number
+
+    def _add(self, before: int, link: SiteLink) -> int:
+        found = before, link
+        if (number := self._numbers.get(found)) is None:
+            number = self._last = self._last + 1
+            self._numbers[found] = number
+            self._links[number] = found
+            self.unkept.append(KnownSite(number, before, link))
+        return number
+
+    def _link(self, code: CodeType, offset: int) -> SiteLink:
+        place = _place_in(code, offset)
+        digest = self._digest_of(code.co_filename)
+        if digest and self._came_of(code, digest):
+            return SiteLink(digest, code.co_qualname, place)
+        plain = code.replace(co_filename="", co_firstlineno=1)
+        consts = [const for const in plain.co_consts if not isinstance(const, CodeType)]
+        shown = repr((plain.co_code, plain.co_names, consts))
+        shape = blake2b(shown.encode("utf-8", "replace"), digest_size=12).hexdigest()
+        line = None if place[0] is None else place[0] - code.co_firstlineno
+        return SiteLink(CODE + shape, code.co_qualname, (line, *place[1:]))
+
+    def _digest_of(self, file: str, name: str = "") -> str:
+        """Return the digest of a file's source, as it was when somebody first asked; "" without a source."""
+        if (digest := self._digests.get(file)) is None:
+            text = "".join(linecache.getlines(file))
+            digest = digest_of(text) if text else ""
+            self._digests[file] = digest
+            if digest:
+                self.present[digest] = name or _module_of(file), text
+        return digest
+
+    def _came_of(self, code: CodeType, digest: str) -> bool:
+        """Return whether this source is the one that runs: a file may be replaced after its import."""
+        if digest not in self._compiled:
+            self._compiled[digest] = _codes_in(self.present[digest][1])
+        return code in self._compiled[digest].get((code.co_name, code.co_firstlineno), ())
+
+    # --- reading
+
+    def chain(self, site: int) -> Sequence[SiteLink]:
+        """Return the links of a site, the outermost first; none of a site that is not known."""
+        found: list[SiteLink] = []
+        while (known := self._links.get(site)) is not None:
+            site, link = known
+            found.append(link)
+        return found[::-1]
+
+
+def _place_in(code: CodeType, offset: int) -> Range:
+    for number, (line, last, column, end) in enumerate(code.co_positions()):
+        if number * 2 == offset:
+            return line, column, last, end
+    return _NO_PLACE
+
+
+def _module_of(file: str) -> str:
+    modules = list(sys.modules.items())
+    return next((name for name, module in modules if getattr(module, "__file__", None) == file), file)
+
+
+def _codes_in(text: str) -> Mapping[tuple[str, int], Sequence[CodeType]]:
+    found: dict[tuple[str, int], list[CodeType]] = {}
+    try:
+        left = [compile(text, "", "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError, RecursionError):
+        return found
+    for code in left:
+        found.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+        left += [const for const in code.co_consts if isinstance(const, CodeType)]
+    return found
+
+
+def read_source(name: str, text: str, digest: str) -> Source | None:
+    """Read a source; None for a text that is no Python, or that this Python can't read."""
+    try:
+        return Source(name, text, digest)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def modules_of(is_authors: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """Yield the name and file of each module of an author's that is loaded."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith(".py") and is_authors(file):
+            yield name, file

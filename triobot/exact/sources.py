@@ -1,0 +1,505 @@
+"""A source of an author's: its functions, and the points in them from which operations come.
+
+A point is described by what a reader goes by: the call, its words, the variable that takes its value, and how
+that variable is read. No description has a line number in it, for lines move.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final, TypeAlias, cast, final
+
+CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
+"""Operations whose first argument is a function, and whose constants are values rather than words."""
+SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
+"""Operations whose record has a fingerprint of their words, wherever these come from."""
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
+
+Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
+"""Line, column, last line, column behind the end, as `code.co_positions` has them, in another order."""
+
+Address: TypeAlias = tuple[object, ...]
+"""Where a literal text stands: under which name, at which place of how many."""
+
+
+def digest_of(text: str) -> str:
+    """Return the name of a source: the digest of its text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+@final
+class Source:
+    """A module's text.
+
+    Attributes:
+        name: the module's.
+        functions: outer ones before those within.
+    """
+
+    def __init__(self, name: str, text: str, digest: str = "") -> None:
+        self.name = name
+        self.text = text
+        self.digest = digest or digest_of(text)
+        self.tree = ast.parse(text)
+        self.lines = text.splitlines()
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.functions: list[Function] = []
+        for statement in self.tree.body:
+            self._visit(statement, self.tree, None, "")
+
+    def _visit(self, node: ast.AST, parent: ast.AST, within: Function | None, path: str) -> None:
+        self.parents[node] = parent
+        if not isinstance(node, _FUNCTIONS):
+            inside = f"{path}{node.name}." if isinstance(node, ast.ClassDef) else path
+            if within is not None and _is_point(node, parent):
+                within.nodes.append(node)
+            for child in ast.iter_child_nodes(node):
+                self._visit(child, node, within, inside)
+            return
+        name = path + getattr(node, "name", "<lambda>")
+        function = Function(self, name, node)
+        self.functions.append(function)
+        body = node.body if isinstance(node.body, list) else [node.body]
+        own = frozenset(map(id, body))
+        for child in ast.iter_child_nodes(node):
+            # Decorators and defaults are evaluated outside of the function.
+            is_own = id(child) in own
+            self._visit(child, node, function if is_own else within, f"{name}.<locals>." if is_own else path)
+
+    @cached_property
+    def calls(self) -> Counter[str]:
+        """Count the calls of each name."""
+        return Counter(callee_of(node) for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+
+    @cached_property
+    def texts(self) -> dict[str, set[Address]]:
+        """Return the literal texts, and where these stand."""
+        found: dict[str, set[Address]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Constant) and type(node.value) is str:
+                found.setdefault(node.value, set()).add((self.name, *self._address(node)))
+        return found
+
+    def _address(self, node: ast.AST) -> list[object]:
+        path: list[object] = []
+        while (above := self.parents.get(node)) is not None:
+            match above:
+                case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
+                    path.append((_place_of(node, elts), len(elts)))
+                case ast.Dict(keys=keys, values=values):
+                    key = keys[_place_of(node, values if node in values else keys)]
+                    path.append((None if key is None else ast.unparse(key), len(keys)))
+                case ast.Call(args=args):
+                    path.append((callee_of(above), _place_of(node, args)))
+                case ast.keyword(arg=arg):
+                    path.append(arg)
+                case ast.Assign() | ast.AnnAssign():
+                    path.append(_targets_of(above))
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    path.append(name)
+                case _:
+                    pass
+            node = above
+        return path
+
+    def at(self, place: Range) -> Point | None:
+        """Return the point that this range belongs to, whichever version of Python told the range."""
+        line = place[0]
+        if line is None:
+            return None
+        inside = [one for one in self.functions if one.node.lineno <= line <= _end_of(one.node)[0]]
+        best: tuple[tuple[int, int], Point] | None = None
+        for function in inside:
+            for point in function.points:
+                size = _fits(point.node, place)
+                if size is None:
+                    continue
+                if place[1] is None and best is not None:
+                    return None  # there are no columns, and two calls on the line
+                if best is None or size < best[0]:
+                    best = size, point
+        return None if best is None else best[1]
+
+
+def _fits(node: _Node, place: Range) -> tuple[int, int] | None:
+    """Return how far a range begins behind a node that it belongs to; None if it belongs to another."""
+    line, column, last, end = place
+    if column is None or line is None:
+        return (0, 0) if isinstance(node, ast.Await) and node.lineno == line else None
+    begins, ends = (node.lineno, node.col_offset), _end_of(node)
+    if (heads := _heads_of(node)) is not None:
+        first, behind = heads[0], _end_of(heads[-1])
+        whole = ((line, column), (last, end)) == (begins, ends)
+        part = (first.lineno, first.col_offset) <= (line, column) and (last, end) <= behind
+        return (0, 0) if whole or part else None
+    if ends != (last, end) or begins > (line, column):
+        return None
+    return line - begins[0], abs(column - begins[1])
+
+
+@final
+class Function:
+    """A function of a source.
+
+    Attributes:
+        name: as ``__qualname__`` has it.
+        nodes: of its points, those of functions within not included.
+    """
+
+    def __init__(self, source: Source, name: str, node: _Function) -> None:
+        self.source = source
+        self.name = name
+        self.node = node
+        self.nodes: list[ast.AST] = []
+
+    @property
+    def short(self) -> str:
+        """Return the name without that of the function or class around."""
+        return self.name.rpartition(".")[2]
+
+    @cached_property
+    def text(self) -> str:
+        """Return the text, in whole lines."""
+        return "\n".join(self.source.lines[self.node.lineno - 1 : _end_of(self.node)[0]])
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """Return the points, in the order of the text."""
+        nodes = sorted(cast("list[_Node]", self.nodes), key=_begins)
+        return [Point(self, node) for node in nodes]
+
+    @cached_property
+    def names(self) -> dict[str, list[ast.Name]]:
+        """Return the places at which each name is read or set."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.Name):
+                found.setdefault(node.id, []).append(node)
+        return found
+
+    @cached_property
+    def body(self) -> str:
+        """Return the text without the name; empty for a lambda."""
+        if not isinstance(self.node, _NAMED):
+            return ""
+        return ast.unparse(_without_name(self.node)).replace(self.node.name, "_")
+
+    @cached_property
+    def shape(self) -> str:
+        """Return all but the name and the names of variables; empty for a lambda."""
+        numbered = self._numbered
+        return "" if numbered is None else ast.dump(numbered)
+
+    @cached_property
+    def wordless(self) -> str:
+        """Return the shape without words."""
+        numbered = self._numbered
+        return "" if numbered is None else ast.dump(_WordlessCalls().visit(numbered))
+
+    @property
+    def _numbered(self) -> ast.AST | None:
+        if not isinstance(self.node, _NAMED):
+            return None
+        plain = _without_name(self.node)
+        arguments = [one for one in ast.walk(plain) if isinstance(one, ast.arguments)]
+        own = {arg.arg for one in arguments for arg in (*one.posonlyargs, *one.args, *one.kwonlyargs)}
+        own |= {
+            one.id for one in ast.walk(plain) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
+        numbered = cast("ast.FunctionDef", _Numbering(own).visit(plain))
+        if ast.get_docstring(numbered, clean=False) is not None:
+            numbered.body = numbered.body[1:] or [ast.Pass()]
+        return numbered
+
+
+@final
+class Point:
+    """A place from which an operation may come: what is awaited, entered or called.
+
+    Attributes:
+        op: the method's or the function's name; of a block with "with " in front.
+        call: what is written, without the receiver.
+        blank: the same without names.
+        words: the literal texts in it; `said` are those of the first argument.
+        calls: what a step calls, as it is written.
+        target: what becomes of the value; `name` is the variable that takes it, if one does.
+        uses: the ways in which that variable is read.
+        around: the statements around it.
+    """
+
+    def __init__(self, function: Function, node: _Node) -> None:
+        self.function = function
+        self.node = node
+        heads = _heads_of(node)
+        self.words: tuple[str, ...] = ()
+        self.said: tuple[str, ...] = ()
+        self.calls = ""
+        if heads is not None:
+            self.op = "with " + ",".join(map(callee_of, heads))
+            self.expressions: Sequence[ast.expr] = [_unreceived(head) for head in heads]
+            self.call = self.blank = ", ".join(map(ast.unparse, self.expressions))
+        else:
+            call = node.value if isinstance(node, ast.Await) else cast("ast.expr", node)
+            self.op = callee_of(call)
+            self.expressions = [_unreceived(call)]
+            self.call = ast.unparse(self.expressions[0])
+            self.blank = ast.unparse(_Nameless().visit(copy_of(self.expressions[0])))
+            if isinstance(call, ast.Call) and self.op in CALLS_ANOTHER:
+                self.calls = ast.unparse(call.args[0]) if call.args else ""
+            elif isinstance(call, ast.Call):
+                self.words = tuple(_words_in([*call.args, *(one.value for one in call.keywords)]))
+                self.said = tuple(_words_in(call.args[:1]))
+        self.target, self.name, self.around = self._surroundings()
+        self.uses = self._uses() if self.name else Counter[str]()
+
+    @property
+    def line(self) -> int:
+        """Return the number of the line, from 1."""
+        return self.node.lineno
+
+    @property
+    def text(self) -> str:
+        """Return the line as it is written."""
+        return self.function.source.lines[self.node.lineno - 1].strip()
+
+    def _surroundings(self) -> tuple[str, str, tuple[str, ...]]:
+        parents, top = self.function.source.parents, self.function.node
+        path: list[str] = []
+        around: list[str] = []
+        name, found, one = "", False, cast("ast.AST", self.node)
+        while (above := parents.get(one)) is not None and above is not top:
+            if not found:
+                match above:
+                    case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+                        name = "" if path else _one_name(above)
+                        path.append(_targets_of(above))
+                        found = not isinstance(above, ast.NamedExpr)
+                    case ast.Call(args=args):
+                        path.append(f"{callee_of(above)}[{_place_of(one, args)}]")
+                    case ast.keyword(arg=arg):
+                        path.append(f"{arg}=")
+                    case _:
+                        path.append(type(above).__name__)
+            if isinstance(above, ast.stmt):
+                found = True
+                if isinstance(one, ast.stmt):
+                    around.append(_head_of(above, one))
+            one = above
+        return "/".join(path), name, tuple(reversed(around))
+
+    def _uses(self) -> Counter[str]:
+        """Count in what ways the variable is read, up to where it gets something else."""
+        parents, own = self.function.source.parents, self.function.names.get(self.name, ())
+        begin = _begins(self.node)
+        ends = [_begins(one) for one in own if isinstance(one.ctx, ast.Store) and _begins(one) > begin]
+        end = min(ends, default=(1 << 30, 0))
+        found: Counter[str] = Counter()
+        for node in own:
+            if not (isinstance(node.ctx, ast.Load) and begin < _begins(node) < end):
+                continue
+            path: list[str] = []
+            one: ast.AST = node
+            while not isinstance(one, ast.stmt) and (above := parents.get(one)) is not None:
+                match above:
+                    case ast.Call():
+                        says = (
+                            isinstance(parents.get(above), ast.Await)
+                            and callee_of(above) not in CALLS_ANOTHER
+                        )
+                        path.append(callee_of(above) if says else self._beside(above))
+                    case ast.Assign() | ast.AnnAssign():
+                        path.append(_targets_of(above))
+                    case ast.keyword(arg=arg):
+                        path.append(str(arg))
+                    case ast.Dict() | ast.Subscript() | ast.Compare():
+                        path.append(self._beside(above))
+                    case _:
+                        path.append(type(above).__name__)
+                one = above
+            found["/".join(path)] += 1
+        return found
+
+    def _beside(self, node: ast.expr) -> str:
+        """Return what stands beside the variable, such as the key under which that is kept."""
+        return ast.unparse(_Blanking(self.name).visit(copy_of(node)))
+
+
+def used_alike(one: Point, other: Point) -> bool:
+    """Return whether the variables that take two values are read in the same ways."""
+    most = max(one.uses.total(), other.uses.total())
+    return (one.uses & other.uses).total() * 2 >= most
+
+
+def has_letters(words: Sequence[str]) -> bool:
+    """Return whether these texts say anything."""
+    return any(letter.isalpha() for word in words for letter in word)
+
+
+# --- parts of the tree
+
+
+def callee_of(call: ast.AST) -> str:
+    """Return the name of what is called."""
+    called = call.func if isinstance(call, ast.Call) else call
+    if isinstance(called, ast.Attribute):
+        return called.attr
+    return called.id if isinstance(called, ast.Name) else type(called).__name__
+
+
+def _is_point(node: ast.AST, parent: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return not isinstance(parent, ast.Await)
+    if isinstance(node, _COMPREHENSIONS):
+        return any(one.is_async for one in node.generators)
+    return isinstance(node, ast.Await | ast.With | ast.AsyncWith | ast.AsyncFor)
+
+
+def _heads_of(node: ast.AST) -> Sequence[ast.expr] | None:
+    """Return what a block is made of, or what a loop goes over; None for an expression."""
+    match node:
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return [item.context_expr for item in items]
+        case ast.AsyncFor(iter=over):
+            return [over]
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return [one.iter for one in node.generators if one.is_async]
+        case _:
+            return None
+
+
+def _place_of(node: ast.AST, nodes: Sequence[ast.AST | None]) -> int:
+    return next((place for place, one in enumerate(nodes) if one is node), -1)
+
+
+def _begins(node: _Node | ast.Name) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end_of(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
+
+
+def is_within(one: Point, block: Point) -> bool:
+    """Return whether a point is inside of a block."""
+    return _begins(block.node) < _begins(one.node) < _end_of(block.node)
+
+
+def _targets_of(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> str:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return "=".join(map(ast.unparse, targets))
+
+
+def _one_name(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> str:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
+def _head_of(statement: ast.stmt, inside: ast.stmt) -> str:
+    name = type(statement).__name__
+    if isinstance(statement, ast.If | ast.While):
+        return f"{name} {ast.unparse(statement.test)} {'else' if inside in statement.orelse else 'then'}"
+    return name
+
+
+def _unreceived(call: ast.expr) -> ast.expr:
+    """Return a call without what its method belongs to, if that is a plain variable."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr=attr)):
+            method = ast.Attribute(ast.Name("_", ast.Load()), attr, ast.Load())
+            return ast.Call(method, call.args, call.keywords)
+        case _:
+            return call
+
+
+def _words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the literal texts, as they are written; the keys of a dict are values."""
+    for node in nodes:
+        match node:
+            case ast.JoinedStr(values=values):
+                parts = [str(one.value) if isinstance(one, ast.Constant) else "{}" for one in values]
+                yield "".join(parts)
+            case ast.Constant(value=str() as text):
+                yield text
+            case ast.Dict(values=values):
+                yield from _words_in(values)
+            case _:
+                yield from _words_in(list(ast.iter_child_nodes(node)))
+
+
+def _without_name(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    plain = ast.parse(ast.unparse(node)).body[0]  # ten times as fast as copy.deepcopy()
+    assert isinstance(plain, _NAMED)
+    plain.name, plain.decorator_list, plain.returns = "_", [], None
+    return plain
+
+
+def copy_of(node: ast.expr) -> ast.expr:
+    """Return a copy of an expression."""
+    return ast.parse(ast.unparse(node), mode="eval").body
+
+
+class _Nameless(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name("_", ast.Load())
+
+
+class _Blanking(ast.NodeTransformer):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name("_", ast.Load()) if node.id == self._name else node
+
+
+class _Numbering(ast.NodeTransformer):
+    """Gives a function's own variables numbers for names."""
+
+    def __init__(self, own: set[str]) -> None:
+        self._own = own
+        self._numbers: dict[str, str] = {}
+
+    def _number(self, name: str) -> str:
+        return self._numbers.setdefault(name, f"v{len(self._numbers)}")
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(self._number(node.id), node.ctx) if node.id in self._own else node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(self._number(node.arg))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        return node if node.value is None else ast.Assign([node.target], node.value)
+
+
+class _Wordless(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Name("WORDS", ast.Load()) if type(node.value) is str else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.Name("WORDS", ast.Load())
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        return ast.Dict(node.keys, [self.visit(value) for value in node.values])
+
+
+class _WordlessCalls(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        func = self.visit(node.func)
+        if callee_of(node) in CALLS_ANOTHER:
+            return ast.Call(func, node.args, node.keywords)
+        words = _Wordless()
+        keywords = [ast.keyword(one.arg, words.visit(one.value)) for one in node.keywords]
+        return ast.Call(func, [words.visit(one) for one in node.args], keywords)

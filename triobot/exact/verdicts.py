@@ -1,0 +1,367 @@
+"""Replay under another build: whether each operation is the one that was recorded.
+
+The recorded site is compared with the site that asks now. At a line that matched, what is said may be other
+words; then the sources must say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias, final
+
+import attrs
+
+from .alignment import Accepted, Alignment
+from .sites import CHILD, CODE, SiteLink, Sites, read_source
+from .sources import Point, Source, has_letters, used_alike
+
+UNKNOWN: Final = "there is no source to tell whether this is the same"
+REPLACED: Final = "it was replaced, or its words and its variable changed at once"
+REMOVED: Final = "it is not there any more"
+INSERTED: Final = "something new comes before it"
+REORDERED: Final = "the order has changed"
+ELSEWHERE: Final = "it is called from another place"
+DRAWN: Final = "more or less is drawn or opened before it"
+ANOTHER_WAY: Final = "the code goes another way"
+ANOTHER_FUNCTION: Final = "a step calls another function"
+OTHER_ARGUMENTS: Final = "a step has other arguments"
+OTHER_DATA: Final = "its words come from data, and are others"
+OVER: Final = "it is over where somebody waited"
+NO_OPTION: Final = "{} was chosen, and is no option any more"
+
+_Part: TypeAlias = "Point | SiteLink"
+
+
+@final
+@attrs.frozen
+class SourceLine:
+    """A line of an author's, as people read it.
+
+    Attributes:
+        call: what is written there, without the receiver; `function` is around it.
+        words: what was said there, where that comes from data.
+    """
+
+    file: str
+    line: int
+    text: str
+    function: str = ""
+    call: str = ""
+    words: str = ""
+
+    def __str__(self) -> str:
+        said = f"  {self.words!r}" if self.words else ""
+        return f"{self.file}:{self.line}  {self.text}{said}"
+
+
+NOWHERE: Final = SourceLine("", 0, "")
+
+
+@final
+@attrs.frozen
+class Parting:
+    """A recorded operation, and what the code does in its place.
+
+    Attributes:
+        because: why these are not the same.
+        was, now: the two lines.
+    """
+
+    because: str
+    was: SourceLine
+    now: SourceLine
+
+
+@final
+@attrs.frozen
+class Build:
+    """The sources that ran together.
+
+    Attributes:
+        number: in the order of deploys.
+        since: when it began to run, in wall milliseconds.
+        digests: of its sources.
+    """
+
+    number: int
+    since: int
+    digests: frozenset[str]
+
+
+@final
+class Comparison:
+    """All that is known of old builds and of the present one; for many conversations.
+
+    Args:
+        sites: of the store, and of the code that runs.
+        builds: the old ones, in their order.
+        source_of: reads an old source by its digest; None if it is not there.
+        formerly: old ``module.function`` names with the present ones.
+        accepted: what an author has said to be the same.
+    """
+
+    def __init__(
+        self,
+        sites: Sites,
+        builds: Sequence[Build],
+        source_of: Callable[[str], Source | None],
+        formerly: Mapping[str, str],
+        accepted: Sequence[Accepted] = (),
+    ) -> None:
+        self.sites = sites
+        self._builds = builds
+        self._source_of = source_of
+        self._formerly = formerly
+        self._accepted = accepted
+        self._sources: dict[str, Source | None] = {}
+        self._alignments: dict[int, Alignment] = {}
+        self._differences: dict[tuple[int, int, int], str | None] = {}
+
+    def source(self, digest: str) -> Source | None:
+        """Return a source, old or present."""
+        if digest not in self._sources:
+            found = self.sites.present.get(digest)
+            self._sources[digest] = (
+                self._source_of(digest)
+                if found is None
+                else read_source(*found, digest) or self._source_of(digest)
+            )
+        return self._sources[digest]
+
+    def alignment(self, build: int) -> Alignment:
+        """Return how an old build's points are matched with the present ones."""
+        if build not in self._alignments:
+            digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
+            old, new = self._by_module(digests), self._by_module(self.sites.present)
+            self._alignments[build] = Alignment(old, new, self._formerly, self._accepted)
+        return self._alignments[build]
+
+    def _by_module(self, digests: Iterable[str]) -> dict[str, Source]:
+        sources = [source for digest in sorted(digests) if (source := self.source(digest)) is not None]
+        return {source.name: source for source in sources}
+
+    def build_of(self, site: int, at: int) -> int:
+        """Return the build of a site that was recorded then: the newest of that time that has its sources."""
+        digests = {link.digest for link in self.sites.chain(site) if link.digest and link.digest[0] != CODE}
+        having = [one for one in self._builds if digests <= one.digests]
+        then = [one.number for one in having if one.since <= at]
+        return then[-1] if then else having[0].number if having else -1
+
+    # --- chains
+
+    def parts(self, site: int) -> list[_Part]:
+        """Return the points of a site; the bare link where there is no source."""
+        return [self._part(link) for link in self.sites.chain(site)]
+
+    def _part(self, link: SiteLink) -> _Part:
+        source = self.source(link.digest) if link.digest and link.digest[0] != CODE else None
+        return (source.at(link.place) if source is not None else None) or link
+
+    def line_of(self, site: int) -> SourceLine:
+        """Return the author's line of a site."""
+        parts = self.parts(site)
+        if not parts:
+            return NOWHERE
+        part = parts[-1]
+        if isinstance(part, SiteLink):
+            known = self.sites.present.get(part.digest)
+            file = "?" if known is None else known[0]
+            return SourceLine(
+                file, part.place[0] or 0, f"in {part.function}: its source is not at hand", part.function
+            )
+        source = part.function.source
+        return SourceLine(f"{source.name}.py", part.line, part.text, part.function.name, part.call)
+
+    def difference(self, old: int, new: int, build: int) -> str | None:
+        """Return why two sites are not the same operation; None if they are."""
+        if old == new:
+            return None
+        key = old, new, build
+        if key not in self._differences:
+            self._differences[key] = self._difference(old, new, build)
+        return self._differences[key]
+
+    def _difference(self, old: int, new: int, build: int) -> str | None:
+        olds, news = self.parts(old), self.parts(new)
+        if not olds or not news or any(_is_bare(one) for one in (*olds, *news)):
+            return None if self.sites.chain(old) == self.sites.chain(new) else UNKNOWN
+        alignment, inner, now = self.alignment(build), olds[-1], news[-1]
+        assert isinstance(inner, Point)
+        assert isinstance(now, Point)
+        to, back = alignment.to(inner), alignment.back(now)
+        if to is not now:
+            if inner.function.source is now.function.source:
+                return ANOTHER_WAY
+            if to is None:
+                return REPLACED if back is None else REMOVED
+            return INSERTED if back is None else REORDERED
+        became = [alignment.to(one) if isinstance(one, Point) else one for one in olds]
+        if len(olds) == len(news):
+            return None if became == news else ELSEWHERE
+        kept = self._needed(olds, alignment.old)
+        needed = [alignment.to(one) or one if isinstance(one, Point) else one for one in kept]
+        return None if needed == self._needed(news, alignment.new) else ELSEWHERE
+
+    def _needed(self, chain: Sequence[_Part], sources: Sequence[Source]) -> list[_Part]:
+        """Return a chain without calls that say nothing: of a helper that is called once, or by a wrapper."""
+        kept: list[_Part] = []
+        for call, inside in pairwise(chain):
+            if isinstance(call, Point) and isinstance(inside, Point):
+                calls = sum(source.calls[inside.function.short] for source in sources)
+                if calls == (call.op == inside.function.short):
+                    continue
+            kept.append(call)
+        return [*kept, chain[-1]]
+
+
+def _is_bare(part: _Part) -> bool:
+    return isinstance(part, SiteLink) and part.digest != CHILD
+
+
+@final
+class Told(NamedTuple):
+    """An operation, as a record tells it, or as it begins now.
+
+    Attributes:
+        print: the fingerprint of what is asked for.
+        sites: of what took numbers since the branch's last record, the operation's own last; none where an
+            earlier version recorded it.
+    """
+
+    id: int | str
+    kind: str
+    print: str
+    sites: Sequence[int]
+
+
+PrintOf: TypeAlias = Callable[[str], str]
+"""Returns the fingerprint that the present operation would have with this text."""
+
+
+@final
+class Judge:
+    """Compares one conversation's journal with what its code does now.
+
+    Attributes:
+        reworded: the recorded line and the present one of all that says other words.
+        parted: where the two part.
+        unsited: how many records an earlier version made, which knew no sites; of these the words alone are
+            compared, and `changed` counts those that are others.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+        self._proven: set[tuple[int, int]] = set()
+        self._last = 0, 0
+        self.reworded: dict[tuple[SourceLine, SourceLine], None] = {}
+        self.parted: Parting | None = None
+        self.unsited = self.changed = 0
+
+    def compare(self, at: int, recorded: Told, now: Told, print_of: PrintOf | None = None) -> Parting | None:
+        """Compare a record with the operation that takes it now; return how they part, if they do.
+
+        Args:
+            at: the record's time.
+        """
+        if not recorded.sites or not now.sites:
+            self.unsited += 1
+            self.changed += differs(recorded.print, now.print)
+            return None
+        build = self._comparison.build_of(recorded.sites[-1], at)
+        old, new = self._last = recorded.sites[-1], now.sites[-1]
+        why = self._difference(recorded.sites, now.sites, build)
+        if why == UNKNOWN and (recorded[:3] == now[:3]) and (now.print or (old, new) in self._proven):
+            self._proven.add((old, new))
+            return None
+        if why is None and differs(recorded.print, now.print):
+            if now.kind == "step":
+                why = self._step_differs(recorded, now, build)
+            else:
+                return self._reword(recorded, now, build, print_of)
+        return None if why is None else self._part(why, old, new)
+
+    def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
+        """Compare the operation in which a conversation stood with the present one; None for its end.
+
+        Args:
+            at: when it came to stand there.
+        """
+        if not recorded.sites or (now is not None and not now.sites):
+            return None
+        old = recorded.sites[-1]
+        if now is None:
+            return self._part(OVER, old, 0)
+        build = self._comparison.build_of(old, at)
+        why = self._difference(recorded.sites, now.sites, build)
+        if why == UNKNOWN and (old, now.sites[-1]) in self._proven:
+            why = None
+        if why is None and (recorded.id, recorded.kind) != (now.id, now.kind):
+            why = ANOTHER_WAY
+        return None if why is None else self._part(why, old, now.sites[-1])
+
+    def _difference(self, olds: Sequence[int], news: Sequence[int], build: int) -> str | None:
+        difference = self._comparison.difference
+        # Of what is recorded the own line tells more than what was drawn before.
+        why = difference(olds[-1], news[-1], build)
+        if why is not None and why != UNKNOWN:
+            return why
+        if len(olds) != len(news):
+            return DRAWN
+        others = [difference(*pair, build) for pair in zip(olds[:-1], news[:-1], strict=True)]
+        return next((one for one in (*others, why) if one is not None), None)
+
+    def _step_differs(self, recorded: Told, now: Told, build: int) -> str | None:
+        (was, _, old), (is_now, _, new) = recorded.print.partition(" "), now.print.partition(" ")
+        called = was if was == is_now else self._comparison.alignment(build).name_of(was)
+        if was and is_now and called != is_now:
+            return ANOTHER_FUNCTION
+        return OTHER_ARGUMENTS if old and new and old != new else None
+
+    def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> Parting | None:
+        """Note other words at the same place, if the sources say why these are others."""
+        old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
+        olds = [part for part in of.parts(old) if isinstance(part, Point)]
+        news = [part for part in of.parts(new) if isinstance(part, Point)]
+        words = [word for part in olds for word in part.words]
+        was, is_now = of.line_of(old), of.line_of(new)
+        if has_letters(words) or words != [word for part in news for word in part.words]:
+            self.reworded[was, is_now] = None
+            return None
+        alignment = of.alignment(build)
+        old_text = _text_with(recorded.print, alignment.was_said, print_of)
+        new_text = _text_with(now.print, alignment.is_said, print_of)
+        was, is_now = attrs.evolve(was, words=old_text or ""), attrs.evolve(is_now, words=new_text or "")
+        alike = len(olds) != len(news) or all(map(used_alike, olds, news))
+        if old_text and new_text and alike:
+            # The old words are gone, the new ones are new, and they stand where the old ones stood.
+            places = alignment.was_said[old_text] == alignment.is_said[new_text]
+            if places and old_text not in alignment.is_said and new_text not in alignment.was_said:
+                self.reworded[was, is_now] = None
+                return None
+        self.parted = Parting(OTHER_DATA, was, is_now)
+        return self.parted
+
+    def part(self, because: str) -> Parting:
+        """Note that code and journal part for another reason, at the lines that were compared last."""
+        return self._part(because, *self._last)
+
+    def _part(self, because: str, old: int, new: int) -> Parting:
+        of = self._comparison
+        self.parted = Parting(because, of.line_of(old), of.line_of(new))
+        return self.parted
+
+
+def _text_with(print: str, texts: Iterable[str], print_of: PrintOf | None) -> str | None:
+    return None if print_of is None else next((one for one in texts if print_of(one) == print), None)
+
+
+def differs(recorded: str, now: str) -> bool:
+    """Return whether two fingerprints tell that an operation has other arguments than before.
+
+    A fingerprint is a name and a digest, or either alone; what one of the two doesn't say is not compared.
+    """
+    if recorded == now:
+        return False
+    one, other = recorded.partition(" "), now.partition(" ")
+    return any(mine and theirs and mine != theirs for mine, theirs in zip(one, other, strict=True))
