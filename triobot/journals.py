@@ -96,6 +96,8 @@ class ConversationRow:
         position: of the next record.
         started_at, updated_at: in wall milliseconds.
         ended_at: set when it has ended, and is kept for a while since it crashed.
+        rests: the operations in which it stood when that was written, opaque to the store; None if unknown.
+        build: of the code that last fitted its journal; 0 if unknown.
     """
 
     id: ConversationId
@@ -116,6 +118,55 @@ class ConversationRow:
     started_at: int
     updated_at: int
     ended_at: int | None = None
+    rests: str | None = None
+    build: int = 0
+
+
+SiteRow: TypeAlias = "tuple[int, int, str, str, int | None, int | None, int | None, int | None]"
+"""A site: its number, that of the site before, its source's digest, the function, and the range there: line,
+column, last line, end."""
+
+
+@final
+@frozen
+class Deployed:
+    """The sources that ran together from a time on.
+
+    Attributes:
+        at: in wall milliseconds.
+        build: what the store knows them by.
+        sources: their digests.
+    """
+
+    at: int
+    build: int
+    sources: tuple[str, ...]
+
+
+@final
+@frozen
+class AcceptedChange:
+    """What an author has said to be the same operation: two calls in a function."""
+
+    function: str
+    was: str
+    now: str
+
+
+@final
+@frozen
+class StoredCode:
+    """All that a store knows of the code whose journals it has, but for the texts of sources.
+
+    Attributes:
+        deployed: the earliest first.
+        sources: the modules' names by digest.
+    """
+
+    deployed: tuple[Deployed, ...]
+    sources: Mapping[str, str]
+    sites: tuple[SiteRow, ...]
+    accepted: tuple[AcceptedChange, ...]
 
 
 @final
@@ -198,13 +249,19 @@ class AppendRecords:
 @final
 @frozen
 class PutStanding:
-    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills."""
+    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills.
+
+    Attributes:
+        rests, build: as in `ConversationRow`.
+    """
 
     lease: Lease
     conversation: ConversationId
     at: int
     unfinished: bool
     wake_at: int | None = None
+    rests: str | None = None
+    build: int = 0
 
 
 @final
@@ -328,6 +385,32 @@ class EndConversation:
     kept: bool = False
 
 
+@final
+@frozen
+class KeepCode:
+    """Keep what records name: sources and sites that the store may have, and what runs from now on.
+
+    What no conversation can name any more goes, whenever other code begins to run.
+
+    Attributes:
+        sources: each a digest, the module's name and the text.
+    """
+
+    lease: Lease
+    sources: tuple[tuple[str, str, str], ...] = attrs.field(default=(), repr=False)
+    sites: tuple[SiteRow, ...] = ()
+    deployed: Deployed | None = None
+
+
+@final
+@frozen
+class AcceptChange:
+    """Keep that two calls are the same operation, until no conversation from before that is left."""
+
+    lease: Lease
+    change: AcceptedChange
+
+
 JournalWrite: TypeAlias = (
     BeginConversation
     | AppendRecords
@@ -340,4 +423,6 @@ JournalWrite: TypeAlias = (
     | TakeInHand
     | WakeEarlier
     | EndConversation
+    | KeepCode
+    | AcceptChange
 )

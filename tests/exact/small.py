@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, Sites, read_source
+from triobot.exact.sites import AUTHORS, BORDER, SKIPPED, KnownSite, Sites, read_source
 from triobot.exact.verdicts import NO_OPTION, NOWHERE, Build, Comparison, Judge, Parting, Told
 
 HERE = __file__
@@ -84,14 +84,15 @@ class World:
     """A store, and what was deployed: each process has its own `Sites`, and knows the stored ones."""
 
     def __init__(self) -> None:
-        self.known: list[Any] = []
+        self.known: list[KnownSite] = []
         self.texts: dict[str, tuple[str, str]] = {}
         self.builds: list[Build] = []
         self.now = 0
 
     def start(self, loaded: Loaded) -> Sites:
         """Begin to run a build: the store knows its sources from now on."""
-        sites = Sites(_kind_of, self.known)
+        sites = Sites(_kind_of)
+        sites.know(self.known)
         sites.read(loaded.paths)
         self.now += 1
         self.texts |= sites.present

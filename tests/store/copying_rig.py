@@ -15,10 +15,14 @@ from sqlite_rig import STAMP
 
 from tests.store.contract.contract import NOON, SettableClock, accepted, arrival
 from triobot.journals import (
+    AcceptChange,
+    AcceptedChange,
     AppendRecords,
     BeginConversation,
     ConversationId,
+    Deployed,
     EndConversation,
+    KeepCode,
     KeepIntent,
     KeepResult,
     ParkConversation,
@@ -49,6 +53,7 @@ PLACES: Final = [*CHATS, SHARED, person_place(SenderId(71)), room_place("desk", 
 TABLES: Final = (
     *("inbox", "deliveries", "senders", "data", "conversations", "journal", "effects"),
     *("payments", "payment_moves", "alarms", "raw", "broadcasts", "receivers", "settings", "meta"),
+    *("sources", "sites", "deployed", "accepted"),
 )
 KEY: Final = "0123456789abcdef"
 
@@ -132,6 +137,17 @@ async def _fill_the_rest(store: Store, chance: random.Random) -> None:
         await store.commit(AdvanceBroadcast(key, meant, outcomes))
         if state != "sending":
             await store.commit(TurnBroadcast(key, state))  # type: ignore[arg-type]
+    lease = store.lease(SHARED)
+    assert lease is not None
+    await store.commit(
+        KeepCode(
+            lease,
+            (("d1", "shop", "# of all"), ("d2", "texts", "# of some")),
+            ((7, 0, "d1", "order", 1, 0, 1, 9), (70, 7, "d2", "", *[None] * 4)),
+            Deployed(NOON, 3, ("d1", "d2")),
+        ),
+        AcceptChange(lease, AcceptedChange("order", "_.ask('A')", "_.ask('B')")),
+    )
     names = ("webhook_secret", "log_key", "jobs")
     await store.commit(*(PutSetting(name, f"the {name}") for name in names))
     await store.commit(

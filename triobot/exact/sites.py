@@ -1,8 +1,9 @@
 """While code runs: the site of an operation, as a number.
 
 A site is the chain of an author's calls that led to the operation, from the outermost inwards. Each link is a
-range of text in a source. A source is named by its digest, so an unchanged module keeps its sites from one
-deploy to the next. A bytecode offset never leaves the process: only the range that it stands for.
+range of text in a source. A source is named by its digest, and a site's number is made of what the site says:
+an unchanged module keeps its sites from one deploy to the next, and all processes number alike. A bytecode
+offset never leaves the process: only the range that it stands for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from hashlib import blake2b
+from pathlib import PurePath
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
@@ -63,24 +66,20 @@ class Sites:
 
     Args:
         kind_of: returns what frames of this code are.
-        known: the sites that the store has.
 
     Attributes:
-        unkept: sites that the store doesn't have yet; whoever keeps these empties the list.
+        unkept: sites that came up and were not kept yet; whoever keeps these empties the list.
         present: the sources that run, by digest: each a module's name and text.
     """
 
-    def __init__(self, kind_of: Callable[[CodeType], int], known: Iterable[KnownSite] = ()) -> None:
+    def __init__(self, kind_of: Callable[[CodeType], int]) -> None:
         self._kind_of = kind_of
         self._kinds: dict[int, int] = {}
         # Keeps the codes alive, for their ids are in the keys.
         self._codes: dict[int, CodeType] = {}
         self._seen: dict[_Key, int] = {}
-        self._links: dict[int, tuple[int, SiteLink]] = {one.number: (one.before, one.link) for one in known}
-        self._numbers = {found: number for number, found in self._links.items()}
-        self._last = max(self._links, default=0)
-        self._digests: dict[str, str] = {}
-        self._compiled: dict[str, Mapping[tuple[str, int], Sequence[CodeType]]] = {}
+        self._links: dict[int, tuple[int, SiteLink]] = {}
+        self._numbers: dict[tuple[int, SiteLink], int] = {}
         self.unkept: list[KnownSite] = []
         self.present: dict[str, tuple[str, str]] = {}
 
@@ -88,6 +87,11 @@ class Sites:
         """Read the sources of these modules, by name and file, before a deploy replaces the files."""
         for name, file in modules:
             self._digest_of(file, name)
+
+    def know(self, sites: Iterable[KnownSite]) -> None:
+        """Add sites that a store has."""
+        for one in sites:
+            self._links.setdefault(one.number, (one.before, one.link))
 
     # --- for each operation
 
@@ -157,7 +161,7 @@ class Sites:
     def _add(self, before: int, link: SiteLink) -> int:
         found = before, link
         if (number := self._numbers.get(found)) is None:
-            number = self._last = self._last + 1
+            number = _numbered(before, link)
             self._numbers[found] = number
             self._links[number] = found
             self.unkept.append(KnownSite(number, before, link))
@@ -177,19 +181,15 @@ class Sites:
 
     def _digest_of(self, file: str, name: str = "") -> str:
         """Return the digest of a file's source, as it was when somebody first asked; "" without a source."""
-        if (digest := self._digests.get(file)) is None:
-            text = "".join(linecache.getlines(file))
-            digest = digest_of(text) if text else ""
-            self._digests[file] = digest
-            if digest:
-                self.present[digest] = name or _module_of(file), text
+        digest, text = _read(file)
+        if digest and digest not in self.present:
+            self.present[digest] = name or _module_of(file), text
         return digest
 
     def _came_of(self, code: CodeType, digest: str) -> bool:
         """Return whether this source is the one that runs: a file may be replaced after its import."""
-        if digest not in self._compiled:
-            self._compiled[digest] = _codes_in(self.present[digest][1])
-        return code in self._compiled[digest].get((code.co_name, code.co_firstlineno), ())
+        text = self.present[digest][1]
+        return code in _codes_in(text).get((code.co_name, code.co_firstlineno), ())
 
     # --- reading
 
@@ -200,6 +200,19 @@ class Sites:
             site, link = known
             found.append(link)
         return found[::-1]
+
+
+def _numbered(before: int, link: SiteLink) -> int:
+    # Of ten thousand sites two have one number in one case of twenty thousand; a journal holds many numbers.
+    told = f"{before} {link.digest} {link.function} {link.place}".encode("utf-8", "replace")
+    return 1 + int.from_bytes(blake2b(told, digest_size=5).digest(), "big")
+
+
+@cache
+def _read(file: str) -> tuple[str, str]:
+    """Return the digest of a file, and its text, as that was when somebody first asked; "" without a text."""
+    text = "".join(linecache.getlines(file))
+    return (digest_of(text), text) if text else ("", "")
 
 
 def _place_in(code: CodeType, offset: int) -> Range:
@@ -214,6 +227,7 @@ def _module_of(file: str) -> str:
     return next((name for name, module in modules if getattr(module, "__file__", None) == file), file)
 
 
+@lru_cache(64)
 def _codes_in(text: str) -> Mapping[tuple[str, int], Sequence[CodeType]]:
     found: dict[tuple[str, int], list[CodeType]] = {}
     try:
@@ -234,9 +248,10 @@ def read_source(name: str, text: str, digest: str) -> Source | None:
         return None
 
 
-def modules_of(is_authors: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """Yield the name and file of each module of an author's that is loaded."""
+def loaded_modules() -> Iterator[tuple[str, str]]:
+    """Yield the name and file of each module that is loaded, and that has a source."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.endswith(".py") and is_authors(file):
-            yield name, file
+        if isinstance(file, str) and file.endswith(".py"):
+            # What is run as a program is a module of that name elsewhere.
+            yield PurePath(file).stem if name == "__main__" else name, file

@@ -72,6 +72,9 @@ class Parting:
     was: SourceLine
     now: SourceLine
 
+    def __str__(self) -> str:
+        return f"{self.because}: recorded at {self.was}; now at {self.now}"
+
 
 @final
 @attrs.frozen
@@ -147,6 +150,17 @@ class Comparison:
         having = [one for one in self._builds if digests <= one.digests]
         then = [one.number for one in having if one.since <= at]
         return then[-1] if then else having[0].number if having else -1
+
+    def needed(self, sites: Iterable[int]) -> set[str]:
+        """Return the digests of all old sources by which these sites are matched."""
+        found = {link.digest for site in sites for link in self.sites.chain(site)}
+        return {
+            digest
+            for build in self._builds
+            if not found.isdisjoint(build.digests)
+            for digest in build.digests
+            if digest not in self.sites.present
+        }
 
     # --- chains
 

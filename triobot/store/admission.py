@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never, get_args
 
+import attrs
+
 from ..errors import LocalProtocolError
 from ..journals import (
     LARGEST_RECORD,
+    AcceptChange,
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -20,6 +23,7 @@ from ..journals import (
     DropEffects,
     EndConversation,
     JournalWrite,
+    KeepCode,
     KeepIntent,
     KeepResult,
     ParkConversation,
@@ -275,6 +279,9 @@ def admit_journal_write(write: JournalWrite) -> None:
             admit_conversation(write.conversation)
             check_integer("at", write.at, least=0)
             _wake(write.wake_at)
+            if write.rests is not None:
+                check_column("rests", write.rests)
+            check_integer("build", write.build, least=0, most=LARGEST_INTEGER)
         case BeginConversation():
             admit_conversation(write.id)
             check_chat(write.chat_id)
@@ -316,6 +323,15 @@ def admit_journal_write(write: JournalWrite) -> None:
         case TakeInHand():
             admit_conversation(write.conversation)
             check_integer("at", write.at, least=0)
+        case KeepCode():
+            for digest, name, text in write.sources:
+                for field, value in (("digest", digest), ("name", name), ("text", text)):
+                    check_text(field, value, empty=field == "text")
+            for site in write.sites:
+                check_column("function", site[3], empty=True)
+        case AcceptChange(_, change):
+            for field, value in attrs.asdict(change).items():
+                check_column(field, value)
         case _:
             assert_never(write)
 
@@ -332,6 +348,8 @@ def journal_size(write: JournalWrite) -> int:
             return 256 + sum(map(len, write.records))
         case KeepIntent() | KeepResult():
             return 256 + len(write.text)
+        case KeepCode():
+            return 256 * (1 + len(write.sites)) + sum(len(text) for *_, text in write.sources)
         case _:
             return 256
 

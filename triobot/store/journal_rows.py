@@ -6,10 +6,11 @@ an event's path finds its rows by a primary key or by an index of what isn't at 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from ..journals import (
+    AcceptChange,
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -20,6 +21,7 @@ from ..journals import (
     EndConversation,
     Journal,
     JournalWrite,
+    KeepCode,
     KeepIntent,
     KeepResult,
     Lease,
@@ -31,12 +33,13 @@ from ..journals import (
 )
 from ..seams import JournalConflictError, LeaseLostError
 from ..wire.ids import ChatId, SenderId
+from .code_rows import CodeTables
 from .rules import Tally
 from .sql import Sql
 
 _Row: TypeAlias = tuple[
     int, int, str, RunKind, str, int | None, str | None, int, int, int | None,
-    str | None, str | None, int, int, int, int, int | None,
+    str | None, str | None, int, int, int, int, int | None, str | None, int,
 ]  # fmt: skip
 
 FITS: Final = (
@@ -57,14 +60,16 @@ BEGIN_ONE: Final = (
 )
 STAND: Final = (
     "UPDATE conversations SET unfinished = ?, wake_at = ?,"
-    " in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ? WHERE id = ? AND ended_at IS NULL"
+    " in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ?, rests = ?, build = ?"
+    " WHERE id = ? AND ended_at IS NULL"
 )
 _POSITION: Final = (
     "coalesce((SELECT n + size FROM journal WHERE conversation = id ORDER BY n DESC LIMIT 1), 0)"
 )
 _SELECT: Final = (
     "SELECT id, chat_id, route, kind, version, sender_id, key, run, unfinished, wake_at,"
-    f" parked, error, in_hand, {_POSITION}, started_at, updated_at, ended_at FROM conversations"
+    f" parked, error, in_hand, {_POSITION}, started_at, updated_at, ended_at, rests, build"
+    " FROM conversations"
 )
 _OF_CHAT: Final = f"{_SELECT} WHERE chat_id = ? AND ended_at IS NULL ORDER BY id"
 _CRASHED: Final = (
@@ -107,7 +112,8 @@ class OneByOneError(Exception):
 
 
 def _standing(write: PutStanding) -> tuple[object, ...]:
-    return int(write.unfinished), write.wake_at, int(write.unfinished), write.at, write.conversation
+    unfinished = int(write.unfinished)
+    return unfinished, write.wake_at, unfinished, write.at, write.rests, write.build, write.conversation
 
 
 class JournalTables:
@@ -115,11 +121,14 @@ class JournalTables:
 
     Attributes:
         lease: the one under which this process writes.
+        newest: returns the number of the newest event.
     """
 
-    def __init__(self, connection: Sql, tally: Tally) -> None:
+    def __init__(self, connection: Sql, tally: Tally, newest: Callable[[], int]) -> None:
         self._sql = connection
         self._tally = tally
+        self.code = CodeTables(connection)
+        self.newest = newest
         self.lease = Lease(0, 0)
 
     # --- writing
@@ -151,6 +160,10 @@ class JournalTables:
                 self._wake_earlier(write)
             case EndConversation():
                 self._end(write)
+            case KeepCode():
+                self.code.keep(write, self.newest())
+            case AcceptChange():
+                self.code.accept(write, self.newest())
             case _:
                 assert_never(write)
 
@@ -440,4 +453,6 @@ class JournalTables:
             started_at=row[14],
             updated_at=row[15],
             ended_at=row[16],
+            rests=row[17],
+            build=row[18],
         )

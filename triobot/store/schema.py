@@ -30,6 +30,7 @@ from ..errors import ConfigError, StoreCorruptError, StoreVersionError
 from ..shards import IN_ONE_FILE, Share
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
+from .code_rows import CREATE_CODE
 from .payment_rows import TABLES as MONEY
 from .sql import Sql
 
@@ -300,6 +301,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     ),
     # A text that is taken as the whole message has a short form, too, which code before this one can't read.
     Migration(number=13, release="0.1.0", min_reader=13, statements=()),
+    # Of which lines of an author's code records came, for code that has changed since.
+    Migration(number=14, release="0.1.0", min_reader=13, statements=CREATE_CODE),
 )
 FORMATS: Final = 13
 """The schema since which journals, recorded values and the ledger's rows are written as they are now.

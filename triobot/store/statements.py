@@ -103,7 +103,7 @@ class Tables:
         self.tally = Tally()
         self.retention = Retention()
         self.share = WHOLE
-        self.journals = JournalTables(connection, self.tally)
+        self.journals = JournalTables(connection, self.tally, self._read_last_seq)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
         # Chats in which one sender was seen and no other, each with that one.

@@ -16,7 +16,7 @@ import trio
 
 from ..alarm_kinds import AlarmKind
 from ..errors import StoreError
-from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening
+from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening, StoredCode
 from ..money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
 from ..seams import (
     Acceptance,
@@ -435,6 +435,14 @@ class Store:
         """Read all conversations behind the id `after`, ended and kept ones too, oldest first."""
         admit_page(after, limit)
         return await self._read(lambda tables: tables.journals.every(after, limit))
+
+    async def code(self) -> StoredCode:
+        """Read what is known of the code whose journals are here, but for the texts."""
+        return await self._read(lambda tables: tables.journals.code.code())
+
+    async def source(self, digest: str) -> str | None:
+        """Read a source's text by its digest; None if it isn't here."""
+        return await self._read(lambda tables: tables.journals.code.source(digest))
 
     async def forget(self, chat_id: ChatId) -> Forgotten:
         """Delete everything of a chat, so that no trace of it stays in the file.

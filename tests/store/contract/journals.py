@@ -16,15 +16,19 @@ import trio
 from triobot.errors import LocalProtocolError
 from triobot.journals import (
     LARGEST_RECORD,
+    AcceptChange,
+    AcceptedChange,
     AppendRecords,
     BeginConversation,
     ContinueConversation,
     ConversationId,
     ConversationRow,
+    Deployed,
     DropEffects,
     Effect,
     EndConversation,
     JournalWrite,
+    KeepCode,
     KeepIntent,
     KeepResult,
     Lease,
@@ -72,9 +76,16 @@ def append(store: Store, id_: int, position: int, *records: str) -> AppendRecord
 
 
 def standing(
-    store: Store, id_: int, *, unfinished: bool = False, wake_at: int | None = None, at: int = NOON
+    store: Store,
+    id_: int,
+    *,
+    unfinished: bool = False,
+    wake_at: int | None = None,
+    at: int = NOON,
+    rests: str | None = None,
+    build: int = 0,
 ) -> PutStanding:
-    return PutStanding(lease_of(store), ConversationId(id_), at, unfinished, wake_at)
+    return PutStanding(lease_of(store), ConversationId(id_), at, unfinished, wake_at, rests, build)
 
 
 async def row_of(store: Store, id_: int) -> ConversationRow:
@@ -709,6 +720,56 @@ class LeaseContract(Contract):
             await accepted(store, arrival(8, key=key, once=True))
         for key in others:
             assert await store.accept(arrival(8, key=key, once=True), quota=ROOMY) == Redelivered()
+
+    # --- code
+
+    async def test_where_it_stands_and_the_code_that_fits_it_are_kept(self, store: Store) -> None:
+        await store.commit(begin(store, 5))
+        assert ((row := await row_of(store, 5)).rests, row.build) == (None, 0)
+        await store.commit(standing(store, 5, rests="1 [[2,17]]", build=2**40))
+        assert ((row := await row_of(store, 5)).rests, row.build) == ("1 [[2,17]]", 2**40)
+
+    async def test_sources_and_sites_are_kept_once(self, store: Store) -> None:
+        lease, text = lease_of(store), "async def order(chat): ...\n# \u062f\n"
+        sites = ((7, 0, "d1", "order", 1, 0, 1, 9), (2**40, 7, "!c", "<lambda>", None, None, None, None))
+        kept = KeepCode(lease, (("d1", "shop", text),), sites, Deployed(NOON, 3, ("d1",)))
+        for _ in range(2):
+            await store.commit(kept)
+        code = await store.code()
+        assert code.deployed == (Deployed(NOON, 3, ("d1",)),)
+        assert code.sources == {"d1": "shop"}
+        assert code.sites == sites
+        assert await store.source("d1") == text
+        assert await store.source("d2") is None
+
+    async def test_what_no_conversation_can_name_goes_when_other_code_runs(self, store: Store) -> None:
+        lease = lease_of(store)
+
+        async def deploy(at: int) -> None:
+            sources = ((f"d{at}", "shop", f"# {at}"), ("all", "texts", ""))
+            sites = ((10 * at, 0, f"d{at}", "order", 1, 0, 1, 9), (10 * at + 1, 10 * at, "", "", *[None] * 4))
+            told = Deployed(at, at, (f"d{at}", "all"))
+            await store.commit(KeepCode(lease, sources, sites, told))
+
+        async def event() -> int:
+            return (await accepted(store, arrival())).seq
+
+        await deploy(1)
+        await store.commit(AcceptChange(lease, AcceptedChange("order", "_.ask('A')", "_.ask('B')")))
+        first = await event()
+        await store.commit(begin(store, first), Consume((first,)))
+        for at in (2, 3):
+            await deploy(at)
+        assert [one.at for one in (await store.code()).deployed] == [1, 2, 3]
+        await store.commit(EndConversation(lease, ConversationId(first), NOON))
+        second = await event()
+        await store.commit(begin(store, second), Consume((second,)))
+        await deploy(4)
+        code = await store.code()
+        assert [one.at for one in code.deployed] == [3, 4]
+        assert code.sources.keys() == {"d3", "d4", "all"}
+        assert [site[0] for site in code.sites] == [30, 31, 40, 41]
+        assert code.accepted == ()
 
     # --- what can't be stored
 

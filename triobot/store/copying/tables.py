@@ -77,12 +77,16 @@ def _within(found: Sequence[Row]) -> Row:
 
 
 TABLES: Final = (
+    CopiedTable("sources", ("digest",), ("name", "text"), "length(text)"),
+    CopiedTable("sites", ("id",), ("before", "digest", "function", "line", "begins", "last", "ends")),
+    CopiedTable("deployed", ("at",), ("build", "seq", "sources"), "length(sources)"),
+    CopiedTable("accepted", ("function", "was", "now"), ("seq",)),
     CopiedTable(
         "conversations",
         ("id",),
         (
             *("chat_id", "route", "kind", "version", "sender_id", "key", "run", "unfinished", "wake_at"),
-            *("parked", "error", "in_hand", "started_at", "updated_at", "ended_at"),
+            *("parked", "error", "in_hand", "started_at", "updated_at", "ended_at", "rests", "build"),
         ),
     ),
     CopiedTable("journal", ("conversation", "n"), ("size", "records"), "length(records)"),

@@ -141,9 +141,10 @@ TOGETHER: Final = {
     ),
     STAND: RowsTogether(
         "UPDATE conversations SET unfinished = u, wake_at = w,"
-        " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a"
-        f" {_given('u bigint, w bigint, h bigint, a bigint, i bigint')} WHERE id = i AND {_NOT_ENDED}",
-        apart=4,
+        " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a, rests = r, build = b"
+        f" {_given('u bigint, w bigint, h bigint, a bigint, r text, b bigint, i bigint')}"
+        f" WHERE id = i AND {_NOT_ENDED}",
+        apart=6,
     ),
     ANSWERED: RowsTogether(
         f"UPDATE deliveries SET acknowledged = a {_given('a bigint, k text')}"

@@ -8,7 +8,7 @@ known from then on. Whatever isn't known is asked as on SQLite.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, final
 
 from ...journals import BeginConversation, EndConversation, JournalWrite
@@ -52,8 +52,8 @@ class ShardJournals(JournalTables):
         live: of some chats, whether they have conversations that have not ended, or had when the batch began.
     """
 
-    def __init__(self, session: Session, tally: Tally) -> None:
-        super().__init__(session, tally)
+    def __init__(self, session: Session, tally: Tally, newest: Callable[[], int]) -> None:
+        super().__init__(session, tally, newest)
         self._session = session
         self.live: dict[ChatId, bool] = {}
 
@@ -110,7 +110,7 @@ class ShardTables(Tables):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._session = session
-        self._conversations = ShardJournals(session, self.tally)
+        self._conversations = ShardJournals(session, self.tally, self._read_last_seq)
         self.journals = self._conversations
         self._payments = ShardMoney(session)
         self.money = self._payments

@@ -47,7 +47,8 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-_NUMBER: Final = b"SELECT setval('numbers', $1)"
+# Of a shard, what is known before its first row may be less than what the sequence has, or below 0.
+_NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
 
 
 class _LostError(Exception):

@@ -1,0 +1,137 @@
+"""The rows of an author's code: which sources ran since when, and the sites in them that records name.
+
+A site's number is made of what it says, so all processes number alike, and what is there is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Final, final
+
+from ..journals import AcceptChange, AcceptedChange, Deployed, KeepCode, StoredCode
+from .sql import Sql
+
+CREATE_CODE: Final = (
+    "CREATE TABLE sources (digest TEXT PRIMARY KEY, name TEXT NOT NULL, text BLOB NOT NULL)",
+    """CREATE TABLE sites (
+        id INTEGER PRIMARY KEY,
+        before INTEGER NOT NULL,
+        digest TEXT NOT NULL,
+        function TEXT NOT NULL,
+        line INTEGER,
+        begins INTEGER,
+        last INTEGER,
+        ends INTEGER
+    )""",
+    # `seq` is the newest event's number by then: what began before has a smaller one.
+    """CREATE TABLE deployed (
+        at INTEGER PRIMARY KEY,
+        build INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        sources TEXT NOT NULL
+    )""",
+    """CREATE TABLE accepted (
+        function TEXT NOT NULL,
+        was TEXT NOT NULL,
+        now TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        PRIMARY KEY (function, was, now)
+    )""",
+    "ALTER TABLE conversations ADD COLUMN rests TEXT",
+    "ALTER TABLE conversations ADD COLUMN build INTEGER NOT NULL DEFAULT 0",
+)
+_OLDEST: Final = (
+    "SELECT min(id) FROM (SELECT min(id) AS id FROM conversations UNION ALL"
+    " SELECT min(seq) FROM inbox WHERE begun IS NOT NULL) AS oldest"
+)
+_STALE_SITES: Final = (
+    "DELETE FROM sites WHERE before <> 0 AND before NOT IN (SELECT id FROM sites) OR digest <> '' AND"
+    " substr(digest, 1, 1) <> '!' AND digest NOT IN (SELECT digest FROM sources)"
+)
+
+
+@final
+class CodeTables:
+    """What one store knows of its authors' code."""
+
+    def __init__(self, connection: Sql) -> None:
+        self._sql = connection
+
+    def keep(self, write: KeepCode, seq: int) -> None:
+        """Keep what isn't there.
+
+        Args:
+            seq: the newest event's number.
+        """
+        self._sql.executemany(
+            "INSERT INTO sources (digest, name, text) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING",
+            [(digest, name, zlib.compress(text.encode())) for digest, name, text in write.sources],
+        )
+        self._sql.executemany(
+            "INSERT INTO sites (id, before, digest, function, line, begins, last, ends)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            write.sites,
+        )
+        if (told := write.deployed) is not None:
+            self._sql.execute(
+                "INSERT INTO deployed (at, build, seq, sources) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (at) DO UPDATE SET sources = excluded.sources",
+                (told.at, told.build, seq, json.dumps(told.sources)),
+            )
+            self._sweep(seq)
+
+    def _sweep(self, seq: int) -> None:
+        """Delete what no conversation can name: what ended to run before the oldest one began."""
+        found: tuple[int | None] = self._sql.execute(_OLDEST).fetchone()
+        oldest = seq + 1 if found[0] is None else found[0]
+        self._sql.execute("DELETE FROM accepted WHERE seq < ?", (oldest,))
+        gone = self._sql.execute(
+            "DELETE FROM deployed WHERE at < (SELECT max(at) FROM deployed WHERE seq < ?)", (oldest,)
+        ).rowcount
+        if gone <= 0:
+            return
+        rows: list[tuple[str]] = self._sql.execute("SELECT sources FROM deployed").fetchall()
+        kept = {digest for (text,) in rows for digest in json.loads(text)}
+        known: list[tuple[str]] = self._sql.execute("SELECT digest FROM sources").fetchall()
+        stale = [(digest,) for (digest,) in known if digest not in kept]
+        self._sql.executemany("DELETE FROM sources WHERE digest = ?", stale)
+        while self._sql.execute(_STALE_SITES).rowcount > 0:
+            pass  # a site goes after the one before it
+
+    def accept(self, write: AcceptChange, seq: int) -> None:
+        """Keep what an author has said to be the same."""
+        change = write.change
+        self._sql.execute(
+            "INSERT INTO accepted (function, was, now, seq) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (function, was, now) DO UPDATE SET seq = excluded.seq",
+            (change.function, change.was, change.now, seq),
+        )
+
+    # --- reading
+
+    def code(self) -> StoredCode:
+        """Return all but the texts."""
+        ran: list[tuple[int, int, str]] = self._sql.execute(
+            "SELECT at, build, sources FROM deployed ORDER BY at"
+        ).fetchall()
+        said: list[tuple[str, str, str]] = self._sql.execute(
+            "SELECT function, was, now FROM accepted ORDER BY function, was, now"
+        ).fetchall()
+        return StoredCode(
+            tuple(Deployed(at, build, tuple(json.loads(sources))) for at, build, sources in ran),
+            dict(self._sql.execute("SELECT digest, name FROM sources").fetchall()),
+            tuple(
+                self._sql.execute(
+                    "SELECT id, before, digest, function, line, begins, last, ends FROM sites"
+                ).fetchall()
+            ),
+            tuple(AcceptedChange(*row) for row in said),
+        )
+
+    def source(self, digest: str) -> str | None:
+        """Return a source's text; None if it isn't there."""
+        found: tuple[bytes] | None = self._sql.execute(
+            "SELECT text FROM sources WHERE digest = ?", (digest,)
+        ).fetchone()
+        return None if found is None else zlib.decompress(found[0]).decode()
