@@ -26,7 +26,8 @@ HTTP = SEAMS | {"http", "binding", "limits", "own_http"}
 # A store is below whatever keeps something in it.
 STORE = SEAMS | {"store"}
 L3 = {"webhook", "conversations", "outbox", "client", "operator", "payments"}
-BOT = HTTP | STORE | L3 | {"engine", "alarms", "alarm_targets", "logs", "settings", "runtime", "holding"}
+BOT = HTTP | STORE | L3 | {"engine", "exact", "alarms", "alarm_targets", "logs", "settings"}
+BOT |= {"runtime", "holding"}
 
 # What each part of the house may import of it besides itself.
 ALLOWED: dict[str, set[str]] = {

@@ -38,6 +38,7 @@ from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.portrait import whose
 from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
 from .conversations.notices import Notify
+from .conversations.revival.changed import Code
 from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
@@ -726,6 +727,7 @@ async def open_work(
             ),
             max_amount=settings.max_amount,
             far=None if neighbours is None else neighbours.far,
+            code=Code(table),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         intake.voice.find = partial(_whose, services)

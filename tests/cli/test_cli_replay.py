@@ -21,6 +21,7 @@ from triobot.cli import journal_check
 from triobot.cli import replay as replay_command
 from triobot.cli.loading import load_bot
 from triobot.conversations import data as slots
+from triobot.conversations.texts import Texts
 
 HEAD = """\
 import trio
@@ -292,9 +293,12 @@ def test_code_that_goes_on(triobot: Command, write: Callable[[str], str]) -> Non
     target = write(ASKS.replace("Name?", "Your name?") + '    await chat.send("Bye.")\n')
     ended = triobot("journal", "check", target)
     assert ended.code == 0, ended.err
-    assert "1 conversations: 1 go on, 0 would be parked, 1 with other words" in ended.out
-    (told,) = map(json.loads, triobot("journal", "check", target, "--json").out.splitlines())
-    assert told == {"total": 1, "checked": 1, "parked": 0, "reworded": 1}
+    assert "1 conversations: 1 go on, 0 would be parked" in ended.out
+    assert "1 would read other words than were said:" in ended.out
+    reworded, told = map(json.loads, triobot("journal", "check", target, "--json").out.splitlines())
+    assert "Name?" in reworded["was"]
+    assert "Your name?" in reworded["now"]
+    assert told == {"total": 1, "checked": 1, "parked": 0, "reworded": 1, "again": 0, "unsited": 0}
 
 
 STEPS = """
@@ -316,11 +320,12 @@ async def stock() -> int:
 CHANGES = {
     "words, labels": (OLD, OLD.replace("Street?", "Where?")),
     "a question *behind*": (OLD, OLD.replace(NOTE, NOTE + NOTE)),
-    "an `ask` inserted, another": (OLD, OLD.replace(STREET, NOTE + STREET)),
-    "an `ask` inserted, anything": (OLD, OLD.replace(STEPS, "\n" + NOTE + STEPS)),
-    "an `ask` removed, another": (OLD, OLD.replace(STREET, "")),
-    "the last `ask` removed": (OLD.replace(NOTE, ""), OLD.replace(NOTE, "").replace(STREET, "")),
+    "an `ask` inserted": (OLD, OLD.replace(STREET, NOTE + STREET)),
+    "an `ask` removed": (OLD, OLD.replace(STREET, "")),
     "two `ask` swapped": (OLD, OLD.replace(STREET + NOTE, NOTE + STREET)),
+    "an `ask` replaced": (OLD, OLD.replace('    await chat.ask("Name?")', '    x = await chat.ask("Zip?")')),
+    "a question put around": (OLD, OLD.replace(STREET, f"    if True:\n    {STREET}")),
+    "another function in": (OLD, OLD.replace("step(price)", "step(stock)")),
     "two `step` swapped": (OLD, OLD.replace("price", "?").replace("stock", "price").replace("?", "stock")),
     "another argument": (OLD, OLD.replace("step(price", 'step(price, "apple"')),
     "a `step`, or a `send`, inserted": (OLD, OLD.replace("    await chat.step(price)\n", "")),
@@ -344,14 +349,14 @@ def test_the_page_on_upgrades_says_what_the_check_finds(
     assert triobot("journal", "check", write(after + FUNCTIONS)).code == int(told)
 
 
-@pytest.mark.parametrize(("between", "code"), [("", 0), (STEPS, 1)])
-def test_who_waits_further_on_has_wrong_answers_as_long_as_only_questions_follow(
-    triobot: Command, write: Callable[[str], str], between: str, code: int
+@pytest.mark.parametrize("between", ["", STEPS])
+def test_who_waits_further_on_is_found_as_well(
+    triobot: Command, write: Callable[[str], str], between: str
 ) -> None:
-    """As the page says behind its table; a step in between parks them."""
+    """Whatever comes between a question that is new and the one where they wait."""
     live(write(f"\n{NAME}{between}{STREET}{FUNCTIONS}"))
     ended = triobot("journal", "check", write(f"\n{NOTE}{NAME}{between}{STREET}{FUNCTIONS}"))
-    assert ended.code == code
+    assert ended.code == 1
 
 
 def test_code_that_parks(triobot: Command, write: Callable[[str], str]) -> None:
@@ -365,8 +370,54 @@ def test_code_that_parks(triobot: Command, write: Callable[[str], str]) -> None:
     assert ended.code == 1
     assert "chat 7" in ended.out
     assert "ordering.py:12" in ended.out
-    assert "send" in ended.out
+    assert 'ask("Name?")' in ended.out
     assert "sleep" in ended.out
+
+
+TALK = """
+    name = await chat.ask("Name?")
+    street = await chat.ask("Street?")
+    await chat.send(f"{name}, {street}.")
+"""
+RENAMED = TALK.replace("name", "who").replace("Name?", "Who are you?")
+
+
+@pytest.mark.parametrize("deployed", [False, True])
+def test_two_lines_are_said_to_be_the_same(
+    triobot: Command, write: Callable[[str], str], deployed: bool
+) -> None:
+    """Before a deploy, or beside the bot that has parked them; nothing is done without --yes."""
+    live(write(TALK))
+    target = write(RENAMED)
+
+    async def main() -> None:
+        bot = load_bot(target)
+        chats = sys.modules["ordering"].chats
+        async with bot.running() as intake:
+            await say(intake, 7, "Main Street")
+            if deployed:
+                await chats.wait_for(7, Texts.english().parked)
+                await trio.to_thread.run_sync(accept)
+            with trio.fail_after(60):
+                while chats.texts[7][-1:] != ["Sara, Main Street."]:
+                    await trio.sleep(0.01)
+
+    def accept() -> None:
+        told = triobot("journal", "check", target)
+        assert told.code == 1
+        (code,) = re.findall("triobot journal accept ([0-9a-f]{6})", told.out)
+        counted = triobot("journal", "accept", code, target)
+        assert counted.code == 0, counted.err
+        assert "1 of ordering.order\n" in counted.out
+        assert "1 conversations would go on; say --yes to do it" in counted.out
+        assert triobot("journal", "check", target).code == 1
+        assert triobot("journal", "accept", code, target, "--yes").code == 0
+        assert triobot("journal", "check", target).code == 0
+        assert triobot("journal", "accept", code, target).code == 1
+
+    if not deployed:
+        accept()
+    trio.run(main)
 
 
 @pytest.mark.parametrize(
@@ -508,9 +559,11 @@ def test_a_reason_is_told_once(triobot: Command, crowd: Callable[[str], str]) ->
     target = crowd(TWO_ROUTES.replace('ask("Name?")', "sleep(1)"))
     ended = triobot("journal", "check", target)
     assert ended.code == 1
-    first, example, last, values = ended.out.splitlines()
+    first, recorded, now, example, remedy, last, values = ended.out.splitlines()
     assert first.startswith("5 of ordering.order would be parked: ")
-    assert "ordering.py:13" in first
+    assert recorded == '    recorded  ordering.py:13  await chat.ask("Name?")'
+    assert now == "    now       ordering.py:13  await chat.sleep(1)"
+    assert re.search(r"triobot journal accept [0-9a-f]{6}$", remedy)
     assert example.startswith("    such as chat ")
     assert "conversation" in example
     assert last == "10 conversations: 5 go on, 5 would be parked"

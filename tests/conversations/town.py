@@ -19,6 +19,7 @@ from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
 from triobot.conversations.data import Speech
 from triobot.conversations.dispatcher import Dispatcher
+from triobot.conversations.revival.changed import Code
 from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.texts import Texts
 from triobot.money import Captured, MovePayment
@@ -327,9 +328,17 @@ async def open_town(
     texts: Speech = TEXTS,
     username: str | None = "pizzabot",
     advised: bool = False,
+    code: bool = False,
 ) -> AsyncGenerator[Town]:
-    """A town whose dispatcher runs while the block runs, and is cut at its end."""
+    """A town whose dispatcher runs while the block runs, and is cut at its end.
+
+    Args:
+        code: records have sites.
+    """
     town = Town(router, outbox or FakeOutbox(), store or FakeStore(), texts, username=username)
+    if code:
+        town.services = attrs.evolve(town.services, code=Code(table_of(router)))
+        town.new_dispatcher()
     with ExitStack() as stack:
         if advised:
             notice = stack.enter_context(advising(town.dispatcher.table))

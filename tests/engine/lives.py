@@ -94,9 +94,6 @@ class Lives(Host):
     def repeated(self, id: Any, kind: str) -> None:
         self.told.append(f"repeated {kind} {id}")
 
-    def reworded(self, id: Any, kind: str) -> None:
-        self.told.append(f"reworded {kind} {id}")
-
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self.told.append(f"stuck at {error.id}")
 

@@ -13,9 +13,9 @@ from typing import final
 import attrs
 import trio
 
-from triobot.engine.core import End, Evicted
+from triobot.engine.core import End, Evicted, Operation
 from triobot.engine.host import Host
-from triobot.engine.records import ABSENT, JSON, Absent, Codec, Id, Node, Record, differs, times_of
+from triobot.engine.records import ABSENT, JSON, Absent, Codec, Id, Node, Record, times_of
 from triobot.engine.run import OpenOperation, Run, Snapshot
 from triobot.errors import NondeterminismError
 
@@ -54,6 +54,7 @@ class DryHost(Host):
         self, now: int, data: Callable[[str], Node | Absent] | None = None, *, jumped: int = 0
     ) -> None:
         self.rested = trio.Event()
+        self.compares = True
         self.reworded_at: list[Id] = []
         self._now = now
         self._jumped = jumped
@@ -77,8 +78,10 @@ class DryHost(Host):
     def read(self, key: str) -> Node | Absent:
         return ABSENT if self._data is None else self._data(key)
 
-    def reworded(self, id: Id, kind: str) -> None:
-        self.reworded_at.append(id)
+    def parting(self, record: Record, op: Operation) -> str | None:
+        if record[4] != op.print:
+            self.reworded_at.append(op.id)
+        return None
 
 
 async def replay(
@@ -137,7 +140,7 @@ def difference(one: Snapshot, other: Snapshot) -> str | None:
         if here is not None and there is not None:
             if (here.id, here.kind, here.due) != (there.id, there.kind, there.due):
                 return f"branch {branch.path!r} is {_words(here)} and {_words(there)}"
-            if differs(here.print, there.print):
+            if here.print != there.print:
                 return f"{here.kind} {here.id} has other arguments"
     return None
 

@@ -108,7 +108,7 @@ async def test_an_effect_that_began_is_missed(autojump_clock: object) -> None:
     assert "send" in str(end.error)
 
 
-async def test_other_arguments_are_told_and_the_record_counts(autojump_clock: object) -> None:
+async def test_of_other_arguments_the_record_counts(autojump_clock: object) -> None:
     host = Lives()
 
     async def old(run: Run) -> int:
@@ -123,7 +123,37 @@ async def test_other_arguments_are_told_and_the_record_counts(autojump_clock: ob
 
     await host.live(old, fresh=True)
     assert await host.live(new, "go") == Returned(1)
-    assert host.told == ["reworded send 1"]
+    assert host.told == []
+
+
+async def test_a_host_that_compares_has_a_run_that_parts_stuck(autojump_clock: object) -> None:
+    """Of the operation that takes the record, or of what its branch rests in; and where the journal ends."""
+
+    class Comparing(Lives):
+        compares = True
+        parts_at = ""
+
+        def parting(self, record: Any, op: Any) -> str | None:
+            self.told.append(f"{record[2]} {op.id}")
+            return "it parts" if self.parts_at == record[3] else None
+
+        def reached(self, operations: Any) -> str | None:
+            self.told.append(f"reached {[op.kind for op in operations]}")
+            return "it rests elsewhere" if self.parts_at == "reached" else None
+
+    async def work(run: Run) -> None:
+        await host.say(run, "hello")
+        await run.wait()
+
+    for parts_at in ("send", "reached", ""):
+        host = Comparing()
+        await host.live(work, fresh=True)
+        host.told.clear()
+        host.parts_at = parts_at
+        end = await host.live(work)
+        assert isinstance(end, Stuck) is bool(parts_at)
+        assert host.told[0] == "1 1"
+        assert ("reached ['wait']" in host.told) is (parts_at != "send")
 
 
 class Money:

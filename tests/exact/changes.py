@@ -271,6 +271,22 @@ case(
 )
 case("d04 a step's argument changed", STEPS, swap(STEPS, ('price, "lemon"', 'price, "orange"')), "P", [])
 case(
+    "d12 a step's argument changed, accepted",
+    STEPS,
+    swap(STEPS, ('price, "lemon"', 'price, "orange"')),
+    "S",
+    [],
+    accepted=[("order", "_.step(price, 'lemon')", "_.step(price, 'orange')")],
+)
+case(
+    "d13 a step gains an argument",
+    STEPS.replace('step(price, "lemon")', "step(price)").replace("price(cake)", "price(cake=1)"),
+    STEPS.replace("price(cake)", "price(cake=1)"),
+    "P",
+    [],
+    lines=("price", "lemon"),
+)
+case(
     "d05 two steps' functions swapped in place",
     STEPS,
     swap(STEPS, ("step(price,", "step(X,"), ("step(stock,", "step(price,"), ("step(X,", "step(stock,")),

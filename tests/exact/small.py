@@ -54,9 +54,13 @@ class Loaded:
 
     Args:
         with_source: their texts are at hand.
+
+    Attributes:
+        newest: the modules and files of what was deployed last.
     """
 
     count = 0
+    newest: Sequence[tuple[str, str]] = ()
 
     def __init__(self, files: Mapping[str, str], *, with_source: bool = True) -> None:
         Loaded.count += 1
@@ -66,6 +70,7 @@ class Loaded:
         for name, path in reversed(self.paths):
             text = files[name]
             module = types.ModuleType(name)
+            module.__file__ = path
             if with_source:
                 linecache.cache[path] = (len(text), None, text.splitlines(True), path)
             sys.modules[name] = module
@@ -73,6 +78,7 @@ class Loaded:
             self.modules[name] = module
         for name in files:
             del sys.modules[name]
+        Loaded.newest = self.paths
 
     def find(self, name: str) -> Any:
         """Return a function by its module and name; None if there is none."""

@@ -36,11 +36,13 @@ from triobot.journals import (
 )
 from triobot.money import RaiseAlarm
 from triobot.operator import (
+    AcceptLines,
     Backup,
     Forget,
     ListJournals,
     OperatorApi,
     OrderEnd,
+    ReadCode,
     ReadJournals,
     ReadKept,
     Request,
@@ -645,6 +647,8 @@ REQUESTS = [
     OrderEnd(ConversationId(5)),
     ReadJournals(),
     ReadJournals(7, whole=False),
+    ReadCode(),
+    AcceptLines("order", "_.ask('A')", "_.ask('B')"),
     ReadKept("visits"),
     ReadKept("a/b?c=d&e #%ä", ChatId(-5)),
     ListChats(3),

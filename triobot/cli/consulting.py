@@ -26,6 +26,7 @@ from ..operator.requests import (
     AboutJobs,
     ListAlarms,
     ListJournals,
+    ReadCode,
     ReadJournals,
     ReadKept,
     Request,
@@ -206,7 +207,7 @@ async def _ask_once(settings: Settings, request: Request, tell: Tell) -> bool:
 def _only_reads(request: Request) -> bool:
     """Return whether it changes nothing: who may read the file gets an answer, whosever the store is."""
     match request:
-        case ListJournals() | ShowJournal() | ReadJournals() | ReadKept() | ListAlarms():
+        case ListJournals() | ShowJournal() | ReadJournals() | ReadCode() | ReadKept() | ListAlarms():
             return True
         case AboutJobs():
             return request == AboutJobs()

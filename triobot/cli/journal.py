@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Final, cast
@@ -19,7 +20,7 @@ from ..rooms import told as named
 from ..wire.ids import ChatId
 from .arguments import add_actions, add_json, place, positive
 from .consulting import add_bot_options, consult, instant, moment, settings_of
-from .journal_check import check
+from .journal_check import accept, check
 from .loading import load_bot
 from .terminal import harmless
 
@@ -34,6 +35,9 @@ writes nothing. It says what a deploy would park, by route, line and reason, wit
 with 1 if there are any. With --sample it runs N journals only, the same number of each route. The bot may run
 meanwhile.
 
+accept says that the two lines which check shows with CODE are the same operation. It counts whom that
+concerns, until you add --yes. Before a deploy or after it: what was parked for that reason goes on at once.
+
 retry tries parked conversations once more, such as after a deploy that mends them. end ends them, and --say
 tells their users, even if the bot stops before these words have left. If end ends the aside of a payment,
 another run of this aside begins and gives the goods. Both take one number, or all conversations of a chat, of
@@ -47,6 +51,7 @@ examples:
   triobot journal export 41 --redact > report.jsonl
   triobot journal check pizza:bot
   triobot journal check pizza:bot --sample 1000
+  triobot journal accept 7f3a21 pizza:bot --yes
   triobot journal retry --route pizza.order
   triobot journal end --route pizza.order --say "Please order again: /order" --yes
 """
@@ -56,6 +61,7 @@ _ACTIONS: Final = {
     "show": "print what happened in a conversation, as a table",
     "export": "write what happened in a conversation, as JSON lines",
     "check": "say what a deploy would park",
+    "accept": "say that two lines are the same operation",
     "retry": "try parked conversations once more",
     "end": "end parked conversations",
 }
@@ -85,9 +91,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--limit", metavar="N", type=positive, default=100, help="so many at most (100)")
     actions["export"].add_argument("--redact", action="store_true", help="keep the shapes, lose the content")
     actions["end"].add_argument("--say", metavar="TEXT", default="", help="what their users hear")
-    checking.add_argument(
-        "target", metavar="MODULE:BOT", nargs="?", help="the bot whose code it is, as with --bot"
-    )
+    actions["accept"].add_argument("code", metavar="CODE", help="of two lines, as check says it")
+    actions["accept"].add_argument("--yes", action="store_true", help="do it, after a count")
+    for action in (checking, actions["accept"]):
+        action.add_argument(
+            "target", metavar="MODULE:BOT", nargs="?", help="the bot whose code it is, as with --bot"
+        )
     checking.add_argument("--sample", metavar="N", type=positive, help="N conversations only, of all routes")
     checking.add_argument(
         "--processes", metavar="N", type=positive, help="run journals in N processes (one a processor)"
@@ -96,8 +105,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Do what was asked."""
-    if arguments.action == "check":
-        _check(arguments)
+    if arguments.action in ("check", "accept"):
+        target = arguments.target or arguments.bot
+        if target is None:
+            raise ConfigError(f"which code? triobot journal {arguments.action} MODULE:BOT")
+        arguments.bot = target
+        (_check if arguments.action == "check" else _accept)(arguments, target)
         return
     if arguments.action in ("retry", "end"):
         _settle(arguments)
@@ -118,11 +131,23 @@ def run(arguments: argparse.Namespace) -> None:
         print(harmless(line))
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    target = arguments.target or arguments.bot
-    if target is None:
-        raise ConfigError("which code? triobot journal check MODULE:BOT")
-    arguments.bot = target
+def _accept(arguments: argparse.Namespace, target: str) -> None:
+    settings, bot = settings_of(arguments), load_bot(target)
+    found = trio.run(partial(accept, bot, settings, arguments.code, do=arguments.yes))
+    if arguments.json:
+        print(json.dumps({"code": arguments.code, "concerned": len(found), "done": arguments.yes}))
+        return
+    if not found:
+        raise ConfigError(f"no conversation would be parked for two lines of the code {arguments.code}")
+    for (route, parting), count in Counter((route, one.parting) for route, one in found).most_common():
+        assert parting is not None
+        for line in (f"{count} of {route}", f"    recorded  {parting[0]}", f"    now       {parting[1]}"):
+            print(harmless(line))
+    said = "go on as if the two were one" if arguments.yes else "would go on; say --yes to do it"
+    print(f"{len(found)} conversations {said}")
+
+
+def _check(arguments: argparse.Namespace, target: str) -> None:
     look = partial(check, sample=arguments.sample, processes=arguments.processes, as_json=arguments.json)
     if not trio.run(look, load_bot(target), settings_of(arguments), target):
         raise SystemExit(1)

@@ -15,11 +15,12 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
+from operator import attrgetter
 from types import FrameType
-from typing import Final, TypeAlias, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -27,18 +28,30 @@ import trio
 from ..authors import leaves
 from ..bot import Bot, dry_services_of
 from ..conversations.data import Key, declared_keys
-from ..conversations.inspection.rerun import open_rerun
+from ..conversations.inspection.rerun import Divergence, open_rerun
+from ..conversations.revival.changed import Changed, Code
 from ..conversations.revival.stored import read_stored, survives, why_unfit
+from ..conversations.routes.declarations import Table
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
-from ..journals import ConversationId
+from ..exact.verdicts import INSERTED, Comparison
+from ..journals import AcceptedChange, ConversationId, Deployed, StoredCode
 from ..lines import lines_of
-from ..operator.requests import ReadJournals, ReadKept, ShowJournal, Status, Told
+from ..operator.requests import (
+    AcceptLines,
+    ReadCode,
+    ReadJournals,
+    ReadKept,
+    SettleParked,
+    ShowJournal,
+    Status,
+    Told,
+)
 from ..rooms import told as named
 from ..settings import Settings
 from ..wire.ids import ChatId
-from .consulting import Ask, gather, open_api
+from .consulting import Ask, ask_bot, gather, open_api
 from .exported import exported_journal
 from .loading import load_bot
 from .terminal import drawn, harmless, redraw
@@ -58,6 +71,9 @@ _LONGEST_ANSWER: Final = 64 * 1024
 Journals: TypeAlias = AsyncGenerator["list[Told]"]
 _Batch: TypeAlias = "list[list[Told]]"
 
+_WORDS: Final = 20
+"""Lines with other words that are shown, both sides each."""
+
 
 class _RunsOnError(BaseException):
     """Code that runs on and on, without ever waiting; the text is its line."""
@@ -72,15 +88,22 @@ class Finding:
         because: why its conversation would be parked; None if it goes on.
         line: of the author's code, or "?".
         operation: at which that is.
-        reworded: how many of its words have changed.
+        parting: the recorded line, the present one and the code that accepts them; none where no lines part.
+        reworded: pairs of lines that say other words.
+        again: its question is shown again, since that has other buttons now.
+        unsited: it has records of a version that knew no lines, which were matched by place and kind.
         checked: it was looked at; otherwise it ends at the next start, with a word to its user.
     """
 
     because: str | None = None
     line: str = "?"
     operation: str = "0"
-    reworded: int = 0
+    parting: tuple[str, str, str] | None = None
+    reworded: Sequence[Sequence[str]] = ()
+    again: bool = False
+    unsited: bool = False
     checked: bool = True
+    change: tuple[str, str, str] | None = None
 
 
 @final
@@ -94,9 +117,10 @@ class Report:
     def __init__(self, total: int, *, as_json: bool = False) -> None:
         self.total = total
         self._as_json = as_json
-        self.seen = self.checked = self.parked = self.reworded = self.unreadable = 0
-        self._groups: Counter[tuple[str, str, str]] = Counter()
-        self._examples: dict[tuple[str, str, str], str] = {}
+        self.seen = self.checked = self.parked = self.reworded = self.again = self.unsited = 0
+        self._groups: Counter[tuple[str, Finding]] = Counter()
+        self._examples: dict[tuple[str, Finding], str] = {}
+        self._words: Counter[tuple[str, str]] = Counter()
         self._shown = -1
 
     def add(self, row: Told, found: Finding) -> None:
@@ -106,11 +130,14 @@ class Report:
         if not found.checked:
             return
         self.checked += 1
-        self.reworded += found.reworded
+        self.again += found.again
+        self.unsited += found.unsited
         if found.because is None:
+            self.reworded += bool(found.reworded)
+            self._words.update((was, now) for was, now in found.reworded)
             return
         self.parked += 1
-        group = str(row["route"]), found.line, found.because
+        group = str(row["route"]), attrs.evolve(found, operation="", reworded=(), again=False, unsited=False)
         self._groups[group] += 1
         place = named(ChatId(cast("int", row["chat_id"])))
         example = f"{place}, conversation {row['conversation']}, operation {found.operation}"
@@ -127,28 +154,72 @@ class Report:
     def say(self) -> None:
         """Print what was found, the most frequent first."""
         redraw("")
-        if self._as_json:
-            self._say_json()
-            return
-        for (route, line, because), count in self._groups.most_common():
-            where = "" if line == "?" else f" ({line})"
-            print(harmless(f"{count} of {route} would be parked: {because}{where}"))
-            print(harmless(f"    such as {self._examples[route, line, because]}"))
-        note = f", {self.reworded} with other words than were said" if self.reworded else ""
+        for line in self._json() if self._as_json else self._lines():
+            print(harmless(line), flush=True)
+
+    def _lines(self) -> Iterator[str]:
+        for (route, found), count in self._groups.most_common():
+            where = "" if found.line == "?" or found.parting else f" ({found.line})"
+            yield f"{count} of {route} would be parked: {found.because}{where}"
+            if found.parting is not None:
+                was, now, _ = found.parting
+                yield f"    recorded  {was}"
+                yield f"    now       {now}"
+            yield f"    such as {self._examples[route, found]}"
+            if found.parting is not None and (code := found.parting[2]):
+                yield f"    {_remedy(found)} The same operation? triobot journal accept {code}"
+        if self.reworded:
+            yield f"{self.reworded} would read other words than were said:"
+        for (was, now), _ in self._words.most_common(_WORDS):
+            yield f"    was       {was}"
+            yield f"    now       {now}"
+        if len(self._words) > _WORDS:
+            yield f"    and {len(self._words) - _WORDS} more lines"
+        if self.again:
+            yield f"{self.again} would be shown their question again: its buttons have changed"
+        if self.unsited:
+            yield f"{self.unsited} have records of an earlier triobot, matched by place and kind alone"
         asked = f" of {self.total}" if self.checked < self.total else ""
         go_on = self.checked - self.parked
-        print(
-            f"{self.checked}{asked} conversations: {go_on} go on, {self.parked} would be parked{note}",
-            flush=True,
-        )
+        yield f"{self.checked}{asked} conversations: {go_on} go on, {self.parked} would be parked"
 
-    def _say_json(self) -> None:
-        for (route, line, because), count in self._groups.most_common():
-            example = self._examples[route, line, because]
-            found = {"route": route, "line": line, "because": because, "parked": count, "example": example}
-            print(json.dumps(found))
-        names = ("total", "checked", "parked", "reworded")
-        print(json.dumps({name: getattr(self, name) for name in names}), flush=True)
+    def _json(self) -> Iterator[str]:
+        for (route, found), count in self._groups.most_common():
+            told: dict[str, object] = {"route": route, "line": found.line, "because": found.because}
+            told |= {"parked": count, "example": self._examples[route, found]}
+            if found.parting is not None:
+                told |= dict(zip(("was", "now", "accept"), found.parting, strict=True))
+            yield json.dumps(told)
+        for (was, now), count in self._words.most_common():
+            yield json.dumps({"reworded": count, "was": was, "now": now})
+        names = ("total", "checked", "parked", "reworded", "again", "unsited")
+        yield json.dumps({name: getattr(self, name) for name in names})
+
+
+def _remedy(found: Finding) -> str:
+    if found.because == INSERTED:
+        return "New? Put it behind chat.patched(NAME)."
+    return "Another one? Keep the old way beside it: chat.patched(NAME)."
+
+
+async def accept(bot: Bot, settings: Settings, code: str, *, do: bool) -> Sequence[tuple[str, Finding]]:
+    """Find whom it concerns that two lines are said to be the same; with `do`, keep that they are.
+
+    Returns:
+        Of each conversation its route, and what was found. What was parked is tried again.
+    """
+    found: list[tuple[str, Finding]] = []
+    async with open_api(settings) as ask:
+        looker = Looker(bot, settings, await gather(ask, ReadCode()))
+        async with aclosing(_all(ask)) as journals:
+            async for lines in journals:
+                one = await looker.look(lines)
+                if one.parting is not None and one.parting[2] == code:
+                    found.append((str(lines[0]["route"]), one))
+    if do and found and (change := found[0][1].change) is not None:
+        await gather(partial(ask_bot, settings), AcceptLines(*change))
+        await gather(partial(ask_bot, settings), SettleParked(because=code, dry=False))
+    return found
 
 
 async def check(
@@ -175,14 +246,16 @@ async def check(
         wanted = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
         several = max(1, min(wanted, due))  # more would only start and end
         journals = _all(ask) if sample is None else _sampled(ask, sample)
+        known = await gather(ask, ReadCode())
         if sample is not None:
             report.total = due
         async with aclosing(journals):
             if several == 1:
+                looker = Looker(bot, settings, known)
                 async for lines in journals:
-                    report.add(lines[0], await look(bot, settings, lines))
+                    report.add(lines[0], await looker.look(lines))
             else:
-                await _run_beside(target, several, journals, report.add)
+                await _run_beside(target, several, known, journals, report.add)
         report.total = max(total, report.seen)
         report.say()
         readable = await _check_values(ask, as_json=as_json)
@@ -285,31 +358,81 @@ def _why_unreadable(key: Key[object], text: str) -> str | None:
 # --- one journal
 
 
-async def look(bot: Bot, settings: Settings, lines: Sequence[Told]) -> Finding:
-    """Run a journal, and return what became of it."""
-    table = table_of(bot)
-    try:
-        journal = exported_journal(lines)
-        if (because := why_unfit(journal.row, table)) is not None:
-            return Finding(because)  # whatever its records say
-        stored = read_stored(journal)
-        if not survives(stored, table):
-            return Finding(checked=False)
-        with _bounded():
-            async with open_rerun(dry_services_of(bot, settings), table, stored) as rerun:
-                found = rerun.divergence
-                if found is None:
-                    return Finding(reworded=len(rerun.changed))
-                return Finding(found.what, found.line, found.operation, len(rerun.changed))
-    except NondeterminismError as error:
-        return Finding(error.what)
-    except UnreadableRecordError as error:
-        return Finding(error.what)
-    except BaseExceptionGroup as group:
-        spins, rest = group.split(_RunsOnError)
-        if rest is not None or spins is None:
-            raise
-        return Finding("it runs on and on, without ever waiting", str(next(leaves(spins))))
+@final
+class Looker:
+    """Runs journals under the code of a bot.
+
+    Args:
+        known: what the store tells of the code whose journals they are.
+    """
+
+    def __init__(self, bot: Bot, settings: Settings, known: Sequence[Told]) -> None:
+        self._bot, self._settings, self._table = bot, settings, table_of(bot)
+        self._comparison = comparison_of(self._table, known)
+
+    async def look(self, lines: Sequence[Told]) -> Finding:
+        """Run a journal, and return what became of it."""
+        table = self._table
+        try:
+            journal = exported_journal(lines)
+            if (because := why_unfit(journal.row, table)) is not None:
+                return Finding(because)  # whatever its records say
+            stored = read_stored(journal)
+            if not survives(stored, table):
+                return Finding(checked=False)
+            changed = Changed(self._comparison, stored.row)
+            services = dry_services_of(self._bot, self._settings)
+            with _bounded():
+                async with open_rerun(services, table, stored, changed=changed) as rerun:
+                    return _found(rerun.divergence, changed)
+        except NondeterminismError as error:
+            return Finding(error.what)
+        except UnreadableRecordError as error:
+            return Finding(error.what)
+        except BaseExceptionGroup as group:
+            spins, rest = group.split(_RunsOnError)
+            if rest is not None or spins is None:
+                raise
+            return Finding("it runs on and on, without ever waiting", str(next(leaves(spins))))
+
+
+def _found(divergence: Divergence | None, changed: Changed) -> Finding:
+    judge = changed.judge
+    unsited = judge.unsited > 0
+    if divergence is None:
+        reworded = tuple((str(was), str(now)) for was, now in judge.reworded)
+        return Finding(reworded=reworded, again=changed.again, unsited=unsited)
+    parting = divergence.parting
+    if parting is None:
+        return Finding(divergence.what, divergence.line, divergence.operation, unsited=unsited)
+    both = str(parting.was), str(parting.now), parting.code
+    change = parting.was.function, parting.was.call, parting.now.call
+    return Finding(
+        parting.because, divergence.line, divergence.operation, both, unsited=unsited, change=change
+    )
+
+
+def comparison_of(table: Table, known: Sequence[Told]) -> Comparison:
+    """Return what compares the code that a store tells of with the code that is loaded here."""
+    texts = {str(line["source"]): str(line["text"]) for line in known if "source" in line}
+    code = StoredCode(
+        tuple(
+            sorted(
+                (
+                    Deployed(line["at"], line["build"], tuple(line["sources"]))
+                    for line in cast("Sequence[Any]", known)
+                    if "at" in line
+                ),
+                key=attrgetter("at"),
+            )
+        ),
+        {str(line["source"]): str(line["name"]) for line in known if "source" in line},
+        tuple({tuple(line["site"]) for line in cast("Sequence[Any]", known) if "site" in line}),
+        tuple(
+            AcceptedChange(*line["accepted"]) for line in cast("Sequence[Any]", known) if "accepted" in line
+        ),
+    )
+    return Code(table).comparison(code, texts.get)
 
 
 @contextmanager
@@ -335,14 +458,18 @@ def _bounded() -> Generator[None]:
 
 
 async def _run_beside(
-    target: str, processes: int, journals: Journals, add: Callable[[Told, Finding], None]
+    target: str,
+    processes: int,
+    known: Sequence[Told],
+    journals: Journals,
+    add: Callable[[Told, Finding], None],
 ) -> None:
     """Run journals in other processes. Reading them waits while all of those have enough to do."""
     send, receive = trio.open_memory_channel["_Batch"](processes)
     async with trio.open_nursery() as nursery, send:
         async with receive:
             for _ in range(processes):
-                nursery.start_soon(_feed, target, receive.clone(), add)
+                nursery.start_soon(_feed, target, known, receive.clone(), add)
         batch: _Batch = []
         async for lines in journals:
             batch.append(lines)
@@ -354,7 +481,10 @@ async def _run_beside(
 
 
 async def _feed(
-    target: str, batches: trio.MemoryReceiveChannel[_Batch], add: Callable[[Told, Finding], None]
+    target: str,
+    known: Sequence[Told],
+    batches: trio.MemoryReceiveChannel[_Batch],
+    add: Callable[[Told, Finding], None],
 ) -> None:
     """Have a process run one batch after the other; start another one when it dies."""
     left: _Batch | None = []
@@ -362,6 +492,7 @@ async def _feed(
         while left is not None:
             async with trio.open_nursery() as nursery:
                 child = await nursery.start(_child, target)
+                await _send(child, [known])
                 left = await _feed_one(child, left, batches, add)
                 nursery.cancel_scope.cancel()
 
@@ -399,11 +530,17 @@ async def _feed_one(
                 if not answer.endswith(b"\n"):
                     add(row, Finding("its code ends the process, or takes it down"))
                     return due[number + 1 :]
-                add(row, Finding(**json.loads(answer)))
+                add(row, _read_finding(json.loads(answer)))
             due = []
 
 
-async def _send(child: trio.Process, batch: _Batch) -> None:
+def _read_finding(told: dict[str, Any]) -> Finding:
+    lists = {name: tuple(map(tuple, told[name])) for name in ("reworded",)}
+    pairs = {name: None if told[name] is None else tuple(told[name]) for name in ("parting", "change")}
+    return Finding(**{**told, **lists, **pairs})
+
+
+async def _send(child: trio.Process, batch: Sequence[Sequence[Told]]) -> None:
     assert child.stdin is not None
     # Its answers fit into a pipe: it doesn't wait for us while we wait for it.
     with suppress(trio.BrokenResourceError):  # the answers will tell how far it came
@@ -411,10 +548,10 @@ async def _send(child: trio.Process, batch: _Batch) -> None:
 
 
 async def _work(bot: Bot, answers: Callable[[object], None]) -> None:
-    settings = bot.settings()
+    looker = Looker(bot, bot.settings(), json.loads(next(sys.stdin, "[]")))
     answers({})
     for line in sys.stdin:
-        answers(attrs.asdict(await look(bot, settings, json.loads(line))))
+        answers(attrs.asdict(await looker.look(json.loads(line))))
 
 
 def main() -> None:

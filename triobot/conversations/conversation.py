@@ -53,6 +53,7 @@ from .doors.calls import Call, room_of
 from .journal_writer import Carried, JournalWriter
 from .notices import Copy, Gift, Operated, Slept, Unassigned, is_changed
 from .revival.care import RUNS
+from .revival.changed import Changed
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
 from .running.branches import Onlooker, fingerprint
@@ -110,6 +111,7 @@ class Conversation:
         next_first: the first record of what goes on in its place.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
         stuck_at: the author's line where that was found, or "?".
+        changed: compares its journal with other code than its own, until it lives.
         copies: what its code has read of what the chat keeps, and may change.
     """
 
@@ -129,6 +131,7 @@ class Conversation:
         "behind",
         "beside",
         "carried",
+        "changed",
         "copies",
         "dry",
         "ending",
@@ -175,6 +178,7 @@ class Conversation:
         carried: Carried | None = None,
         dry: Onlooker | None = None,
         leash: Leash | None = None,
+        changed: Changed | None = None,
     ) -> None:
         self.services = services
         self.life = life
@@ -209,6 +213,7 @@ class Conversation:
         self.in_row = in_row
         self.dry = dry
         self.leash = leash
+        self.changed = changed
         self.next_first: Record | None = None
         self._operations = 0
         self.copies: Sequence[Copy] = ()
@@ -778,6 +783,8 @@ class Conversation:
             self.gives("")  # a file may be what was bought
         if self.dry is not None:
             self.dry.sends(own, operation)
+        if self.changed is not None:
+            self.changed.sends(own, operation)
 
         async def body() -> T:
             recorded = None if repeatable(operation) or not self.route.durable else trio.Event()

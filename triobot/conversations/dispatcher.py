@@ -184,6 +184,7 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self.work.keep_tasks)
                         nursery.start_soon(self._or_cut, self.commits.keep_flushing)
                         await self._or_cut(self.write_out)
+                        await self._or_cut(self._begin_code)
                         await self._or_cut(self.care.begin)
                         await self._or_cut(self.tidying.begin)
                         nursery.start_soon(self._or_cut, self._catching_up.keep_up)
@@ -203,6 +204,12 @@ class Dispatcher:
                 self._jumps.end()
                 await self.commits.flush_at_the_end()
             guard.cancel_scope.cancel()
+
+    async def _begin_code(self) -> None:
+        """Have the store keep the code that runs now, if other code ran before."""
+        code, store = self.services.code, self.services.store
+        if code is not None and (new := await code.begin(store, self.services.clock.now())) is not None:
+            self.commits.add([new])
 
     @property
     def _has_jobs(self) -> bool:

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from ..engine import ABSENT, Host, Put, Record, encode_record
+from ..engine.core import Operation as OpenOperation
 from ..engine.records import (
     CONTINUED,
     DONE,
@@ -49,8 +50,9 @@ from ..journals import (
 )
 from ..seams import Accept, Arrival, Consume, PutData, Write
 from .codec import CODEC
+from .revival.changed import moved_rests, write_rests
 from .revival.stored import tell
-from .running.leash import line_in, parting_line
+from .running.leash import parting_line
 from .running.lines import calling_line
 from .services import HearRecords
 from .workload import EarlyEvent
@@ -92,6 +94,7 @@ class JournalWriter(Host):
         lost: the store refused something that it wrote.
         repeated_ids: effects that this incarnation began, and that may have happened before.
         in_row: it begins with what is durable in the row of its event.
+        here: see `Host`.
 
     Args:
         row: where the store has it; None if it begins now.
@@ -102,6 +105,8 @@ class JournalWriter(Host):
         "_began_at",
         "_begun",
         "_beside",
+        "_build",
+        "_code",
         "_commits",
         "_conversation",
         "_effects",
@@ -123,6 +128,7 @@ class JournalWriter(Host):
         "_writes",
         "_written",
         "durable",
+        "here",
         "in_row",
         "lost",
         "over",
@@ -179,6 +185,9 @@ class JournalWriter(Host):
             records = conversation.stored.records
             beside = [str(one[2]) for one in records if one[0] in EFFECTS]
             self._effects, self._since = frozenset(beside), self._position - len(records) + len(beside)
+        self._code = code = conversation.services.code if durable else None
+        self.here = None if code is None else code.sites.here
+        self._build = 0 if code is None else code.build if row is None else row.build
         self._watched: HearRecords | None = None
         if conversation.services.replays and durable:
             self._tell()
@@ -269,18 +278,25 @@ class JournalWriter(Host):
         self.repeated_ids |= {id}
         self._conversation.work.count("possible_repeat")
 
-    def reworded(self, id: Id, kind: str) -> None:
-        self._conversation.work.count("reworded")
-        log.warning(
-            "%s: conversation %s of %s: %s %s has other arguments than when it was recorded; "
-            "what was recorded counts. Either its words were changed since, or they depend on something that "
-            "differs between two runs, such as the order of a set",
-            line_in(None),
-            self._conversation.route.name,
-            self._conversation.told_place,
-            kind,
-            id,
-        )
+    @property
+    def compares(self) -> bool:  # type: ignore[override]
+        return self._conversation.changed is not None
+
+    def parting(self, record: Record, op: OpenOperation) -> str | None:
+        changed = self._conversation.changed
+        return None if changed is None else changed.parting(record, op)
+
+    def reached(self, operations: Sequence[OpenOperation]) -> str | None:
+        conversation, code = self._conversation, self._code
+        if code is None:
+            return None
+        if (changed := conversation.changed) is not None:
+            if (why := changed.standing(operations)) is None:
+                conversation.changed, self._build = None, code.build
+            return why
+        if conversation.stored is not None:
+            code.place(operations, conversation.stored.row)
+        return None
 
     def concluded(self, error: BaseException | None) -> None:
         if error is not None or self._conversation.giving is not None:
@@ -349,6 +365,7 @@ class JournalWriter(Host):
         self._scheduled = False
         added = self._records or self._beside or self._writes
         stands = (not self._rests, self._wake)
+        code, rests = self._code, None
         known = self._begun and stands == self._stood and not added
         if self.over or known or not (begin or self._begun or added or self._rests):
             if within is not None:
@@ -359,7 +376,15 @@ class JournalWriter(Host):
         now = time_of(self._records[-1]) if self._records else self.now()
         writes += self._appended()
         self._stood = stands
-        writes.append(PutStanding(self._lease, self._id, now, stands[0], stands[1]))
+        if code is not None:
+            conversation = self._conversation
+            if conversation.stored is None or (conversation.lives and conversation.changed is None):
+                rests = write_rests(self._position, conversation.run.resting)
+            else:  # it hasn't come to where it stood, or never will
+                rests = moved_rests(self._position, conversation.stored.row)
+            if code.sites.unkept:
+                self._commits.add([code.unkept(self._lease)])
+        writes.append(PutStanding(self._lease, self._id, now, stands[0], stands[1], rests, self._build))
         self._written = self._commits.add(writes, self) if within is None else within(writes)
 
     def flush_with(self, write: Callable[[Sequence[Write]], int]) -> int:

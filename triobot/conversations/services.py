@@ -27,6 +27,7 @@ from ..wire.markup import InlineKeyboard
 from .data import Speech
 from .doors.far import Far
 from .notices import Gift, Notify
+from .revival.changed import Code
 from .running.failures import OnFailure, tell_nobody
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Services:
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None where they run themselves.
         far: reaches the places of other shards; None: there is one store, and no other.
+        code: what runs here; None where nothing is recorded.
     """
 
     outbox: Outbox
@@ -165,3 +167,4 @@ class Services:
     on_failure: OnFailure = tell_nobody
     instead: Instead | None = None
     far: Far | None = None
+    code: Code | None = None

@@ -154,6 +154,8 @@ class Branch:
         turn: the operation whose outcome began its present turn.
         heedless: operations begun one after the other in a block that had ended.
         outside: around the body of the effect that it is in: Trio's innermost scope.
+        root: the site at which it was started, if it is a child.
+        drawn: the sites of what took a number since its last record, and has none of its own.
     """
 
     path: str
@@ -165,6 +167,8 @@ class Branch:
     count: int = 0
     heedless: int = 0
     outside: object = None
+    root: int = 0
+    drawn: Sequence[int] = ()
 
     def leave(self, scope: trio.CancelScope) -> None:
         """Note that a scope around it is left."""
@@ -193,6 +197,7 @@ class Operation:
         given: what it goes on with: a record, ``(value,)``, an error or a signal.
         children: those that a join waits for.
         run: the one in which it rests.
+        sites: its own; or a list, with those that its branch had `drawn` in front; 0 if not known.
     """
 
     id: Id
@@ -218,6 +223,7 @@ class Operation:
     given: Any = None
     children: Set[Branch] = frozenset()
     run: Core | None = None
+    sites: int | list[int] = 0
 
     @property
     def key(self) -> tuple[int, ...]:
@@ -564,6 +570,9 @@ class Core:
         else:
             record = [ENDED, self.time, None if failure is None else self.codec.node_of_error(failure)]
         if self.live:
+            if self.stale and not self.interrupted and (why := self.host.reached(())) is not None:
+                self.get_stuck(0, why)
+                return
             self._append(record)
         elif self.records[self.cursor][0] == record[0]:
             self.cursor += 1

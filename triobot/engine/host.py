@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import trio
 
@@ -22,11 +23,16 @@ class Host:
     seen is ahead of the journal: `Run.evict` every run that had something in it, and revive them.
 
     Attributes:
+        here: returns the site of the operation that the current task begins, given the one at which that
+            task was started: a number for the chain of calls that led there. None: records have no sites.
+        compares: each record is compared with what takes it; see `parting`.
         look: for a dry run: called before each turn of the journal that is given, and where that ends. All
             branches rest then, and the current task is about to sleep in the operation in which it is.
     """
 
     __slots__ = ()
+    here: Callable[[int], int] | None = None
+    compares: bool = False
     look: Callable[[], None] | None = None
 
     def now(self) -> int:
@@ -77,8 +83,16 @@ class Host:
     def repeated(self, id: Id, kind: str) -> None:
         """Note that an effect begins which may have happened already: a crash took the word of it."""
 
-    def reworded(self, id: Id, kind: str) -> None:
-        """Note that an operation has other arguments than its record; the record counts."""
+    def parting(self, record: Record, op: Any) -> str | None:
+        """Return how a record parts from the `Operation` that takes it now; None if it is of that."""
+        return None
+
+    def reached(self, operations: Sequence[Any]) -> str | None:
+        """Return how these part from those in which the run stood when its journal ended; None if not.
+
+        Called once, where the journal ends: an operation that has no sites yet is to get them here.
+        """
+        return None
 
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         """Note that the code doesn't fit its journal, before anything unwinds.

@@ -57,8 +57,8 @@ from .records import (
     Id,
     Node,
     Record,
-    differs,
     id_in,
+    path_of,
 )
 
 AGAIN: Final = 60_000
@@ -136,6 +136,8 @@ class Machine(Core):
     def next_id(self, branch: Branch) -> Id:
         """Hand out the next id of a branch."""
         branch.count += 1
+        if (here := self.host.here) is not None and (self.cursor >= self.many or self.host.compares):
+            branch.drawn = [*branch.drawn, here(branch.root)]
         return id_in(branch.path or self.prefix, branch.count)
 
     @property
@@ -162,16 +164,15 @@ class Machine(Core):
         prefix = branch.path or self.prefix
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
         assert branch.task is not None
-        return Operation(
-            f"{prefix}{number}" if prefix else number,
-            kind,
-            nature,
-            print,
-            branch.task,
-            branch,
-            number,
-            held_up,
-        )
+        id = f"{prefix}{number}" if prefix else number
+        op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
+        if (here := self.host.here) is not None and (self.cursor >= self.many or self.host.compares):
+            op.sites = here(branch.root)
+            if branch.drawn or nature is Nature.WITHIN:
+                # What another branch completes has no record: its site goes with the next one.
+                op.sites = [*branch.drawn, op.sites]
+                branch.drawn = op.sites if nature is Nature.WITHIN else ()
+        return op
 
     async def look_around(self, op: Operation) -> None:
         """Let others run now and then, and go no further in what has ended."""
@@ -236,11 +237,10 @@ class Machine(Core):
             or self._queue
             or op.id == self.mid
             or self.host.look is not None
+            or self.host.compares
             or self.dying
         ):
             return False
-        if record[4] != op.print and differs(record[4], op.print):
-            self.host.reworded(op.id, op.kind)
         self.cursor += 1
         self.went(record[1])
         op.branch.turn = op.id
@@ -339,7 +339,11 @@ class Machine(Core):
     def _apply_outcome(self, record: Record) -> None:
         id, kind = record[2], record[3]
         op = self._rests_in(id)
-        if op is None:
+        asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
+        why = self.host.parting(record, asks) if self.host.compares and asks is not None else None
+        if asks is not None and why is not None:
+            self.get_stuck(id, why, asks.task)
+        elif op is None:
             now = ", ".join(f"{one.kind} {one.id}" for one in self.resting)
             self.get_stuck(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
         elif op.kind != kind:
@@ -349,8 +353,6 @@ class Machine(Core):
                 id, f"a {kind} was cut short here, and no block around it ended now: {ADVICE}", op.task
             )
         else:
-            if record[4] != op.print and differs(record[4], op.print):
-                self.host.reworded(id, kind)
             self._give(op, FELT if record[0] == CUT else record)
 
     def _take_next(self) -> bool:
@@ -419,6 +421,10 @@ class Machine(Core):
             given = FELT if tag == CUT else value or record
         record[1] = self.advance()
         self._quiet = False
+        if type(what) is Operation and what.sites:
+            if row is None:
+                record += (None, 0) if len(record) < 6 else (0,)
+            record.append(what.sites)
         if row is None:
             self.host.append(record)
         else:
@@ -433,6 +439,10 @@ class Machine(Core):
     def _reach(self) -> bool:
         """Look at what was under way when the journal ended; return whether the code fits that."""
         self._reached = True
+        if self.stale and (why := self.host.reached(self.resting)) is not None:
+            first = self.resting[0] if self.resting else None
+            self.get_stuck(0 if first is None else first.id, why, None if first is None else first.task)
+            return False
         for began in (self.rows or {}).values():
             op = self._rests_in(began[2])
             if op is None or op.kind != began[3]:
@@ -847,6 +857,8 @@ class Nursery:
         self._count += 1
         path = f"{self._id}/{self._count}."
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0")
+        if (here := self._run.host.here) is not None:
+            child.root = here(self._run.current().root)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 
         def start() -> None:

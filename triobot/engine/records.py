@@ -50,9 +50,9 @@ Record: TypeAlias = "list[Any]"
 
 ```
 S time fn args seed format           the start
-D time id kind print value [row]     an operation is done; `row` is the event that a wait took
-E time id kind print error [row]     an operation failed
-C time id kind print                 an effect was cut short by a block that ended
+D time id kind print value [row sites]   an operation is done; `row` is the event that a wait took, or 0
+E time id kind print error [row sites]   an operation failed
+C time id kind print [null 0 sites]      an effect was cut short by a block that ended
 F time block row value               a block ended: by an event, or by its deadline (both are null)
 I time row turn why                  an interrupt; `turn` only if it cut that turn in a foreign await
 Z time error                         the end
@@ -196,15 +196,10 @@ def drawn(seed: str, id: Id, size: int) -> bytes:
     return blake2b(f"{seed}:{id}".encode(), digest_size=size).digest()
 
 
-def differs(recorded: str, now: str) -> bool:
-    """Return whether two fingerprints tell that an operation has other arguments than before.
-
-    A fingerprint is a name and a digest, or either alone; what one of the two doesn't say is not compared.
-    """
-    if recorded == now:
-        return False
-    one, other = recorded.partition(" "), now.partition(" ")
-    return any(mine and theirs and mine != theirs for mine, theirs in zip(one, other, strict=True))
+def path_of(id: Id) -> str:
+    """Return the path of the branch of an operation; empty for the main one, whose parts have names."""
+    path, dot, _ = str(id).rpartition(".")
+    return path + dot if "/" in path else ""
 
 
 # --- values and errors as nodes: what an operation returns or raises, live as well as on replay

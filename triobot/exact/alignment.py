@@ -126,6 +126,7 @@ class Alignment:
             lambda p: (p.op, p.words) if has_letters(p.words) else None,
             lambda p: (p.op, p.said, p.target) if has_letters(p.said) else None,
             lambda p: (p.blank, p.target) if p.calls and p.target != "Expr" else None,
+            lambda p: (op(p), self._calls(p), p.target) if p.calls else None,
             lambda p: (op(p), p.target, p.blank.count(",")) if _is_plain(p) else None,
         )
         for old, new in self._pairs:
@@ -156,6 +157,9 @@ class Alignment:
             return point.call
         renaming = _Renaming(self._renamed)
         return ", ".join(ast.unparse(renaming.visit(copy_of(one))) for one in point.expressions)
+
+    def _calls(self, point: Point) -> str:
+        return point.calls if point.function.source in self.new else self.name_of(point.calls)
 
     def _op(self, point: Point) -> str:
         return point.op if point.function.source in self.new else self._renamed.get(point.op, point.op)

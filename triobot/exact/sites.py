@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
-from pathlib import PurePath
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
@@ -80,13 +80,16 @@ class Sites:
         self._seen: dict[_Key, int] = {}
         self._links: dict[int, tuple[int, SiteLink]] = {}
         self._numbers: dict[tuple[int, SiteLink], int] = {}
+        self._files: dict[str, list[str]] = {}
         self.unkept: list[KnownSite] = []
         self.present: dict[str, tuple[str, str]] = {}
 
     def read(self, modules: Iterable[tuple[str, str]]) -> None:
         """Read the sources of these modules, by name and file, before a deploy replaces the files."""
         for name, file in modules:
-            self._digest_of(file, name)
+            digest, text = _read(file)
+            if text:
+                self._add_source(name, file, digest, text)
 
     def know(self, sites: Iterable[KnownSite]) -> None:
         """Add sites that a store has."""
@@ -169,27 +172,33 @@ class Sites:
 
     def _link(self, code: CodeType, offset: int) -> SiteLink:
         place = _place_in(code, offset)
-        digest = self._digest_of(code.co_filename)
-        if digest and self._came_of(code, digest):
+        if digest := self._source_of(code):
             return SiteLink(digest, code.co_qualname, place)
-        plain = code.replace(co_filename="", co_firstlineno=1)
-        consts = [const for const in plain.co_consts if not isinstance(const, CodeType)]
-        shown = repr((plain.co_code, plain.co_names, consts))
-        shape = blake2b(shown.encode("utf-8", "replace"), digest_size=12).hexdigest()
         line = None if place[0] is None else place[0] - code.co_firstlineno
-        return SiteLink(CODE + shape, code.co_qualname, (line, *place[1:]))
+        return SiteLink(CODE + shape_of(code), code.co_qualname, (line, *place[1:]))
 
-    def _digest_of(self, file: str, name: str = "") -> str:
-        """Return the digest of a file's source, as it was when somebody first asked; "" without a source."""
+    def has_source(self, code: CodeType) -> bool:
+        """Return whether the source is at hand that runs as this code."""
+        return bool(self._source_of(code))
+
+    def _source_of(self, code: CodeType) -> str:
+        """Return the digest of the source that runs as this code; "" if none is at hand.
+
+        A file may be replaced after its import: so the text is compiled again, and has to give the same code.
+        """
+        file = code.co_filename
+        for digest in self._files.get(file, ()):
+            if _gives(self.present[digest][1], code):
+                return digest
         digest, text = _read(file)
-        if digest and digest not in self.present:
-            self.present[digest] = name or _module_of(file), text
+        if not (text and _gives(text, code)):
+            return ""
+        self._add_source(_module_of(file), file, digest, text)
         return digest
 
-    def _came_of(self, code: CodeType, digest: str) -> bool:
-        """Return whether this source is the one that runs: a file may be replaced after its import."""
-        text = self.present[digest][1]
-        return code in _codes_in(text).get((code.co_name, code.co_firstlineno), ())
+    def _add_source(self, name: str, file: str, digest: str, text: str) -> None:
+        self.present.setdefault(digest, (name, text))
+        self._files.setdefault(file, []).append(digest)
 
     # --- reading
 
@@ -202,17 +211,40 @@ class Sites:
         return found[::-1]
 
 
+def shape_of(code: CodeType) -> str:
+    """Return what tells this code from other code, wherever it is written; that within does not count."""
+    consts = [const for const in code.co_consts if not isinstance(const, CodeType)]
+    shown = repr((code.co_code, code.co_names, consts))
+    return blake2b(shown.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
 def _numbered(before: int, link: SiteLink) -> int:
     # Of ten thousand sites two have one number in one case of twenty thousand; a journal holds many numbers.
     told = f"{before} {link.digest} {link.function} {link.place}".encode("utf-8", "replace")
     return 1 + int.from_bytes(blake2b(told, digest_size=5).digest(), "big")
 
 
-@cache
 def _read(file: str) -> tuple[str, str]:
-    """Return the digest of a file, and its text, as that was when somebody first asked; "" without a text."""
-    text = "".join(linecache.getlines(file))
+    """Return the digest of a file, and its text, as these are now; "" without a text."""
+    try:
+        found = Path(file).stat()
+    except OSError:  # of a text that is in no file, such as a notebook's
+        return _digested("".join(linecache.getlines(file)))
+    return _read_as(file, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _read_as(file: str, changed: int, size: int) -> tuple[str, str]:
+    linecache.checkcache(file)
+    return _digested("".join(linecache.getlines(file)))
+
+
+def _digested(text: str) -> tuple[str, str]:
     return (digest_of(text), text) if text else ("", "")
+
+
+def _gives(text: str, code: CodeType) -> bool:
+    return code in _codes_in(text).get((code.co_name, code.co_firstlineno), ())
 
 
 def _place_in(code: CodeType, offset: int) -> Range:
@@ -254,4 +286,4 @@ def loaded_modules() -> Iterator[tuple[str, str]]:
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py"):
             # What is run as a program is a module of that name elsewhere.
-            yield PurePath(file).stem if name == "__main__" else name, file
+            yield Path(file).stem if name == "__main__" else name, file

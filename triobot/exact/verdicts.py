@@ -7,6 +7,7 @@ words; then the sources must say why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias, final
 
@@ -29,6 +30,9 @@ OTHER_ARGUMENTS: Final = "a step has other arguments"
 OTHER_DATA: Final = "its words come from data, and are others"
 OVER: Final = "it is over where somebody waited"
 NO_OPTION: Final = "{} was chosen, and is no option any more"
+
+_ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, INSERTED, REORDERED, ANOTHER_FUNCTION, OTHER_ARGUMENTS})
+"""Reasons that end where an author says that two lines are the same operation."""
 
 _Part: TypeAlias = "Point | SiteLink"
 
@@ -72,8 +76,17 @@ class Parting:
     was: SourceLine
     now: SourceLine
 
+    @property
+    def code(self) -> str:
+        """Return what `triobot journal accept` knows these two lines by; empty if one of them is no call."""
+        told = f"{self.was.function} {self.was.call} {self.now.call}"
+        if not (self.was.call and self.now.call) or self.because not in _ACCEPTABLE:
+            return ""
+        return blake2b(told.encode("utf-8", "replace"), digest_size=3).hexdigest()
+
     def __str__(self) -> str:
-        return f"{self.because}: recorded at {self.was}; now at {self.now}"
+        or_accept = f". Or: triobot journal accept {self.code}" if self.code else ""
+        return f"{self.because}. Recorded at {self.was}; now at {self.now}{or_accept}"
 
 
 @final
@@ -116,7 +129,7 @@ class Comparison:
         self._builds = builds
         self._source_of = source_of
         self._formerly = formerly
-        self._accepted = accepted
+        self._accepted = frozenset(accepted)
         self._sources: dict[str, Source | None] = {}
         self._alignments: dict[int, Alignment] = {}
         self._differences: dict[tuple[int, int, int], str | None] = {}
@@ -161,6 +174,11 @@ class Comparison:
             for digest in build.digests
             if digest not in self.sites.present
         }
+
+    def is_accepted(self, old: int, new: int) -> bool:
+        """Return whether an author has said that the lines of two sites are the same."""
+        was, now = self.line_of(old), self.line_of(new)
+        return (was.function, was.call, now.call) in self._accepted
 
     # --- chains
 
@@ -288,11 +306,11 @@ class Judge:
         if why == UNKNOWN and (recorded[:3] == now[:3]) and (now.print or (old, new) in self._proven):
             self._proven.add((old, new))
             return None
-        if why is None and differs(recorded.print, now.print):
-            if now.kind == "step":
-                why = self._step_differs(recorded, now, build)
-            else:
-                return self._reword(recorded, now, build, print_of)
+        changed = recorded.print != now.print or old != new
+        if why is None and now.kind == "step" and changed:
+            why = None if self._comparison.is_accepted(old, new) else self._step_differs(recorded, now, build)
+        elif why is None and differs(recorded.print, now.print):
+            return self._reword(recorded, now, build, print_of)
         return None if why is None else self._part(why, old, new)
 
     def compare_standing(self, at: int, recorded: Told, now: Told | None) -> Parting | None:
@@ -330,7 +348,12 @@ class Judge:
         called = was if was == is_now else self._comparison.alignment(build).name_of(was)
         if was and is_now and called != is_now:
             return ANOTHER_FUNCTION
-        return OTHER_ARGUMENTS if old and new and old != new else None
+        if old and new:
+            return OTHER_ARGUMENTS if old != new else None
+        # No plain value is among the arguments, so what is written has to tell.
+        before, after = (self._comparison.parts(told.sites[-1])[-1] for told in (recorded, now))
+        others = isinstance(before, Point) and isinstance(after, Point) and before.blank != after.blank
+        return OTHER_ARGUMENTS if others and was and is_now else None
 
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> Parting | None:
         """Note other words at the same place, if the sources say why these are others."""

@@ -19,6 +19,7 @@ from .relayed import ask_relayed as ask_relayed
 from .requests import AboutBroadcasts as AboutBroadcasts
 from .requests import AboutJobs as AboutJobs
 from .requests import AboutPayments as AboutPayments
+from .requests import AcceptLines as AcceptLines
 from .requests import Backup as Backup
 from .requests import EndAlarms as EndAlarms
 from .requests import Forget as Forget
@@ -26,6 +27,7 @@ from .requests import ListAlarms as ListAlarms
 from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
 from .requests import OrderEnd as OrderEnd
+from .requests import ReadCode as ReadCode
 from .requests import ReadJournals as ReadJournals
 from .requests import ReadKept as ReadKept
 from .requests import Request as Request

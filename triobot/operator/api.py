@@ -11,9 +11,9 @@ import attrs
 
 from ..alarm_kinds import ABOUT
 from ..errors import ConfigError, ConflictError, NotFoundError
-from ..journals import ConversationId, ConversationRow, Journal, Lease
+from ..journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
 from ..money import AcknowledgeAlarms, AlarmRow
-from ..rooms import is_chat
+from ..rooms import SHARED, is_chat
 from ..seams import STREAM_ID, InboxRow, PutSetting, Shipped, WallClock
 from ..store import Store
 from ..wire.ids import ChatId
@@ -21,6 +21,7 @@ from .requests import (
     AboutBroadcasts,
     AboutJobs,
     AboutPayments,
+    AcceptLines,
     Backup,
     EndAlarms,
     Forget,
@@ -28,6 +29,7 @@ from .requests import (
     ListChats,
     ListJournals,
     OrderEnd,
+    ReadCode,
     ReadJournals,
     ReadKept,
     Request,
@@ -119,6 +121,12 @@ class OperatorApi:
                 await _show(journal, tell)
             case ReadJournals():
                 await self._read_journals(request, tell)
+            case ReadCode():
+                await self._read_code(tell)
+            case AcceptLines(function, was, now):
+                if (lease := self._store.lease(SHARED)) is None:
+                    raise ConflictError("another process has the store")
+                await self._store.commit(AcceptChange(lease, AcceptedChange(function, was, now)))
             case ReadKept(key, after):
                 found = await self._store.keyed(
                     key, after=None if after is None else ChatId(after), limit=_PAGE
@@ -330,6 +338,17 @@ class OperatorApi:
             elif (journal := await self._filing.journal(row.id)) is not None:
                 await tell({"journal": list(journal_lines(journal))})
         await tell({"after": end})
+
+    async def _read_code(self, tell: Tell) -> None:
+        known = await self._store.code()
+        for digest, name in known.sources.items():
+            await tell({"source": digest, "name": name, "text": await self._store.source(digest)})
+        for site in known.sites:
+            await tell({"site": list(site)})
+        for deployed in known.deployed:
+            await tell({"at": deployed.at, "build": deployed.build, "sources": list(deployed.sources)})
+        for change in known.accepted:
+            await tell({"accepted": [change.function, change.was, change.now]})
 
     async def _tell_row(self, id: ConversationId, tell: Tell) -> None:
         journal = await self._filing.journal(id)

@@ -26,7 +26,7 @@ Sample: TypeAlias = tuple[Mapping[str, str], float]
 # What is counted by its word from the first time on, and must be there before.
 _HAPPENED: Final = (
     *("started", "revived", "evicted", "crashed", "parked", "possible_repeat", "expired", "gone"),
-    *("filter_failed", "fell_behind", "unreadable", "reworded"),
+    *("filter_failed", "fell_behind", "unreadable"),
 )
 
 

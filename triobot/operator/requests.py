@@ -94,6 +94,22 @@ class ReadJournals:
 
 @final
 @attrs.frozen
+class ReadCode:
+    """Read all that is known of the code whose journals are there, its sources as well."""
+
+
+@final
+@attrs.frozen
+class AcceptLines:
+    """Say that two calls of a function are the same operation, before a deploy and after it."""
+
+    function: str = attrs.field(validator=is_text())
+    was: str = attrs.field(validator=is_text())
+    now: str = attrs.field(validator=is_text())
+
+
+@final
+@attrs.frozen
 class ReadKept:
     """Read a page of what chats and other places keep under a key, and where the next page begins.
 
@@ -232,6 +248,8 @@ Request: TypeAlias = (
     | ListJournals
     | ShowJournal
     | ReadJournals
+    | ReadCode
+    | AcceptLines
     | ReadKept
     | SettleParked
     | OrderEnd

@@ -509,7 +509,7 @@ def _newest_row(journals: Sequence[Stored]) -> int:
     rows: list[int] = [stored.row.id for stored in journals]
     for record in (record for stored in journals for record in stored.records):
         if record[0] in (DONE, FAILED):
-            rows += record[6:]
+            rows += record[6:7]
         elif record[0] in (FIRED, INTERRUPTED):
             rows.append(record[3 if record[0] == FIRED else 2] or 0)
     return max(rows)

@@ -18,8 +18,9 @@ from ..conversations.codec import CODEC
 from ..conversations.inspection.closed import Closed
 from ..conversations.services import StepCall
 from ..engine import Record
-from ..engine.records import CUT, FAILED, OUTCOMES, differs
+from ..engine.records import CUT, FAILED, OUTCOMES
 from ..errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
+from ..exact.verdicts import differs
 from ..resources import Resource
 from ..testing.stubs import closed_name, name_of
 from .outside import real_time

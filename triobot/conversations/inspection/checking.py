@@ -42,12 +42,14 @@ class Checked:
     Attributes:
         group: two people were seen in its chat.
         set_by: by how much its clock had been set in all, as its run knew.
+        judged: so many of its turns were compared when it was brought back.
     """
 
     stored: Stored
     standing: Standing
     group: bool
     set_by: int | None
+    judged: int
 
 
 Tell: TypeAlias = Callable[[str, Divergence], None]
@@ -93,6 +95,8 @@ class Watched:
         self._conversation = conversation
         self._lease = lease
         self._records = list(records)
+        # These may be another build's: the revival has compared them, or does.
+        self._judged = 0 if conversation.changed is None else len(records)
         self._next = len(self._records)
         self._looking = False
         self._diverged = False
@@ -140,7 +144,7 @@ class Watched:
         else:
             return None  # it will rest again
         stored = Stored(self._row(), tuple(self._records))
-        return Checked(stored, standing, conversation.life.group, set_by)
+        return Checked(stored, standing, conversation.life.group, set_by, self._judged)
 
     def _row(self) -> ConversationRow:
         conversation, begun = self._conversation, time_of(self._records[0])
@@ -171,7 +175,8 @@ async def compare(conversation: Conversation, checked: Checked) -> Divergence | 
     dry = dry_services(live.texts, live.resources, checked.stored.row.updated_at, live.charge_hosts)
     try:
         table, stored = conversation.shared.table, checked.stored
-        async with open_rerun(dry, table, stored, group=checked.group, set_by=checked.set_by) as rerun:
+        group, set_by, judged = checked.group, checked.set_by, checked.judged
+        async with open_rerun(dry, table, stored, group=group, set_by=set_by, judged=judged) as rerun:
             return parting(rerun, checked.standing)
     except TriobotError as error:
         # Its journal can't even be read.

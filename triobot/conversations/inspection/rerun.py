@@ -20,8 +20,10 @@ import trio
 from ...authors import leaves
 from ...clock import StoppedClock, Timepiece
 from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
+from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
+from ...exact.verdicts import Parting
 from ...resources import Opened
 from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Urgency, Write
 from ...store import Store
@@ -35,6 +37,7 @@ from ..data import Keeping, Speech
 from ..doors.elsewhere import Elsewhere
 from ..life import ChatLife, DispatcherCalls
 from ..questions.tidying import Answered
+from ..revival.changed import Changed
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
 from ..running.branches import ChargeStands, Onlooker, OperationKind, code_tasks
@@ -174,11 +177,13 @@ class Divergence:
         operation: at which; "0" is the conversation itself.
         what: what was recorded, and what the code does now; without content.
         line: ``file:line`` of the author's code, or ``?``.
+        parting: both lines, where the code is other code than the journal's.
     """
 
     operation: str
     what: str
     line: str
+    parting: Parting | None = None
 
     def __str__(self) -> str:
         at = "" if self.line == "?" else f" ({self.line})"
@@ -216,11 +221,23 @@ class Rerun(Onlooker):
     Attributes:
         divergence: why it could not be run to the journal's end; None if it could.
         hangs: that is because it didn't come to rest in time.
-        changed: operations whose arguments were others when they were recorded.
+        changed: operations whose arguments were others when they were recorded, by the same code.
     """
 
-    def __init__(self, now: int, leash: Leash, jumped: int, watcher: Watcher | None = None) -> None:
+    compares = True
+
+    def __init__(
+        self,
+        now: int,
+        leash: Leash,
+        jumped: int,
+        watcher: Watcher | None = None,
+        changed: Changed | None = None,
+        judged: int = 0,
+    ) -> None:
         self._watcher = watcher
+        self._by, self._judged = changed, judged
+        self.here = None if changed is None else changed.sites.here
         self.hangs = False
         self.divergence: Divergence | None = None
         self.changed: list[Divergence] = []
@@ -300,7 +317,8 @@ class Rerun(Onlooker):
     def _parting(self, stuck: Stuck) -> Divergence:
         what = stuck.error.what
         if stuck.failure is None:
-            return Divergence(stuck.error.id, what, self._stuck_at)
+            parting = None if self._by is None else self._by.judge.parted
+            return Divergence(stuck.error.id, what, self._stuck_at, parting)
         first = next(iter(leaves(stuck.failure)))
         what += f"; now it failed with {type(first).__name__}"
         return Divergence(stuck.error.id, what, failing_line(first.__traceback__))
@@ -357,8 +375,17 @@ class Rerun(Onlooker):
     def stuck(self, error: NondeterminismError, task: trio.lowlevel.Task | None) -> None:
         self._stuck_at = parting_line(error.id, task)
 
-    def reworded(self, id: Id, kind: str) -> None:
-        self.changed.append(Divergence(str(id), f"a {kind} has other arguments than before", line_in(None)))
+    def parting(self, record: Record, op: OpenOperation) -> str | None:
+        if self._by is not None:
+            return self._by.parting(record, op)
+        conversation = self._conversation
+        if record[4] != op.print and conversation is not None and conversation.run.cursor > self._judged:
+            what = f"a {op.kind} has other arguments than before"
+            self.changed.append(Divergence(str(op.id), what, line_in(op.task)))
+        return None
+
+    def reached(self, operations: Sequence[OpenOperation]) -> str | None:
+        return None if self._by is None else self._by.standing(operations)
 
     def swallowed(self, id: Id) -> None:
         self._leash.cut = True
@@ -425,6 +452,8 @@ async def open_rerun(
     set_by: int | None = None,
     watcher: Watcher | None = None,
     leash: Leash | None = None,
+    changed: Changed | None = None,
+    judged: int = 0,
 ) -> AsyncGenerator[Rerun]:
     """Run a journal again while the block runs: it stands where the journal ends, or diverges.
 
@@ -434,6 +463,8 @@ async def open_rerun(
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
         watcher: looks on.
         leash: holds it; by default one of so many `SECONDS`.
+        changed: compares the journal with the code; None if both are of one build.
+        judged: so many of its turns may be another build's, and were compared before.
 
     Raises:
         NondeterminismError: it would be parked without being run.
@@ -445,7 +476,7 @@ async def open_rerun(
     async with trio.open_nursery() as nursery:
         leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
-        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, watcher)
+        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, watcher, changed, judged)
         conversation = Conversation(
             services,
             life,
@@ -456,6 +487,7 @@ async def open_rerun(
             stored=stored,
             dry=rerun,
             leash=leash,
+            changed=changed,
         )
         try:
             nursery.start_soon(rerun.run, conversation, name=f"replay of {route.name}")

@@ -16,8 +16,8 @@ import attrs
 import trio
 
 from ...engine import Run
-from ...engine.records import differs
 from ...errors import TriobotError
+from ...exact.verdicts import differs
 from ...values import encode_value
 from ..running.hooks import HERE
 from ..running.leash import awaited, held

@@ -157,6 +157,8 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
         wait.let_go(seq)
+        if conversation.changed is not None:
+            conversation.changed.took = event
         if failed:
             raise CODEC.error_of(failed[0])
         if value is not None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, Self, TypeVar, cast, final
 
+from ...engine.core import refuse
 from ...errors import LocalProtocolError
-from ...wire.events import Event, Press
+from ...exact.verdicts import NO_OPTION
+from ...wire.events import Event, Message, Press
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent
 from ..conversation import Conversation
+from ..revival.changed import digest_of_keys
 from ..routes.filters import Filter, Setting, check_filter
-from ..routes.routing import BOARD, QUESTION, OtherwisePolicy, Wait
+from ..routes.routing import BOARD, QUESTION, Otherwise, OtherwisePolicy, Wait, token_of
 from .asking import (
     answered,
     begin_wait,
@@ -26,6 +29,7 @@ from .asking import (
     is_by,
     new_token,
     policy,
+    reopen_wait,
     tidy,
 )
 from .buttons import Buttons, keyboard_of, keys_of, question_data
@@ -96,8 +100,10 @@ class Board:
         buttons = options if isinstance(options, Buttons) else Buttons(options)
         if not (keys := keys_of(buttons).values()):
             raise LocalProtocolError("options", "a choice needs at least one option")
-        conversation, sent = self._conversation, self._sent
-        self._keys |= {question_data(self._token, key): key for key in keys}
+        conversation, sent, wait = self._conversation, self._sent, self._wait
+        data: dict[object, Hashable] = {question_data(self._token, key): key for key in keys}
+        self._keys |= data
+        wait.keys = wait.shown = digest_of_keys(str(one).partition(".")[2] for one in data)
         keyboard = keyboard_of(buttons, self._token)
         # Before the edit: if that fails, buttons of an earlier question may be left.
         self._text = question
@@ -109,13 +115,32 @@ class Board:
         else:
             conversation.touch(sent.id)
             await conversation.perform(EditMessage(sent.chat_id, sent.id, question, keyboard))
-        (answer,) = cast("tuple[K]", await answered(conversation, self._wait))
-        return answer
+        while not (answer := cast("tuple[K, ...]", await answered(conversation, wait))):
+            if self._sent is not None:
+                tidy(conversation, self._sent, question)
+            reopen_wait(conversation, wait)
+            again = SendMessage(conversation.life.chat_id, question, inline_keyboard=keyboard)
+            self._sent = await conversation.perform(again)
+            wait.shown = wait.keys
+        if (changed := conversation.changed) is not None:
+            took = changed.took
+            if isinstance(took, Press) and token_of(took) == self._token and took.value not in self._keys:
+                conversation.give_up(str(changed.judge.part(NO_OPTION.format(repr(answer[0])))))
+                await refuse(conversation.run)
+        return answer[0]
 
     def _look(self, event: Event, setting: Setting) -> object | None:
-        if isinstance(event, Press) and event.value in self._keys and is_by(event, self._by):
+        """Take a press of a button; nothing (), if the buttons on the screen are those of other code."""
+        if not is_by(event, self._by):
+            return None
+        if isinstance(event, Press) and event.value in self._keys:
             return (self._keys[event.value],)
-        return None
+        if (wait := self._wait) is None or wait.shown == wait.keys:
+            return None
+        if isinstance(event, Press):
+            return () if token_of(event) == self._token else None
+        stays = self._said is Otherwise.KEEP or self._look_also(event, setting) is not None
+        return () if isinstance(event, Message) and not stays else None
 
     def _look_also(self, event: Event, setting: Setting) -> object | None:
         also = self._also

@@ -90,7 +90,9 @@ async def revive(
         if opening is None or not route.durable:
             _end_politely(services, life, row)
             continue
-        conversation = Conversation(services, life, *opening, row.sender_id, stored=stored)
+        code = services.code
+        changed = None if code is None else await code.compare(store, row, stored.records)
+        conversation = Conversation(services, life, *opening, row.sender_id, stored=stored, changed=changed)
         await _follow(conversation, stored)
         _place(life, conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:

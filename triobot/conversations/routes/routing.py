@@ -135,6 +135,8 @@ class Wait:
         opened: its conversation's number, and one that grows with each opening in the chat; of those of one
             time that of the youngest conversation goes first, and of these the last, after a restart, too.
         owner: whose conversation waits; None when it is the chat's. It takes nothing of anybody else's.
+        keys: tells the keys of its buttons from others; `shown` those that are on the screen, which a deploy
+            may have changed.
         rests: its task waits for nothing else.
         around: the scopes around it then.
         when_resting: called each time that it comes to rest.
@@ -151,6 +153,8 @@ class Wait:
     since: int = attrs.field(default=0, kw_only=True)
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     most: int = attrs.field(default=1, kw_only=True)
+    keys: str = attrs.field(default="", init=False)
+    shown: str = attrs.field(default="", init=False)
     rests: bool = attrs.field(default=False, init=False)
     around: Sequence[trio.CancelScope] = attrs.field(default=(), init=False, repr=False)
     when_resting: Callable[[], None] | None = attrs.field(default=None, init=False, repr=False)

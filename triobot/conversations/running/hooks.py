@@ -100,6 +100,10 @@ class Hooked:
                 self.ended(error)
 
 
+BORDERS: Final = frozenset({Hooked.call.__code__, Hooked._handle.__code__})  # pyright: ignore[reportPrivateUsage]
+"""The code within which a hook, or a route's function, begins."""
+
+
 class Runs(Protocol):
     """What a hook that counts asks of the room that it gets."""
 

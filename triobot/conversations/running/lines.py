@@ -290,6 +290,13 @@ def is_ours(file: str) -> bool:
     return file.startswith(_OURS)
 
 
+def is_between(file: str) -> bool:
+    """Return whether a file of code is between an author's line and the runtime, or the runtime's own."""
+    if file.startswith((_OURS, _TRIOS, "<frozen")):
+        return True
+    return file.startswith(_BETWEEN) and not file.startswith(_LIBRARIES)
+
+
 def is_authors(file: str) -> bool:
     """Return whether a file of code is a bot's own: neither ours, nor Python's, nor a library's."""
     return _is_outside(file) and not file.startswith(_LIBRARIES)

@@ -1,0 +1,27 @@
+"""Changed code under open conversations, in the runtime itself; the dry run and the revival say the same."""
+
+from __future__ import annotations
+
+import pytest
+from deployed import deploy, only
+from trio.testing import MockClock
+
+from tests.exact.changes import CHANGES, Change
+
+REAL = [change for change in CHANGES if change.name[:3] != "d09"]
+"""A step's function has no former names."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", REAL, ids=lambda change: change.name)
+async def test_each_person_goes_on_with_what_was_meant_or_is_parked(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    only(monkeypatch)
+    found = await deploy(change)
+    told = [(one.verdict, str(one.parting), one.parked) for one in found]
+    expected = change.expect[: len(found)]
+    assert found
+    assert "".join(one.verdict for one in found) == expected, told
+    for letter, one in zip(expected, found, strict=True):
+        assert one.parked is (letter == "P"), told

@@ -1,0 +1,334 @@
+"""Code that may have changed since a journal was recorded: what runs now, and whether the two fit.
+
+Each record says from which of the author's lines it came. A revival within a build compares nothing. The
+first one under another build compares each record's line with the line that asks now; what fits goes on, and
+counts as the present build's from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from hashlib import blake2b
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
+
+import attrs
+from trio.lowlevel import current_task
+
+from ...engine import Nursery, Record, Run
+from ...engine.core import Nature
+from ...engine.core import Operation as OpenOperation
+from ...engine.records import START, Id, time_of
+from ...errors import LocalProtocolError
+from ...exact.alignment import Accepted
+from ...exact.sites import (
+    AUTHORS,
+    BORDER,
+    SKIPPED,
+    KnownSite,
+    SiteLink,
+    Sites,
+    loaded_modules,
+    read_source,
+    shape_of,
+)
+from ...exact.sources import Source
+from ...exact.verdicts import Build, Comparison, Judge, Parting, Told
+from ...journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
+from ...rooms import SHARED
+from ...wire.events import Event
+from ...wire.operations import Operation
+from ..routes.declarations import Table
+from ..routes.routing import Wait
+from ..running.branches import fingerprint
+from ..running.hooks import BORDERS
+from ..running.lines import frames_of, is_authors, is_between
+
+if TYPE_CHECKING:
+    from ...store import Store
+
+_PLACE: Final = 7
+"""Where a record has its sites."""
+_BORDERS: Final = frozenset({Run.run_within.__code__, Nursery._child.__code__, *BORDERS})
+
+SourceOf: TypeAlias = Callable[[str], str | None]
+
+
+def _kind_of(code: CodeType) -> int:
+    if code in _BORDERS:
+        return BORDER
+    return SKIPPED if is_between(code.co_filename) else AUTHORS
+
+
+@cache
+def _size_of(file: str) -> int:
+    try:
+        return Path(file).stat().st_size
+    except OSError:
+        return 0
+
+
+@final
+class Code:
+    """The author's code that runs over one store.
+
+    Args:
+        table: the routes, whose packages are the author's wherever they are installed.
+
+    Attributes:
+        sites: of operations, as they come up.
+        build: a number that changes with the code, that of libraries included.
+        formerly: old names of functions with the present ones.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.sites = Sites(_kind_of)
+        homes = {_top(getattr(one, "__module__", "")) for one in table.functions} - {"triobot"}
+        loaded = [(name, file) for name, file in loaded_modules() if not is_between(file)]
+        own = [(name, file) for name, file in loaded if is_authors(file) or _top(name) in homes]
+        self.sites.read(own)
+        told = sorted((name, digest) for digest, (name, _) in self.sites.present.items())
+        others = sorted((name, _size_of(file)) for name, file in {*loaded} - {*own})
+        shown = repr((told, others, self._sourceless(table))).encode("utf-8", "replace")
+        self.build = int.from_bytes(blake2b(shown, digest_size=5).digest(), "big")
+        self.formerly = {
+            former: f"{route.handler.__module__}.{route.handler.__qualname__}"
+            for route in table.routes
+            for former in route.formerly
+            if hasattr(route.handler, "__qualname__")
+        }
+        self._since = 0
+        self._kept: set[str] = set()
+        self._texts: dict[str, str | None] = {}
+        self._known: StoredCode | None = None
+        self._comparison: Comparison | None = None
+
+    def _sourceless(self, table: Table) -> Sequence[str]:
+        """Return the shapes of functions without a source: of the routes, and of what stands beside them."""
+        functions = [one for one in table.functions if isinstance(one, FunctionType)]
+        without = [one for one in functions if not self.sites.has_source(one.__code__)]
+        beside = [one for function in without for one in function.__globals__.values()]
+        shapes = {shape_of(one.__code__) for one in (*without, *beside) if isinstance(one, FunctionType)}
+        return sorted(shapes)
+
+    async def begin(self, store: Store, now: int) -> KeepCode | None:
+        """Return what the store is to keep of the code that begins to run; None if it has all."""
+        known = await store.code()
+        self._kept = set(known.sources)
+        last = known.deployed[-1] if known.deployed else None
+        if last is not None and last.build == self.build:
+            self._since = last.at
+            return None
+        # The clock may have been set back, and the newest is what runs.
+        self._since = max(now, 0 if last is None else last.at + 1)
+        lease = store.lease(SHARED)
+        return None if lease is None else self.unkept(lease)
+
+    def unkept(self, lease: Lease) -> KeepCode:
+        """Return what the store doesn't have yet of sites, and of the sources that these name."""
+        sites, self.sites.unkept = self.sites.unkept, []
+        present = self.sites.present
+        new = [(digest, *found) for digest, found in present.items() if digest not in self._kept]
+        self._kept.update(present)
+        deployed = Deployed(self._since, self.build, tuple(present)) if new or not sites else None
+        return KeepCode(lease, tuple(new), tuple(_row_of(site) for site in sites), deployed)
+
+    def place(self, operations: Iterable[OpenOperation], row: ConversationRow) -> None:
+        """Give operations that a replay began their sites: those that the row has, or by where they wait."""
+        rests = read_rests(row)
+        for op in operations:
+            known = rests.get(op.id)
+            if known is not None:
+                note_shown(op, known)
+            if op.sites or op.nature is Nature.WITHIN:
+                continue
+            if known is not None and known.kind == op.kind:
+                op.sites = known.sites[0] if len(known.sites) == 1 else list(known.sites)
+            elif op.task is current_task():
+                op.sites = self.sites.here(op.branch.root)
+            else:
+                frames = (frame for frame, _ in reversed(frames_of(op.task)))
+                op.sites = self.sites.of_frames(frames, op.branch.root)
+
+    async def compare(self, store: Store, row: ConversationRow, records: Sequence[Record]) -> Changed | None:
+        """Return what compares a journal with this code; None if it was recorded, or has fitted, by this."""
+        if row.build == self.build:
+            return None
+        known = self._known
+        if known is None or row.parked_because is not None:
+            known = await store.code()
+            if self._known is None or known.accepted != self._known.accepted:
+                self._comparison = None
+            self._known = known
+        if self._comparison is None:
+            self._comparison = self.comparison(known, self._texts.get)
+        for digest in self._comparison.needed(_sites_in(records, row)):
+            if digest not in self._texts:
+                self._texts[digest] = await store.source(digest)
+        return Changed(self._comparison, row)
+
+    def comparison(self, known: StoredCode, text_of: SourceOf) -> Comparison:
+        """Return what compares the code that a store knows with this code.
+
+        Args:
+            text_of: returns a stored source by its digest.
+        """
+        self.sites.know(KnownSite(row[0], row[1], SiteLink(row[2], row[3], row[4:])) for row in known.sites)
+        builds = [Build(one.at, one.at, frozenset(one.sources)) for one in known.deployed]
+        accepted: list[Accepted] = [(one.function, one.was, one.now) for one in known.accepted]
+
+        def source_of(digest: str) -> Source | None:
+            text = text_of(digest)
+            return None if text is None else read_source(known.sources[digest], text, digest)
+
+        return Comparison(self.sites, builds, source_of, self.formerly, accepted)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _row_of(site: KnownSite) -> SiteRow:
+    return site.number, site.before, site.link.digest, site.link.function, *site.link.place
+
+
+def sites_of(record: Record) -> Sequence[int]:
+    """Return the sites of a record, its own last; none where an earlier version recorded it."""
+    found: int | list[int] = record[_PLACE] if len(record) > _PLACE else 0
+    return found if isinstance(found, list) else [found] if found else []
+
+
+def _sites_in(records: Iterable[Record], row: ConversationRow) -> set[int]:
+    found = {site for record in records if record[0] != START for site in sites_of(record)}
+    return found.union(*(one.sites for one in read_rests(row).values()))
+
+
+@final
+@attrs.frozen
+class Rested:
+    """An operation in which a conversation stood.
+
+    Attributes:
+        keys: the digest of the keys that a question showed; empty if it showed none.
+    """
+
+    id: Id
+    kind: str
+    sites: Sequence[int]
+    keys: str = ""
+
+
+def write_rests(position: int, operations: Iterable[OpenOperation]) -> str | None:
+    """Return what a row says of the operations in which a conversation stands; None if of none.
+
+    Args:
+        position: of the next record: so what is said is not believed once an older version has gone on.
+    """
+    told = [
+        f'[{op.id if type(op.id) is int else json.dumps(op.id)},"{op.kind}",{op.sites},"{_keys_of(op)}"]'
+        for op in operations
+        if op.sites
+    ]
+    return f"[{position},[{','.join(told)}]]" if told else None
+
+
+def moved_rests(position: int, row: ConversationRow) -> str | None:
+    """Return what a row says, for another position: what was recorded since changes nothing of that."""
+    before, _, told = (row.rests or "").partition(",")
+    return f"[{position},{told}" if before == f"[{row.position}" else None
+
+
+def _keys_of(op: OpenOperation) -> str:
+    return op.takes.shown if isinstance(op.takes, Wait) else ""
+
+
+def digest_of_keys(keys: Iterable[str]) -> str:
+    """Return what tells these keys of buttons from others, in whatever order."""
+    return blake2b("\n".join(sorted(keys)).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def note_shown(op: OpenOperation, rested: Rested) -> bool:
+    """Tell a question which buttons are on the screen; return whether these are others than its own."""
+    wait = op.takes
+    if not (isinstance(wait, Wait) and wait.keys and rested.keys):
+        return False
+    wait.shown = rested.keys
+    return wait.shown != wait.keys
+
+
+def read_rests(row: ConversationRow) -> Mapping[Id, Rested]:
+    """Return the operations in which a conversation stood, by their ids."""
+    if row.rests is None:
+        return {}
+    position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests))
+    if position != row.position:
+        return {}
+    return {
+        id: Rested(id, kind, sites if isinstance(sites, list) else [sites], keys)
+        for id, kind, sites, keys in told
+    }
+
+
+@final
+class Changed:
+    """One conversation's journal, as it is compared with other code than its own.
+
+    Attributes:
+        judge: what was found.
+        rests: where the conversation stood.
+        again: a question on the screen has other buttons now.
+        took: the event that the newest wait has taken.
+    """
+
+    def __init__(self, comparison: Comparison, row: ConversationRow) -> None:
+        self.judge = Judge(comparison)
+        self.sites = comparison.sites
+        self.rests = read_rests(row)
+        self.again = False
+        self.took: Event | None = None
+        self._at = row.updated_at
+        self._sent: dict[Id, Operation[object]] = {}
+
+    def sends(self, id: Id, operation: Operation[object]) -> None:
+        """Note what an operation hands to the outbox."""
+        self._sent[id] = operation
+
+    def parting(self, record: Record, op: OpenOperation) -> str | None:
+        """Return how a record parts from the operation that takes it now, in words; None if it fits."""
+        recorded = Told(record[2], record[3], record[4], sites_of(record))
+        sent = self._sent.pop(op.id, None)
+        print_of = None if sent is None or not hasattr(sent, "content") else partial(_print_with, sent)
+        return _words(self.judge.compare(time_of(record), recorded, told_of(op), print_of))
+
+    def standing(self, operations: Sequence[OpenOperation]) -> str | None:
+        """Return how those in which it stood part from the present ones, in words; None if all fit."""
+        now = {op.id: op for op in operations}
+        for id, rested in self.rests.items():
+            recorded = Told(id, rested.kind, "", rested.sites)
+            op = now.get(id) or next(iter(operations), None)
+            found = self.judge.compare_standing(self._at, recorded, None if op is None else told_of(op))
+            if found is not None:
+                return _words(found)
+            self.again = (op is not None and note_shown(op, rested)) or self.again
+        return None
+
+
+def told_of(op: OpenOperation) -> Told:
+    """Return an operation as it begins now."""
+    sites = op.sites
+    return Told(op.id, op.kind, op.print, sites if isinstance(sites, list) else [sites] if sites else [])
+
+
+def _print_with(operation: Any, text: str) -> str:
+    # A text of the source that no message could have, such as an empty one, is none of those that were said.
+    with suppress(LocalProtocolError):
+        return fingerprint(attrs.evolve(operation, content=text))
+    return ""
+
+
+def _words(parting: Parting | None) -> str | None:
+    return None if parting is None else str(parting)
