@@ -71,6 +71,8 @@ def router_of(loaded: Loaded, change: Change, *, now: bool = False) -> Router:
         router.conversation(text(), name=name, formerly=formerly)(function)
     else:
         router.conversation(text(), name="nobody")(_nobody)
+    if (hook := loaded.find("shop.around")) is not None:
+        router.around(hook)
     return router
 
 

@@ -67,6 +67,9 @@ class Loaded:
         self.files = files
         self.modules: dict[str, types.ModuleType] = {}
         self.paths = [(name, f"/app/{Loaded.count}/{name}.py") for name in files]
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "")).startswith("/app/"):
+                del sys.modules[name]  # of the build before
         for name, path in reversed(self.paths):
             text = files[name]
             module = types.ModuleType(name)
