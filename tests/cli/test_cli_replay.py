@@ -215,10 +215,11 @@ def test_a_journal_is_a_table(triobot: Command, write: Callable[[str], str]) -> 
     live(target := write(ASKS))
     rows = triobot("journal", "show", "1", "--bot", target).out.splitlines()
     head = next(n for n, row in enumerate(rows) if row.startswith("n "))
-    assert rows[head].split() == ["n", "when", "what", "id", "kind", "value"]
+    assert rows[head].split() == ["n", "when", "what", "id", "kind", "line", "value"]
     assert "Start" in rows[head + 1]
     received = next(row for row in rows if " receive " in row)
     assert "'Sara'" in received
+    assert "ordering.py:12" in received
     (row, *records) = map(
         json.loads, triobot("journal", "show", "1", "--bot", target, "--json").out.splitlines()
     )

@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, cast
 
 import attrs
 import trio
 
+from ..conversations.revival.changed import sites_of
 from ..errors import ConfigError, LocalProtocolError
 from ..journals import ConversationId
-from ..operator.requests import ListJournals, SettleParked, ShowJournal, Told
+from ..operator.requests import ListJournals, ReadCode, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, worded
 from ..rooms import told as named
 from ..wire.ids import ChatId
 from .arguments import add_actions, add_json, place, positive
 from .consulting import add_bot_options, consult, instant, moment, settings_of
-from .journal_check import accept, check
+from .journal_check import accept, check, lines_of_sites
 from .loading import load_bot
 from .terminal import harmless
 
@@ -127,7 +128,7 @@ def run(arguments: argparse.Namespace) -> None:
         for told in answer:
             print(json.dumps(redacted(told) if export and arguments.redact else told))
         return
-    for line in _shown(answer):
+    for line in _shown(answer, lines_of_sites(consult(settings_of(arguments), ReadCode()))):
         print(harmless(line))
 
 
@@ -217,16 +218,22 @@ def _state(told: Told) -> str:
     return "waits" if told["wake_at"] is None else f"waits until {instant(told['wake_at'])}"
 
 
-def _shown(answer: list[Told]) -> Iterator[str]:
+def _shown(answer: list[Told], lines: Mapping[int, str]) -> Iterator[str]:
     row, *rest = answer
     for name, value in row.items():
         if value is not None:
             yield f"{name}: {instant(value) if name.endswith('_at') else value}"
     yield ""
-    yield from _table([_HEAD, *map(_cells, map(worded, rest))])
+    told = [{**worded(one), "line": lines.get(_site_of(one), "")} for one in rest]
+    yield from _table([_HEAD, *map(_cells, told)])
 
 
-_HEAD: Final = ("n", "when", "what", "id", "kind", "value")
+_HEAD: Final = ("n", "when", "what", "id", "kind", "line", "value")
+
+
+def _site_of(told: Told) -> int:
+    sites = sites_of(json.loads(str(told["record"]))) if "record" in told else ()
+    return sites[-1] if sites else 0
 
 
 def _cells(told: Told) -> tuple[str, ...]:
@@ -243,6 +250,7 @@ def _cells(told: Told) -> tuple[str, ...]:
         str(told.get("what", "Intended")),
         str(told.get("id", told.get("operation", ""))),
         str(told.get("kind", told.get("name", ""))),
+        str(told["line"]),
         str(value).lstrip(),
     )
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from operator import attrgetter
@@ -454,6 +454,13 @@ def _bounded() -> Generator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def lines_of_sites(known: Sequence[Told]) -> Mapping[int, str]:
+    """Return the author's line of each site that a store tells of, such as ``shop.py:14``."""
+    names = {line["source"]: line["name"] for line in known if "source" in line}
+    sites = [cast("Sequence[Any]", line["site"]) for line in known if "site" in line]
+    return {site[0]: f"{names[site[2]]}.py:{site[4]}" for site in sites if site[2] in names}
+
+
 # --- several processes
 
 
@@ -535,9 +542,10 @@ async def _feed_one(
 
 
 def _read_finding(told: dict[str, Any]) -> Finding:
-    lists = {name: tuple(map(tuple, told[name])) for name in ("reworded",)}
-    pairs = {name: None if told[name] is None else tuple(told[name]) for name in ("parting", "change")}
-    return Finding(**{**told, **lists, **pairs})
+    for name in ("parting", "change"):
+        told[name] = told[name] and tuple(told[name])
+    told["reworded"] = [tuple(pair) for pair in told["reworded"]]
+    return Finding(**told)
 
 
 async def _send(child: trio.Process, batch: Sequence[Sequence[Told]]) -> None:

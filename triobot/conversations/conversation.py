@@ -212,8 +212,7 @@ class Conversation:
         self.carried = carried
         self.in_row = in_row
         self.dry = dry
-        self.leash = leash
-        self.changed = changed
+        self.leash, self.changed = leash, changed
         self.next_first: Record | None = None
         self._operations = 0
         self.copies: Sequence[Copy] = ()

@@ -155,6 +155,7 @@ class Branch:
         heedless: operations begun one after the other in a block that had ended.
         outside: around the body of the effect that it is in: Trio's innermost scope.
         root: the site at which it was started, if it is a child.
+        site: of its newest operation; 0 if not known.
         drawn: the sites of what took a number since its last record, and has none of its own.
     """
 
@@ -168,6 +169,7 @@ class Branch:
     heedless: int = 0
     outside: object = None
     root: int = 0
+    site: int = 0
     drawn: Sequence[int] = ()
 
     def leave(self, scope: trio.CancelScope) -> None:
@@ -548,6 +550,30 @@ class Core:
             self.time = now
         return self.time
 
+    def locate(self, op: Operation, again: bool) -> None:
+        """Note from where an operation comes, unless its site is known by its record.
+
+        Args:
+            again: the same call of the author's led to the operation before.
+        """
+        branch, here = op.branch, self.host.here
+        if here is None or not (self.cursor >= self.many or self.host.compares):
+            branch.site = 0
+            return
+        op.sites = branch.site = branch.site if again and branch.site else here(branch.root, 4)
+        if branch.drawn or op.nature is Nature.WITHIN:
+            # What another branch completes has no record: its site goes with the next one.
+            op.sites = [*branch.drawn, op.sites]
+            branch.drawn = op.sites if op.nature is Nature.WITHIN else ()
+
+    def stands(self, operations: Sequence[Operation]) -> bool:
+        """Return whether a revived run rests where it did when its journal ended; else it gets stuck."""
+        if (why := self.host.reached(operations)) is None:
+            return True
+        first = operations[0] if operations else None
+        self.get_stuck(0 if first is None else first.id, why, None if first is None else first.task)
+        return False
+
     def get_stuck(self, id: Id, what: str, task: Task | None = None) -> None:
         """Go no further, before the code does anything that its journal doesn't know."""
         if self.stuck is None and not self.dying:
@@ -570,8 +596,7 @@ class Core:
         else:
             record = [ENDED, self.time, None if failure is None else self.codec.node_of_error(failure)]
         if self.live:
-            if self.stale and not self.interrupted and (why := self.host.reached(())) is not None:
-                self.get_stuck(0, why)
+            if self.stale and not (self.interrupted or self.stands(())):
                 return
             self._append(record)
         elif self.records[self.cursor][0] == record[0]:

@@ -23,15 +23,16 @@ class Host:
     seen is ahead of the journal: `Run.evict` every run that had something in it, and revive them.
 
     Attributes:
-        here: returns the site of the operation that the current task begins, given the one at which that
-            task was started: a number for the chain of calls that led there. None: records have no sites.
+        here: returns the site of the operation that the current task begins: a number for the chain of calls
+            that led there. Given the site at which that task was started, and how many of the innermost
+            frames are the engine's. None: records have no sites.
         compares: each record is compared with what takes it; see `parting`.
         look: for a dry run: called before each turn of the journal that is given, and where that ends. All
             branches rest then, and the current task is about to sleep in the operation in which it is.
     """
 
     __slots__ = ()
-    here: Callable[[int], int] | None = None
+    here: Callable[[int, int], int] | None = None
     compares: bool = False
     look: Callable[[], None] | None = None
 

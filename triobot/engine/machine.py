@@ -137,7 +137,7 @@ class Machine(Core):
         """Hand out the next id of a branch."""
         branch.count += 1
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.host.compares):
-            branch.drawn = [*branch.drawn, here(branch.root)]
+            branch.drawn = [*branch.drawn, here(branch.root, 3)]
         return id_in(branch.path or self.prefix, branch.count)
 
     @property
@@ -157,21 +157,16 @@ class Machine(Core):
 
     # --- operations
 
-    def operation(self, kind: str, nature: Nature, print: str = "") -> Operation:
+    def operation(self, kind: str, nature: Nature, print: str = "", again: bool = False) -> Operation:
         """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests."""
         branch = self.current()
         branch.count = number = branch.count + 1
-        prefix = branch.path or self.prefix
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
         assert branch.task is not None
-        id = f"{prefix}{number}" if prefix else number
+        id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
-        if (here := self.host.here) is not None and (self.cursor >= self.many or self.host.compares):
-            op.sites = here(branch.root)
-            if branch.drawn or nature is Nature.WITHIN:
-                # What another branch completes has no record: its site goes with the next one.
-                op.sites = [*branch.drawn, op.sites]
-                branch.drawn = op.sites if nature is Nature.WITHIN else ()
+        if self.host.here is not None:
+            self.locate(op, again)
         return op
 
     async def look_around(self, op: Operation) -> None:
@@ -439,9 +434,7 @@ class Machine(Core):
     def _reach(self) -> bool:
         """Look at what was under way when the journal ended; return whether the code fits that."""
         self._reached = True
-        if self.stale and (why := self.host.reached(self.resting)) is not None:
-            first = self.resting[0] if self.resting else None
-            self.get_stuck(0 if first is None else first.id, why, None if first is None else first.task)
+        if self.stale and not self.stands(self.resting):
             return False
         for began in (self.rows or {}).values():
             op = self._rests_in(began[2])
@@ -858,7 +851,7 @@ class Nursery:
         path = f"{self._id}/{self._count}."
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0")
         if (here := self._run.host.here) is not None:
-            child.root = here(self._run.current().root)
+            child.root = here(self._run.current().root, 2)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 
         def start() -> None:

@@ -335,12 +335,17 @@ class Run(Machine):
             return given[0]  # pyright: ignore[reportUnknownVariableType]
         return await self.come(op, given, raises)
 
-    async def wait(self, kind: str = "wait", takes: Filter | None = None, print: str = "") -> Any:
+    async def wait(
+        self, kind: str = "wait", takes: Filter | None = None, print: str = "", again: bool = False
+    ) -> Any:
         """Wait for an event that `takes` takes; return as what it is taken.
+
+        Args:
+            again: the author's call that led here has begun the operation before, too.
 
         Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
         """
-        op = self.operation(kind, WAIT, print)
+        op = self.operation(kind, WAIT, print, again)
         if op.held_up:
             await self.look_around(op)
         op.takes = takes

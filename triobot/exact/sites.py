@@ -98,13 +98,14 @@ class Sites:
 
     # --- for each operation
 
-    def here(self, root: int = UNKNOWN) -> int:
+    def here(self, root: int = UNKNOWN, inner: int = 1) -> int:
         """Return the site at which the caller's operation begins.
 
         Args:
             root: the site at which the task was started; for a child.
+            inner: so many frames are surely not an author's. Each frame that is looked at becomes an object.
         """
-        frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        frame: FrameType | None = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
         kinds = self._kinds
         key: _Key = None
         while frame is not None:

@@ -236,7 +236,7 @@ def record_in_words(text: str) -> dict[str, object]:
     what, fields = found
     shown: dict[str, object] = {"what": what, "at": _moment_of(fields["time"])}
     for name in ("id", "kind", "event", "why"):
-        if isinstance(part := fields.get(name), str | int):
+        if isinstance(part := fields.get(name), str | int) and not (name == "event" and part == 0):
             shown[name] = part if name == "kind" else str(part) if name == "id" else part
     for name in ("fn", "patch", "key", "about"):
         if fields.get(name) is not None:

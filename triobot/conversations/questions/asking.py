@@ -132,8 +132,11 @@ def open_wait(
         end_wait(conversation, wait)
 
 
-async def answered(conversation: Conversation, wait: Wait) -> object:
+async def answered(conversation: Conversation, wait: Wait, again: bool = False) -> object:
     """Wait for the next event that the wait takes, and say the hint to what doesn't fit.
+
+    Args:
+        again: see `Run.wait`.
 
     Raises: what the author's filter raised on an event.
 
@@ -152,7 +155,7 @@ async def answered(conversation: Conversation, wait: Wait) -> object:
             if not wait.ready:
                 conversation.life.offer_queued(conversation, wait, resting=True)
         try:
-            taken: tuple[Any, ...] = await run.wait(KIND, wait)
+            taken: tuple[Any, ...] = await run.wait(KIND, wait, "", again)
         finally:
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
@@ -208,7 +211,7 @@ async def ask(
             SendMessage(conversation.life.chat_id, question, reply_keyboard=reply),
         )
         while True:
-            value = await answered(conversation, wait)
+            value = await answered(conversation, wait, True)
             if shared is not None or kind is str or not isinstance(value, str):
                 return value
             try:

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
 _PLACE: Final = 7
 """Where a record has its sites."""
-_BORDERS: Final = frozenset({Run.run_within.__code__, Nursery._child.__code__, *BORDERS})
+_CHILD: Final = Nursery._child.__code__  # pyright: ignore[reportPrivateUsage]
+_BORDERS: Final = frozenset({Run.run_within.__code__, _CHILD, *BORDERS})
 
 SourceOf: TypeAlias = Callable[[str], str | None]
 
@@ -222,12 +223,14 @@ class Rested:
     keys: str = ""
 
 
-def write_rests(position: int, operations: Iterable[OpenOperation]) -> str | None:
+def write_rests(position: int, operations: Sequence[OpenOperation]) -> str | None:
     """Return what a row says of the operations in which a conversation stands; None if of none.
 
     Args:
         position: of the next record: so what is said is not believed once an older version has gone on.
     """
+    if len(operations) == 1 and type((op := operations[0]).id) is int:  # as nearly always
+        return f'[{position},[[{op.id},"{op.kind}",{op.sites},"{_keys_of(op)}"]]]' if op.sites else None
     told = [
         f'[{op.id if type(op.id) is int else json.dumps(op.id)},"{op.kind}",{op.sites},"{_keys_of(op)}"]'
         for op in operations
@@ -243,7 +246,8 @@ def moved_rests(position: int, row: ConversationRow) -> str | None:
 
 
 def _keys_of(op: OpenOperation) -> str:
-    return op.takes.shown if isinstance(op.takes, Wait) else ""
+    wait = op.takes
+    return wait.shown if isinstance(wait, Wait) else ""
 
 
 def digest_of_keys(keys: Iterable[str]) -> str:
@@ -268,7 +272,7 @@ def read_rests(row: ConversationRow) -> Mapping[Id, Rested]:
     if position != row.position:
         return {}
     return {
-        id: Rested(id, kind, sites if isinstance(sites, list) else [sites], keys)
+        id: Rested(id, kind, cast("list[int]", sites) if isinstance(sites, list) else [sites], keys)
         for id, kind, sites, keys in told
     }
 
