@@ -44,9 +44,10 @@ class Alignment:
     Functions whose text has not changed are matched by their places, and cost nothing.
 
     Args:
-        old, new: the sources by module; what has not changed is the same object in both.
+        old, new: the sources that have changed, by module.
         formerly: old ``module.function`` names with the present ones, as routes say them.
         accepted: what the author has said to be the same.
+        unchanged: returns the sources that are in both builds; these are read only where words need it.
 
     Attributes:
         moved: functions of the old build with those of the present one.
@@ -58,7 +59,9 @@ class Alignment:
         new: Mapping[str, Source],
         formerly: Mapping[str, str] | None = None,
         accepted: Iterable[Accepted] = (),
+        unchanged: Callable[[], Iterable[Source]] = tuple,
     ) -> None:
+        self._unchanged = unchanged
         self.old, self.new = list(old.values()), list(new.values())
         self.moved: dict[Function, Function] = {}
         self._to: dict[Point, Point] = {}
@@ -76,10 +79,14 @@ class Alignment:
 
     def to(self, point: Point) -> Point | None:
         """Return the present point that an old one is; None if there is none, or nobody can tell."""
+        if point.function.source not in self.old:
+            return point
         return _at_same_place(point, self._same) or self._to.get(point)
 
     def back(self, point: Point) -> Point | None:
         """Return the old point that a present one was."""
+        if point.function.source not in self.new:
+            return point
         return _at_same_place(point, self._back_same) or self._back.get(point)
 
     def name_of(self, function: str) -> str:
@@ -90,12 +97,12 @@ class Alignment:
     @cached_property
     def was_said(self) -> Mapping[str, set[Address]]:
         """Return the literal texts of the old build, and where these stood."""
-        return _texts_of(self.old)
+        return _texts_of([*self.old, *self._unchanged()])
 
     @cached_property
     def is_said(self) -> Mapping[str, set[Address]]:
         """Return those of the present build."""
-        return _texts_of(self.new)
+        return _texts_of([*self.new, *self._unchanged()])
 
     # --- functions
 

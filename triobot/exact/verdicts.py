@@ -149,8 +149,11 @@ class Comparison:
         """Return how an old build's points are matched with the present ones."""
         if build not in self._alignments:
             digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
-            old, new = self._by_module(digests), self._by_module(self.sites.present)
-            self._alignments[build] = Alignment(old, new, self._formerly, self._accepted)
+            same = digests & self.sites.present.keys()
+            old, new = self._by_module(digests - same), self._by_module(self.sites.present.keys() - same)
+            self._alignments[build] = Alignment(
+                old, new, self._formerly, self._accepted, lambda: self._by_module(same).values()
+            )
         return self._alignments[build]
 
     def _by_module(self, digests: Iterable[str]) -> dict[str, Source]:
@@ -231,16 +234,25 @@ class Comparison:
         became = [alignment.to(one) if isinstance(one, Point) else one for one in olds]
         if len(olds) == len(news):
             return None if became == news else ELSEWHERE
-        kept = self._needed(olds, alignment.old)
+        same = [
+            text
+            for digest, (_, text) in self.sites.present.items()
+            if self._sources.get(digest) not in alignment.new
+        ]
+        kept = self._needed(olds, alignment.old, same)
         needed = [alignment.to(one) or one if isinstance(one, Point) else one for one in kept]
-        return None if needed == self._needed(news, alignment.new) else ELSEWHERE
+        return None if needed == self._needed(news, alignment.new, same) else ELSEWHERE
 
-    def _needed(self, chain: Sequence[_Part], sources: Sequence[Source]) -> list[_Part]:
+    def _needed(
+        self, chain: Sequence[_Part], sources: Sequence[Source], others: Sequence[str]
+    ) -> list[_Part]:
         """Return a chain without calls that say nothing: of a helper that is called once, or by a wrapper."""
         kept: list[_Part] = []
         for call, inside in pairwise(chain):
             if isinstance(call, Point) and isinstance(inside, Point):
-                calls = sum(source.calls[inside.function.short] for source in sources)
+                name = inside.function.short
+                calls = sum(source.calls[name] for source in sources)
+                calls += sum(text.count(f"{name}(") - text.count(f"def {name}(") for text in others)
                 if calls == (call.op == inside.function.short):
                     continue
             kept.append(call)
