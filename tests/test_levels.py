@@ -83,12 +83,12 @@ ALLOWED: dict[str, set[str]] = {
     "failures": BOT,
     # What begins only while a process has its store.
     "holding": SEAMS | {"conversations"},
-    # What answers while another process has it.
-    "standby": HTTP | {"store", "webhook"},
-    "together": BOT | {"watchdog", "endings", "standby"},
+    # What works while this process has it, and takes events in meanwhile.
+    "standby": BOT,
+    "together": BOT | {"watchdog", "endings"},
     # Several shards in one process, and the ways to those in others.
     "nodes": BOT | {"broadcast"},
-    "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "together", "watchdog"},
+    "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "standby", "together", "watchdog"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     "version": set(),

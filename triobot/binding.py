@@ -63,14 +63,9 @@ class UnixBind:
 @final
 @attrs.frozen
 class FdBind:
-    """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it.
-
-    Attributes:
-        stays: it is kept open, to be listened on again.
-    """
+    """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it."""
 
     fd: int
-    stays: bool = False
 
     def __str__(self) -> str:
         return f"fd://{self.fd}"
@@ -161,9 +156,9 @@ async def _open(bind: Bind, backlog: int) -> list[trio.SocketListener]:
             if not hasattr(socket, "AF_UNIX"):
                 raise ValueError("this system has no Unix sockets")
             return [_listen_unix(bind, backlog)]
-        case FdBind(fd, stays):
+        case FdBind(fd):
             await trio.lowlevel.checkpoint()
-            return [_take_over(os.dup(fd) if stays else fd, backlog)]
+            return [_take_over(fd, backlog)]
         case _ as never:
             assert_never(never)
 

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .conversations.services import Services
     from .nodes.node import Node
     from .runtime import Front, Intake, Runtime, Statistics, Surroundings
+    from .standby import Standby
 
 INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
 _importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
@@ -198,7 +199,7 @@ class Bot(Router):
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
         # Where its shards come and go, and with them what does the work.
-        self._node: Node | None = None
+        self._node: Node | Standby | None = None
         self._around: Surroundings | None = None
         self._stop, self._serves = trio.Event(), False
         self._mounted: WeakSet[QuartTrio] = WeakSet()
@@ -412,6 +413,10 @@ class Bot(Router):
             from .nodes.cluster import open_cluster
 
             return open_cluster(settings, clock, self._hook)
+        if around is None and settings.store.startswith("postgresql:"):
+            from .standby import open_standby
+
+            return open_standby(settings, clock, self._hook)
         return open_intake(settings, clock, self._hook, around=around)
 
     @asynccontextmanager
@@ -641,10 +646,15 @@ class Bot(Router):
 
 
 def _node_work(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
-    """Return what opens the works of the shards that come to this process."""
+    """Return what opens the work of a store, or of shards of it, that this process comes to have."""
     from .nodes.keeper import keeps, open_kept_work
     from .nodes.node import Node
+    from .standby import Standby, open_turns
 
+    if isinstance(front, Standby):
+        bot._node = front  # pyright: ignore[reportPrivateUsage]
+        front.background = bot._background  # pyright: ignore[reportPrivateUsage]
+        return partial(open_turns, front)
     assert isinstance(front, Node)
     bot._node = front  # pyright: ignore[reportPrivateUsage]
     keeps(front).background = bot._background  # pyright: ignore[reportPrivateUsage]

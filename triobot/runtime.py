@@ -194,6 +194,7 @@ class Intake:
         clock: Timepiece,
         bell: AlarmBell,
         voice: Speaker,
+        inbox: Inbox | None = None,
     ) -> None:
         self.settings = settings
         self.voice = voice
@@ -208,7 +209,7 @@ class Intake:
         self.traffic: TrafficCounters | None = None
         self.api = self._make_api()
         self.couriers: Sequence[Courier] = ()
-        self.inbox: Inbox = Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
+        self.inbox: Inbox = inbox or Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
@@ -479,12 +480,14 @@ async def open_intake(
     around: Surroundings | None = None,
     tells_jumps: bool = True,
     opens: OpensStore = open_store,
+    inbox: Inbox | None = None,
 ) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
 
     Args:
         opens: opens the store that the settings name.
         tells_jumps: raises an alarm when this machine's clock is set; one shard of a process does.
+        inbox: the way in for events, which is open already; None: it is made here.
 
     Raises:
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
@@ -500,10 +503,12 @@ async def open_intake(
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
         jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
         timepiece.take_up(jumped)
-        intake = Intake(settings, store, secrets, timepiece, bell, voice)
+        intake = Intake(settings, store, secrets, timepiece, bell, voice, inbox)
         with registered(voice):
             async with trio.open_nursery() as nursery:
                 with speaking(voice):
+                    if inbox is None:
+                        nursery.start_soon(intake.inbox.run)
                     await _begin_intake(intake, nursery, untils, listens=around is None)
                 try:
                     with timepiece.telling(partial(_jumped, bell)) if tells_jumps else nullcontext():
@@ -526,7 +531,6 @@ async def _begin_intake(
     if store.opening().restored:
         bell.ring(_restored(store))
     nursery.start_soon(bell.keep_telling, store, clock, intake.is_over)
-    nursery.start_soon(intake.inbox.run)
     if untils:
         nursery.start_soon(forget_former, intake.secrets, untils, clock)
     if listens and (targets := _alarm_targets(intake)):
@@ -737,9 +741,13 @@ async def open_work(
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
-                intake.work, intake.inbox.deliver = work, dispatcher.offer
-                if claims and (door := early_door(dispatcher)) is not None:
-                    intake.inbox.early = door.store
+                intake.work = work
+                if (news := intake.store.news) is not None:
+                    nursery.start_soon(news, dispatcher.look_in_inbox)
+                else:
+                    intake.inbox.deliver = dispatcher.offer
+                    if claims and (door := early_door(dispatcher)) is not None:
+                        intake.inbox.early = door.store
                 try:
                     # A payment whose conversation isn't found is taken from the screen.
                     await dispatcher.write_out()

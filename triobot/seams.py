@@ -634,3 +634,7 @@ class Shipped:
     ends: bool = False
     size: int = 0
     as_of: int | None = None
+
+
+News: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+"""Has this called whenever another process may have put events into the inbox, until cancelled."""

@@ -1,92 +1,273 @@
-"""Waits beside a process that has the store, behind a listener of its own: a hot standby.
+"""A bot whose store other processes may have: takes events in always, and works while it has the store.
 
-A proxy that follows ``/readyz`` or a 503 sends nothing here meanwhile. What comes all the same is answered
-with 503: nothing of it was stored. When the store is free the listener closes, and the bot starts as after
-any stop.
+A process that stands by puts events into the inbox, commits, and answers 200; whoever has the store handles
+them. When the store is free, the bot starts here as after any stop or kill, behind the same listener. A
+process that has lost the store, once its work is cut, stands by again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
-from . import own_http
-from .binding import Bind, Tls
-from .store import wait_free
-from .webhook.answers import ALIVE, Response, try_later
-from .webhook.endpoint import ALIVE_PATH, READY_PATH
-from .webhook.limits import Limits
+from .alarm_kinds import Alarm
+from .authors import run_contained
+from .conversations.data import Speech
+from .conversations.routes.router import Table
+from .errors import StoreAwayError, StoreLockedError
+from .logs import KEY, Speaker, registered, speaking
+from .operator import OperatorApi
+from .runtime import Intake, Runtime, covered, open_intake, open_work
+from .seams import LeaseLostError, OnAlarm, Quota, WallClock
+from .settings import Settings
+from .store import is_made, open_admission, wait_free
+from .webhook.answers import Readiness, TrafficCounters
+from .webhook.inbox import Inbox
+from .webhook.kept_secrets import FORMER_SECRET, SECRET, forget_former
+from .webhook.secrets import Secrets, read_kept
 
 if TYPE_CHECKING:
-    from .http.server_connection import Talk
+    from .store.postgres.admitting import Admission
 
-log: Final = logging.getLogger("triobot")
-
-_WAITS: Final = Response(
-    503, b"standby\n", ((b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store"))
-)
+_log: Final = logging.getLogger("triobot")
+Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
+# What ends the work on a store that others share, and not the process.
+_PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
+_PAUSE: Final = 1.0
+_AGAIN: Final = 0.1
 
 
 @final
-class Doorkeeper:
-    """What answers requests while another process has the store."""
+class Standby:
+    """The bot in this process, as listeners and front ends see it; see `triobot.runtime.Front`.
 
-    def __init__(self, limits: Limits) -> None:
-        self._later = try_later(limits.retry_seconds)
+    Attributes:
+        voice: its log lines.
+        secrets: of its webhook.
+        traffic: what our own listener refuses.
+        inbox: the way in for events.
+        intake: the store's, while this process has that.
+        background: the bot's own tasks, which run while it works.
+    """
 
-    async def handle(self, talk: Talk) -> None:
-        """Answer one request."""
-        path = talk.request.path
-        answer = ALIVE if path == ALIVE_PATH else _WAITS if path == READY_PATH else self._later
-        await talk.answer(answer.status, answer.headers, answer.body)
+    def __init__(
+        self, settings: Settings, clock: WallClock, on_alarm: OnAlarm | None, way: Admission
+    ) -> None:
+        self.settings = settings
+        self._clock = clock
+        self._on_alarm = on_alarm
+        self._way = way
+        self._stop = trio.Event()
+        self._work: Runtime | None = None
+        self._stands_by = False
+        self.secrets = Secrets.generate()  # until those of the store are read
+        self.voice = Speaker(settings.label, "", lambda text: text)
+        self.traffic: TrafficCounters | None = None
+        self.inbox = Inbox(way, clock=clock, quota=Quota(), alarm=self._ring)
+        self.intake: Intake | None = None
+        self.background: Sequence[Callable[[], Awaitable[None]]] = ()
+
+    def _ring(self, alarm: Alarm) -> None:
+        """Raise an alarm; a process that stands by has only its log to say it."""
+        if self.intake is not None:
+            self.intake.bell.ring(alarm)
+        else:
+            _log.error("ALARM %s: %s", alarm.kind, alarm.text)
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators."""
+        return () if self.intake is None else [self.intake.api]
+
+    @property
+    def has_home(self) -> bool:
+        """Return that the bot's own tasks are run here, and not by whoever serves it."""
+        return False
+
+    def readiness(self) -> Readiness:
+        """Return what ``/readyz`` says: events are taken, whoever handles them."""
+        if self.intake is not None and self._work is not None:
+            return self.intake.readiness()
+        store = "unwritable" if self.inbox.failing else "ok"
+        return Readiness(
+            self._stands_by and store == "ok", {"store": store, "conversations": "standby", "outbox": "ok"}
+        )
+
+    def any_work(self) -> Runtime:
+        """Return the work.
+
+        Raises:
+            StoreAwayError: there is none now.
+        """
+        if self._work is None:
+            raise StoreAwayError("another process has the bot's store, and this one stands by; ask there")
+        return self._work
+
+    def prepare(self, kept: Mapping[str, str]) -> Sequence[int]:
+        """Take up what the store keeps for the whole bot; return until when former secrets are accepted."""
+        settings = self.settings
+        untils: Sequence[int] = ()
+        if settings.webhook_secret is not None:
+            self.secrets = Secrets.parse(settings.webhook_secret.reveal())
+        else:
+            self.secrets, untils = read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), self._clock.now())
+        self.voice = Speaker(settings.label, kept[KEY], partial(covered, settings, self.secrets))
+        return untils
+
+    async def keep(
+        self, opens: Opens, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Work whenever no other process has the store, until `stop`; started once it works or stands by.
+
+        Args:
+            opens: opens the work of an intake.
+
+        Raises:
+            ConfigError, StoreError: the store can't be used at all.
+        """
+        begun = told = away = False
+
+        def tell() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                task_status.started()
+
+        while not self._stop.is_set():
+            try:
+                if not await self._wait_free(tell):
+                    break
+                begun = True
+                await self._live(opens, tell)
+                away = False
+            except (*_PASSING, BaseExceptionGroup) as error:
+                why = BaseExceptionGroup("", [error])
+                if why.split(StoreLockedError)[1] is None:
+                    continue  # another one that waited was quicker, or the one that had it is back
+                if self._stop.is_set() and why.split(LeaseLostError)[1] is None:
+                    return  # another one goes on with it, and this one was to end
+                if not begun or self._stop.is_set() or why.split(_PASSING)[1] is not None:
+                    raise
+                if why.subgroup(LeaseLostError) is not None:
+                    _log.warning(
+                        "another process has taken the store over; the work here was cut, and goes on there"
+                    )
+                else:
+                    if not away:
+                        _log.warning("the store is away, and work that needs it was cut; it begins anew")
+                    away = True
+                    with trio.move_on_after(_PAUSE):
+                        await self._stop.wait()
+        tell()
+
+    def stop(self) -> None:
+        """Have the work come to rest, and `keep` return."""
+        self._stop.set()
+
+    async def _wait_free(self, tell: Callable[[], None]) -> bool:
+        """Wait until no process has the store; return False if this one is to stop."""
+
+        def stands_by() -> None:
+            self._stands_by = True
+            _log.info("another process has the store; this one stands by, and takes events for it")
+            tell()
+
+        async with trio.open_nursery() as nursery:
+
+            async def stopped() -> None:
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stopped)
+            await wait_free(self.settings.store, taken=stands_by)
+            nursery.cancel_scope.cancel()
+        return not self._stop.is_set()
+
+    async def _live(self, opens: Opens, tell: Callable[[], None]) -> None:
+        """Work until this process is to stop."""
+        opening = open_intake(self.settings, self._clock, self._on_alarm, inbox=self.inbox)
+        async with opening as intake:
+            intake.traffic = self.traffic
+            self.intake, self._way.store = intake, intake.store
+            try:
+                with speaking(intake.voice):
+                    async with opens(intake) as self._work, trio.open_nursery() as nursery:
+                        self._way.news = self._work.dispatcher.look_in_inbox
+                        for run in self.background:
+                            name = getattr(run, "__qualname__", None)
+                            nursery.start_soon(run_contained, run, name=name)
+                        if self._stands_by:
+                            _log.info("this process has the store now, and works")
+                        tell()
+                        await self._stop.wait()
+                        nursery.cancel_scope.cancel()
+            finally:
+                self.intake = self._way.store = self._work = None
+                self._way.news = lambda: None
 
 
-async def stand_by(
-    stores: Sequence[str],
-    binds: Sequence[Bind],
-    *,
-    limits: Limits,
-    tls: Tls | None,
-    stop: trio.Event,
-    listening: Callable[[list[str]], None],
-) -> None:
-    """Return once all of these stores are free, or at `stop`; listen while another process has one.
+@asynccontextmanager
+async def open_standby(
+    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+) -> AsyncGenerator[Standby]:
+    """Take events in for a bot whose store is on a server, while the block runs; see `open_turns`.
+
+    Raises:
+        ConfigError: the store is another bot's, or can't be used.
+        StoreError: the store can't be reached.
+    """
+    made = await is_made(settings.store)
+    async with open_admission(settings.store) as way:
+        standby = Standby(settings, clock, on_alarm, way)
+        untils = standby.prepare(await _kept(settings, clock, way, made=made))
+        with registered(standby.voice):
+            async with trio.open_nursery() as nursery:
+                with speaking(standby.voice):
+                    nursery.start_soon(standby.inbox.run)
+                    if untils:
+                        nursery.start_soon(forget_former, standby.secrets, untils, clock)
+                yield standby
+                nursery.cancel_scope.cancel()
+
+
+async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: bool) -> Mapping[str, str]:
+    """Return what the store keeps for the whole bot, once it is made, by this process or another one."""
+    needed = {KEY} if settings.webhook_secret is not None else {KEY, SECRET}
+    while True:
+        try:
+            if not made:
+                async with open_intake(settings, clock):
+                    made = True  # its secret and its key are there now
+            if (kept := await way.settings()).keys() >= needed:
+                return kept
+        except StoreLockedError:
+            made = True  # another process makes it
+        except StoreAwayError as error:
+            _log.warning("%s; it begins anew", error)
+            await trio.sleep(_PAUSE)
+        await trio.sleep(_AGAIN)
+
+
+@asynccontextmanager
+async def open_turns(standby: Standby, table: Table, texts: Speech, **named: Any) -> AsyncGenerator[None]:
+    """Work whenever this process has the store, while the block runs; then come to rest.
 
     Args:
-        listening: told where, if it comes to that.
+        table, texts, named: as for `open_work`.
 
-    Raises: as `triobot.store.wait_free`; ConfigError: an address can't be listened on.
+    Raises:
+        ConfigError, StoreError: the store can't be used.
     """
-    over, taken = trio.Event(), trio.Event()
 
-    async def watch() -> None:
-        for store in stores:
-            await wait_free(store, taken=taken.set)
-        over.set()
-
-    async def listen() -> None:
-        await taken.wait()
-        if not own_http.is_here():
-            return  # whoever comes is refused, and may go to the other process
-        from .webhook.serving import serve  # not under another's server, unless it comes to this
-
-        serving = partial(
-            serve, Doorkeeper(limits).handle, binds, shutdown=trio.Event(), limits=limits, tls=tls
-        )
-        bound: list[str] = await nursery.start(serving)
-        log.info("another process has the store; this one waits, and listens on %s", ", ".join(bound))
-        listening(bound)
-
-    async def stopped() -> None:
-        await stop.wait()
-        over.set()
+    def opens(intake: Intake) -> AbstractAsyncContextManager[Runtime]:
+        return open_work(intake, table, texts, **named)
 
     async with trio.open_nursery() as nursery:
-        for part in (watch, listen, stopped):
-            nursery.start_soon(part)
-        await over.wait()
-        nursery.cancel_scope.cancel()
+        await nursery.start(standby.keep, opens)
+        yield
+        standby.stop()

@@ -13,7 +13,6 @@ from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     AsyncExitStack,
-    ExitStack,
     contextmanager,
 )
 from functools import partial
@@ -33,16 +32,14 @@ from .binding import (
     allow_descriptors,
 )
 from .endings import hearing_signals
-from .errors import ConfigError, StoreAwayError, StoreLockedError, TriobotError
-from .operator import is_on_server, serve_metrics
+from .errors import ConfigError, TriobotError
+from .operator import serve_metrics
 from .operator.metrics import METRICS_PATH
 from .outbox import OutboxRules
 from .resources import Provided
 from .runtime import Front
-from .seams import LeaseLostError, OnAlarm, WallClock
+from .seams import OnAlarm, WallClock
 from .settings import Settings
-from .shards import read_shards
-from .standby import stand_by
 from .watchdog import telling_delays, telling_systemd
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.endpoint import Endpoint, endpoint_of
@@ -52,9 +49,6 @@ log: Final = logging.getLogger("triobot")
 # Python's 700 new objects are a handful of events. At 10,000 a collection of the youngest is still below a
 # millisecond, and an echo costs a tenth less.
 _THRESHOLDS: Final = (10_000, 20, 20)
-# What ends the work on a store that others share, and not the process.
-_PASSING: Final = (LeaseLostError, StoreAwayError)
-_PAUSE: Final = 1.0
 
 
 class Servable(Protocol):
@@ -159,8 +153,8 @@ async def serve_together(
     Each has a store, a token and a path of its own. Where to listen is said by the first. If one of them
     can't start, none runs.
 
-    While another process has a store that several machines reach, this one stands by: `task_status` hears
-    where it listens meanwhile. So does a process that has lost such a store, once its work is cut.
+    While another process has a store that several machines reach, this one stands by: it listens, and takes
+    events for the other one. So does a process that has lost such a store, once its work is cut.
 
     Args:
         server: whose; under hypercorn no event is handled in the transaction that accepts it.
@@ -176,93 +170,11 @@ async def serve_together(
     tls = None
     if first.tls_certificate is not None:
         tls = RenewedCertificate(first.tls_certificate, first.tls_key)
-    # A store in shards is shared: its processes work side by side, and none stands by.
-    each = (settings.store for _, settings in bots)
-    shared = [store for store in each if is_on_server(store) and read_shards(store).shards is None]
-    binds = [bind_of(first, stays=bool(shared))]
-    serve_now = partial(
-        _serve_now,
-        bots,
-        provided,
-        stop,
-        binds,
-        clock=clock,
-        server=server,
-        stopping=stopping,
-        tls=tls,
-    )
-    with ExitStack() as served:
-        for bot, _ in bots:
-            served.enter_context(bot._served(stop))  # pyright: ignore[reportPrivateUsage]
-        if shared:
-            limits = _serving_limits(first, len(bots))
-            stands_by = partial(stand_by, shared, binds, limits=limits, tls=tls, stop=stop)
-            await _serve_by_turns(stands_by, serve_now, stop, task_status)
-        else:
-            await serve_now(task_status.started)
-
-
-async def _serve_by_turns(
-    stands_by: Callable[..., Awaitable[None]],
-    serve_now: Callable[[Callable[[list[str]], None]], Awaitable[None]],
-    stop: trio.Event,
-    task_status: trio.TaskStatus[list[str]],
-) -> None:
-    """Serve whenever no other process has the store."""
-    told = False
-
-    def tell(bound: list[str]) -> None:
-        nonlocal told
-        if not told:
-            told = True
-            task_status.started(bound)
-
-    begun = away = False
-    while not stop.is_set():
-        try:
-            await stands_by(listening=tell)
-            if stop.is_set():
-                tell([])
-                return
-            begun, away = True, False
-            await serve_now(tell)
-        except StoreLockedError as error:
-            log.info("%s", error)  # another one that waited was quicker
-        except (*_PASSING, BaseExceptionGroup) as error:
-            why = BaseExceptionGroup("", [error])
-            if stop.is_set() and begun and why.split(LeaseLostError)[1] is None:
-                return  # another one goes on with it, and this one was to end
-            if not begun or stop.is_set() or why.split(_PASSING)[1] is not None:
-                raise
-            if why.subgroup(LeaseLostError) is not None:
-                log.warning(
-                    "another process has taken the store over; the work here was cut, and goes on there"
-                )
-                continue
-            if not away:
-                log.warning("the store is away, and work that needs it was cut; it begins anew")
-            away = True
-            with trio.move_on_after(_PAUSE):
-                await stop.wait()
-        else:
-            return
-
-
-async def _serve_now(
-    bots: Sequence[tuple[Servable, Settings]],
-    provided: Sequence[Provided],
-    stop: trio.Event,
-    binds: Sequence[Bind],
-    listening: Callable[[list[str]], None],
-    *,
-    clock: WallClock | None,
-    server: Server,
-    stopping: Callable[[], None] | None,
-    tls: RenewedCertificate | None,
-) -> None:
-    """Open all stores, and listen and work until `stop`."""
-    first, closing = bots[0][1], trio.Event()
+    binds = [bind_of(first)]
+    closing = trio.Event()
     async with AsyncExitStack() as opened:
+        for bot, _ in bots:
+            opened.enter_context(bot._served(stop))  # pyright: ignore[reportPrivateUsage]
         tell_delays = opened.enter_context(telling_delays())
         intakes = [
             await opened.enter_async_context(
@@ -289,7 +201,7 @@ async def _serve_now(
         for (bot, _), intake in zip(bots, intakes, strict=True):
             await opened.enter_async_context(bot._working(intake, provided, claims=claims))  # pyright: ignore[reportPrivateUsage]
         log.info("listening on %s", ", ".join(bound))
-        listening(bound)
+        task_status.started(bound)
         try:
             await stop.wait()
         finally:
@@ -378,10 +290,10 @@ def _serving_limits(settings: Settings, bots: int) -> Limits:
     return attrs.evolve(limits, spare_descriptors=spare)
 
 
-def bind_of(settings: Settings, *, stays: bool = False) -> Bind:
-    """Return where a bot listens; `stays`: a descriptor that it was given is still open when that ends."""
+def bind_of(settings: Settings) -> Bind:
+    """Return where a bot listens."""
     if settings.fd is not None:
-        return FdBind(settings.fd, stays)
+        return FdBind(settings.fd)
     if settings.unix is not None:
         mode = settings.unix_mode
         if mode is None and settings.unix_group is not None:

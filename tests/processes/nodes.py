@@ -29,7 +29,7 @@ server: all its sessions crash."""
 
 _TEXTS = 4
 _REST = 5.0
-READY, STANDBY = b" 200 ", b" 503 "
+READY, STANDBY = b"\r\n\r\nready\n", b"\r\n\r\nstandby\n"
 
 
 @final

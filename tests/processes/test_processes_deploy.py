@@ -99,7 +99,7 @@ async def test_nginx_as_another_user_and_its_logs(folder: Path) -> None:
 
 
 class Answering(BaseHTTPRequestHandler):
-    """A node that refuses the events of one chat; a standby refuses all."""
+    """A node that refuses the events of one chat."""
 
     protocol_version = "HTTP/1.1"
     refused = b"crowded"
@@ -112,10 +112,6 @@ class Answering(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
-
-
-class Standby(Answering):
-    refused = b""
 
 
 @contextmanager
@@ -134,13 +130,12 @@ def answering(kind: type[Answering]) -> Generator[str]:
 @needs_nginx_as_another_user
 @pytest.mark.parametrize("name", ["pizza-nodes.conf", "pizza-two.conf"])
 async def test_a_503_for_one_chat_refuses_nobody_else(folder: Path, name: str) -> None:
-    """Whatever a node answers, it is asked for the next event; the other one is dead, or stands by."""
+    """Whatever a node answers, it is asked for the next event; the other one is dead."""
     with ExitStack() as stack, trio.fail_after(PATIENCE):
         works = stack.enter_context(answering(Answering))
         dead = f"127.0.0.1:{free_port()}"
-        other = dead if name == "pizza-nodes.conf" else stack.enter_context(answering(Standby))
         async with (
-            before_nodes(folder, [other, works], SECRET, name) as port,
+            before_nodes(folder, [dead, works], SECRET, name) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
         ):
             said = ["crowded", "fine", "fine"] * 20

@@ -14,6 +14,7 @@ from tests.postgres import Server
 from tests.store.contract.contract import NOON, ROOMY, arrival
 from tests.store.contract.money import ROW, put
 from tests.store.test_store_plans import LEASE, STEPS, write
+from triobot.clock import steady_time
 from triobot.journals import BeginConversation, ConversationId, EndConversation
 from triobot.money import AlarmTold, RaiseAlarm
 from triobot.seams import (
@@ -28,11 +29,12 @@ from triobot.seams import (
 )
 from triobot.store import Stamp
 from triobot.store.postgres.address import read_address
+from triobot.store.postgres.admitting import Admission, _ToAdmit
 from triobot.store.postgres.shard import Shard, open_shard
 from triobot.store.rules import RETENTION
 from triobot.store.statements import Tables
 from triobot.store.writer import Arriving, AskedJob, Job, Noted
-from triobot.wire.ids import ChatId, InvoiceId
+from triobot.wire.ids import ChatId, InvoiceId, SenderId
 
 STAMP = Stamp("https://platform.test", "t")
 ROWS = 3_000
@@ -128,6 +130,18 @@ def one_round(shard: Shard, number: int) -> None:
     do(shard, *ends, name="ended together")
 
 
+def admit(admission: Admission, number: int) -> None:
+    """Take events in as another process does: one that is new, one that is here, one that was answered."""
+    for keys in (("a", "b"), ("b", "c")):
+        coming = [
+            _ToAdmit(
+                arrival(30 + at, key=f"{number} {key}", sender_id=SenderId(at)), ROOMY, steady_time() + 5_000
+            )
+            for at, key in enumerate(keys)
+        ]
+        admission._send(coming, [f"{number} a"])
+
+
 def do(shard: Shard, *jobs: Job[object], name: str) -> None:
     """Have jobs done as one batch."""
     with shard.turn:
@@ -170,6 +184,8 @@ def test_no_statement_walks_through_a_table_of_postgresql(postgres: Server) -> N
     with explaining(postgres):
         address = read_address(postgres.url().partition(":")[2])
         shard = open_shard(address, STAMP, now=NOON, retention=RETENTION)
+        admission = Admission(address)
+        admit(admission, -1)
     shard.tables.journals.lease = LEASE
     try:
         begun = log.stat().st_size
@@ -177,8 +193,11 @@ def test_no_statement_walks_through_a_table_of_postgresql(postgres: Server) -> N
             if number == TIMES:
                 postgres.ask("SET search_path TO triobot", *FULL, "RESET search_path")
             one_round(shard, number)
+            admit(admission, number)
             postgres.ask(*(f"DELETE FROM triobot.{name} WHERE {which}" for name, which in UNDONE.items()))
     finally:
+        assert admission._connection is not None
+        admission._connection.close()
         shard.close(clean=True, now=NOON)
     with log.open() as lines:
         lines.seek(begun)

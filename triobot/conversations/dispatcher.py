@@ -11,6 +11,7 @@ in memory; so it is wrong only for a chat that has left memory since: such a row
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Final, final
@@ -80,7 +81,10 @@ class Dispatcher:
         self._waking = Waking(services.store, services.clock, self.recall, self.commits.wait_written)
         self._jumps = Jumps(services, self.commits, self._timers, self._waking)
         self.tidying: Final = Tidying(services.outbox, self.work, services.store)
-        self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event]](CHANNEL)
+        self._sender, self._receiver = trio.open_memory_channel[tuple[InboxRow, Event] | None](CHANNEL)
+        # Others put events in, too, so all are read from the inbox; and how often there were any.
+        self._shares_inbox = services.store.news is not None
+        self._news = 0
         # Behind from the start: what the last process left in the inbox comes first.
         self._behind = True
         self._cursor = 0
@@ -128,6 +132,10 @@ class Dispatcher:
         """
         if self.work.stopping:
             return
+        if self._shares_inbox:
+            self._newest = max(self._newest, row.seq)
+            self.look_in_inbox()
+            return
         self.was_read(row.seq)
         if not self._behind:
             try:
@@ -139,6 +147,14 @@ class Dispatcher:
                 self._sent = row.seq
                 return
         self._newest = max(self._newest, row.seq)
+
+    def look_in_inbox(self) -> None:
+        """Read the inbox soon: another process may have put events in. Never waits."""
+        self._news += 1
+        if not self._behind:
+            self._behind = True
+            with suppress(trio.WouldBlock):  # whoever receives is awake, and looks
+                self._sender.send_nowait(None)
 
     def hurry(self, row: InboxRow) -> None:
         """Route a call of a chat's own code at once, if it ends what runs there: the caller, perhaps.
@@ -246,11 +262,14 @@ class Dispatcher:
         """Route what comes through the channel, until it is empty and more is in the inbox only."""
         while True:
             try:
-                row, event = self._receiver.receive_nowait()
+                received = self._receiver.receive_nowait()
             except trio.WouldBlock:
                 if self._behind:
                     return
-                row, event = await self._receiver.receive()
+                received = await self._receiver.receive()
+            if received is None:
+                continue
+            row, event = received
             await self.until_not_too_busy()
             # A row can be read from the inbox before its offer comes: once is enough.
             if row.seq > self._cursor:
@@ -260,7 +279,7 @@ class Dispatcher:
     async def _from_backlog(self) -> None:
         """Route what is in the inbox, until nothing is left that came later."""
         while True:
-            newest = self._newest
+            newest, news = self._newest, self._news
             evictions = self._evictions
             rows = await self.services.store.backlog(after=self._cursor, limit=reviving.PAGE)
             self.was_read(rows[-1].seq if rows else 0)
@@ -271,7 +290,7 @@ class Dispatcher:
                 self._cursor = row.seq
                 event = stored_event(row)
                 self._route(row, event)
-            if not rows and self._newest == newest:
+            if not rows and (self._newest, self._news) == (newest, news):
                 # Rows up to `newest` were durable before the read: what it did not show is gone already.
                 self._cursor, self._behind = max(self._cursor, newest), False
                 return

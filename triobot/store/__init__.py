@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -40,6 +40,9 @@ from .sqlite import restore_sqlite as restore_sqlite
 from .still import copy_still as copy_still
 from .table_store import ReadPayments as ReadPayments
 from .table_store import Store as Store
+
+if TYPE_CHECKING:
+    from .postgres.admitting import Admission
 
 _NO_ADDRESS: Final = "a store's address is sqlite:PATH, such as sqlite:bot.db or sqlite:/var/lib/bot.db"
 
@@ -170,6 +173,22 @@ async def open_store(
         raise ConfigError(_NO_ADDRESS)
     else:
         raise ConfigError("a store's address is sqlite:PATH, postgresql://HOST/DATABASE or memory:")
+
+
+@asynccontextmanager
+async def open_admission(url: str) -> AsyncGenerator[Admission, None]:
+    """Take events in for the store on a server at this address, whichever process has it.
+
+    Raises:
+        ConfigError: the address names no store on a server.
+    """
+    engine, _, place = url.partition(":")
+    if engine != "postgresql":
+        raise ConfigError("only a store on a server takes events in for another process")
+    with needing("postgres", "a store in PostgreSQL"):
+        from .postgres import open_admission as open_it
+    async with open_it(place) as admission:
+        yield admission
 
 
 @asynccontextmanager

@@ -28,6 +28,7 @@ from ..seams import (
     InboxRow,
     KeepRaw,
     Latencies,
+    News,
     Quota,
     Receiver,
     Relay,
@@ -171,6 +172,7 @@ async def serve(
     on_loss: Callable[[Callable[[], None]], None] | None = None,
     on_end: Callable[[], None] | None = None,
     relay: Relay | None = None,
+    news: News | None = None,
     stream: FileStream | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Serve an open store for as long as the block runs, and close it.
@@ -179,7 +181,7 @@ async def serve(
         held: as `Store.held`.
         on_loss: is given what a thread is to call when another process has the store.
         on_end: called when the block has ended, before what was handed over is finished.
-        relay, stream: as `Store` has them.
+        relay, news, stream: as `Store` has them.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
 
@@ -210,6 +212,7 @@ async def serve(
                     back_up=back_up,
                     held=held,
                     relay=relay,
+                    news=news,
                     stream=stream,
                 )
         except BaseException as error:
@@ -261,6 +264,9 @@ class Store:
         held: tells for how long this process has the store for certain: while it has not, nothing may begin
             that others see. None: it has it for as long as it lives.
         relay: has operators' requests answered that reach the store itself; None: none do.
+        news: tells of events that were put into the inbox; None: only this process puts any in. If there is
+            one, each event is in the inbox before it is handled, and comes to its chat from there, in the
+            order of the rows.
         stream: sends the store to a replica as it is committed; None: this engine can't.
         note_answered, note_consumed, statistics: the writer's own.
         at_work: where to note what is at work; setting one of `WORK_SLOTS` never waits. It outlives the
@@ -277,10 +283,12 @@ class Store:
         back_up: Callable[[Path], Awaitable[None]],
         held: Held | None = None,
         relay: Relay | None = None,
+        news: News | None = None,
         stream: FileStream | None = None,
     ) -> None:
         self.held = held
         self.relay = relay
+        self.news = news
         self.stream = stream
         self._opening = opening
         self._lease = Lease(0, opening.boot)

@@ -54,13 +54,16 @@ class Readiness:
 
 
 def readiness_answer(readiness: Readiness) -> Response:
-    """Return 200 if ready, otherwise 503.
+    """Return 200 if ready, otherwise 503; and whether this process stands by, and takes events all the same.
 
-    The states stay out of it: behind a proxy every request comes from this machine, so that strangers can't
-    be told from the operator.
+    The other states stay out of it: behind a proxy every request comes from this machine, so that strangers
+    can't be told from the operator.
     """
     headers = (*_TEXT, (b"cache-control", b"no-store"))
-    return Response(200, b"ready\n", headers) if readiness.ready else Response(503, b"not ready\n", headers)
+    if not readiness.ready:
+        return Response(503, b"not ready\n", headers)
+    stands_by = readiness.states.get("conversations") == "standby"
+    return Response(200, b"standby\n" if stands_by else b"ready\n", headers)
 
 
 @final

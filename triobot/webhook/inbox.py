@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 
@@ -28,8 +28,10 @@ from ..alarm_kinds import text_of
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..frozen import frozen
 from ..seams import (
+    Acceptance,
     Alarm,
     Arrival,
+    Beginning,
     InboxRow,
     KeepRaw,
     OverQuota,
@@ -37,9 +39,9 @@ from ..seams import (
     RaiseAlarm,
     Redelivered,
     StoreEarly,
+    StoreStatistics,
     WallClock,
 )
-from ..store import Store
 from ..wire.decode import decode_event
 from ..wire.encode import event_key
 from ..wire.events import Event, UnknownEvent
@@ -96,6 +98,40 @@ class Unstorable:
 
 
 Outcome: TypeAlias = EventStored | Unread | NoRoom | Unwritable | Unreached | Unstorable
+
+
+class Admits(Protocol):
+    """What takes events in: a store, or the way to one that another process may have.
+
+    Raises, from every method that waits: as `triobot.store.Store`.
+    """
+
+    def accept(
+        self,
+        arrival: Arrival,
+        *,
+        quota: Quota,
+        beginning: Beginning | None = None,
+        on_commit: Callable[[InboxRow], None] | None = None,
+    ) -> Awaitable[Acceptance]:
+        """Store an event, unless it is here or there is no room; see `triobot.store.Store.accept`."""
+        ...
+
+    async def commit(self, kept: KeepRaw, /) -> None:
+        """Keep a request that could not be read."""
+        ...
+
+    def note_answered(self, key: str) -> None:
+        """Note that the 200 of a delivery was fully written; see `triobot.store.Store.note_answered`."""
+        ...
+
+    async def check(self) -> None:
+        """See whether it can write now."""
+        ...
+
+    def statistics(self) -> StoreStatistics:
+        """Return where the store stands."""
+        ...
 
 
 class WayIn(Protocol):
@@ -162,9 +198,10 @@ class Inbox:
         clock: the time of day.
         quota: how much may wait.
         deliver: see the attribute.
-        alarm: called when the inbox is half full, and when the store can't write.
+        alarm: see the attribute.
 
     Attributes:
+        alarm: called when the inbox is half full, and when the store can't write.
         early: stores an event with what it leads to; None: it is stored first.
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise. None: the event is where it is safe, and is read from there.
@@ -172,7 +209,7 @@ class Inbox:
 
     def __init__(
         self,
-        store: Store,
+        store: Admits,
         *,
         clock: WallClock,
         quota: Quota,
@@ -182,7 +219,7 @@ class Inbox:
         self._store = store
         self._clock = clock
         self._quota = quota
-        self._alarm = alarm
+        self.alarm = alarm
         self.early: StoreEarly | None = None
         self.deliver = deliver
         self._half_full = False
@@ -397,5 +434,5 @@ class Inbox:
             self._half_full = False
 
     def _raise(self, alarm: Alarm) -> None:
-        if self._alarm is not None:
-            self._alarm(alarm)
+        if self.alarm is not None:
+            self.alarm(alarm)

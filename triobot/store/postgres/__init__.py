@@ -27,6 +27,8 @@ from ..rules import RETENTION, Retention
 from ..schema import Stamp
 from ..table_store import Store, serve
 from .address import PostgresAddress, read_address
+from .admitting import hear_news
+from .admitting import open_admission as open_admission
 from .failures import first_line
 from .lease import NodeLease
 from .ownership import LOOK_EVERY
@@ -98,6 +100,7 @@ async def open_postgres(
         on_loss=shard.on_loss,
         on_end=shard.hurry,
         relay=shard.relay,
+        news=None if share is not None else partial(hear_news, address),
     ) as store:
         yield store
 

@@ -67,9 +67,10 @@ _END_OLDER: Final = (
 )
 _END_SILENT: Final = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database()
-    AND application_name LIKE 'node owner %'
+    AND application_name LIKE 'node %'
     AND wait_event IN ('ClientRead', 'ClientWrite')
-    AND state_change < clock_timestamp() - interval '{SECONDS} s'""".encode()
+    AND state_change < clock_timestamp() - interval '{SECONDS} s'
+    AND (state <> 'idle' OR application_name LIKE 'node owner %')""".encode()
 _IS_FREE: Final = b"SELECT pg_try_advisory_xact_lock_shared($1)"
 _LOCK: Final = b"SELECT pg_try_advisory_xact_lock($1)"
 # Since when the lock of a process has been free, by its number, as this process has seen it; in any thread.
@@ -91,7 +92,10 @@ def hold(connection: Connection, node: int) -> None:
 
 
 def end_silent(connection: Connection) -> None:
-    """End the sessions of owners that have said nothing for three seconds."""
+    """End the sessions of owners that have said nothing for three seconds.
+
+    And whichever of a process stands still between statements that it sends without waiting for answers.
+    """
     connection.execute(_END_SILENT)
 
 

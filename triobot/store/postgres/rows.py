@@ -23,6 +23,7 @@ from ..writer import Arriving, Job
 from .session import Session
 
 _LAST: Final = b"SELECT last_value FROM numbers"
+_LOCK: Final = b"SELECT pg_advisory_xact_lock($1)"
 _CONSUME: Final = "DELETE FROM inbox WHERE seq = ANY(?::bigint[]) RETURNING chat_id, length(body), seq"
 _KEYS: Final = b"SELECT key, at, acknowledged IS NOT NULL FROM deliveries WHERE key = ANY($1)"
 _SENDERS: Final = b"SELECT chat_id, first_sender, several FROM senders WHERE chat_id = ANY($1)"
@@ -105,10 +106,20 @@ class ShardMoney(MoneyTables):
 
 @final
 class ShardTables(Tables):
-    """The rows of a shard."""
+    """The rows of a shard.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        key: of the lock under which numbers are drawn, since other processes put events in as well; None:
+            they don't, and numbers go on from the last one that was given.
+    """
+
+    def __init__(self, session: Session, key: int | None = None) -> None:
         super().__init__(session)
+        self._key = key
+        # Rows up to this one are counted, and behind it those of ours; and what was read behind it.
+        self._counted_to = 0
+        self._ours: set[int] = set()
+        self._seen_rows: list[InboxRow] = []
         self._session = session
         self._conversations = ShardJournals(session, self.tally, self._read_last_seq)
         self.journals = self._conversations
@@ -129,7 +140,12 @@ class ShardTables(Tables):
         begins = {job.arrival.chat_id for job in jobs if isinstance(job, Arriving) and job.beginning}
         moving = [one.id for one in brought if isinstance(one, MovePayment)]
         run = self._session.run
-        last = run(_LAST) if self._last_seq is None else None
+        last = None
+        if self._last_seq is None and (self._key is None or arrivals):
+            # What is read without the lock, others may have gone beyond by the time it is written again.
+            if self._key is not None:
+                run(_LOCK, (self._key,))
+            last = run(_LAST)
         delivered = run(_KEYS, (keys,)) if keys else None
         seen = run(_SENDERS, (chats,)) if chats else None
         live = run(_LIVE, (chats,)) if chats and self.tally["conversations"] else None
@@ -157,6 +173,50 @@ class ShardTables(Tables):
             self._payments.ahead = dict.fromkeys(moving)
             self._payments.ahead.update((row.id, row) for row in payments_of(payments.fetchall()))
 
+    def _read_last_seq(self) -> int:
+        if self._last_seq is None and self._key is not None:
+            self._session.run(_LOCK, (self._key,))
+        return super()._read_last_seq()
+
+    def forget_number(self) -> None:
+        """Know the last number no more, where other processes draw some; the transaction has ended."""
+        if self._key is not None:
+            self._last_seq = None
+
+    def count_everything(self) -> None:
+        """Fill the tally from the rows."""
+        if self._key is None:
+            super().count_everything()
+            return
+        run = self._session.run
+        run(b"BEGIN")
+        run(_LOCK, (self._key,))
+        super().count_everything()
+        self._counted_to = run(_LAST).fetchall()[0][0]
+        self._ours.clear()
+        run(b"COMMIT")
+
+    def backlog(self, after: int, limit: int) -> list[InboxRow]:
+        """Return the rows of all chats behind `after`, oldest first."""
+        rows = super().backlog(after, limit)
+        if self._key is not None and after <= self._counted_to:
+            self._seen_rows += rows
+        return rows
+
+    def count_seen(self) -> None:
+        """Count rows that others have put in, once they have been read by a batch that has ended well."""
+        rows, self._seen_rows = self._seen_rows, []
+        for row in rows:
+            if row.seq > self._counted_to:
+                self._counted_to = row.seq
+                if row.seq in self._ours:
+                    self._ours.discard(row.seq)
+                else:
+                    self.noted += 1  # with its delivery
+                    self.tally.count_event(row.chat_id, len(row.body))
+        if rows:
+            self.tally.settle()
+
     def forget_ahead(self) -> None:
         """Know nothing ahead any more: the batch has ended."""
         self._delivered = {}
@@ -174,6 +234,8 @@ class ShardTables(Tables):
         """
         super().undo(mark)
         self._last_seq = newest
+        if newest is None:
+            self._seen_rows.clear()
         self.forget_ahead()
 
     def accept_all(self, coming: Sequence[tuple[Arrival, Quota, Beginning | None]]) -> Sequence[Acceptance]:
@@ -207,6 +269,8 @@ class ShardTables(Tables):
         # The transaction puts it into the shard's row, which it changes anyway. What the tally has to know of
         # a row at its end, the statement that deletes it returns.
         self._last_seq = rows[-1].seq
+        if self._key is not None:
+            self._ours.update(row.seq for row in rows)
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
         key = arrival.key

@@ -55,6 +55,12 @@ _COMMITS: Final = (
     b"CREATE SEQUENCE numbers MINVALUE 0",
     b"SELECT setval('numbers', last_seq) FROM shard",
     b"ALTER TABLE shard DROP COLUMN last_seq",
+    # Their rows come and go: what is dead is to be cleared away by its number, and not by the table's size.
+    *(
+        f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
+        " autovacuum_vacuum_cost_delay = 0)".encode()
+        for table in ("inbox", "deliveries", "commits")
+    ),
 )
 _NODES: Final = (
     # Whoever has something open, and until when; what it is called is for people.
@@ -218,6 +224,11 @@ def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) 
                 " has a chat"
             )
     return bool(common)
+
+
+def numbers_key(address: PostgresAddress) -> int:
+    """Return the number of the advisory lock under which events get their numbers."""
+    return key_of(address) ^ 2
 
 
 def node_key(address: PostgresAddress) -> int:

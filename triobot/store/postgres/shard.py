@@ -56,7 +56,7 @@ from .ownership import (
 )
 from .relay import answer_requests, channel_of, nodes_channel
 from .rows import ShardTables
-from .schemas import make_store, migrate
+from .schemas import make_store, migrate, numbers_key
 from .session import Connection, Session, connect, make_connection, named, risk_of
 from .threads import give_up
 from .transactions import CommitFence, ShardTransactions
@@ -123,7 +123,7 @@ class Shard:
     ) -> None:
         self.name = named(address)
         self.opening = Opening(boot=0, at=0)
-        self.tables = ShardTables(session)
+        self.tables = ShardTables(session, numbers_key(address) if address.common is None else None)
         if address.share is not None:
             self.tables.share = address.share
         self.notes = WorkNotes()

@@ -197,11 +197,15 @@ class ShardTransactions:
         if self._uncounted:
             self._count_anew()
         if not any(job.writes for job in batch):
-            return [self._read(job) for job in batch]
-        if self._all_well(batch):
-            return [None for _ in batch]
-        self._begin()
-        return self._commit(each_behind_noted(batch, self._in_savepoint))
+            verdicts: list[Exception | None] = [self._read(job) for job in batch]
+        elif self._all_well(batch):
+            verdicts = [None for _ in batch]
+        else:
+            self._begin()
+            verdicts = self._commit(each_behind_noted(batch, self._in_savepoint))
+        self._tables.forget_number()
+        self._tables.count_seen()
+        return verdicts
 
     def look(self, settle: bytes | None) -> None:
         """See that the session lives, and make it anew if it doesn't; see `ownership`.

@@ -1,0 +1,243 @@
+"""Events that come to any process, whichever has the store: each is taken in once, in order, or never."""
+
+from __future__ import annotations
+
+import random
+
+import psycopg
+import pytest
+import trio
+
+from tests.postgres import Server
+from tests.store.contract import SettableClock
+from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
+from tests.wire_proxy import Proxy, proxying
+from triobot.clock import steady_time
+from triobot.errors import StoreAwayError
+from triobot.seams import Consume, InboxRow, KeepRaw, OverQuota, Quota, Redelivered
+from triobot.store import Stamp, open_admission, open_store
+from triobot.store.postgres import admitting
+from triobot.store.postgres.address import read_address
+from triobot.store.postgres.admitting import Admission, _ToAdmit
+from triobot.wire.ids import ChatId, SenderId
+
+STAMP = Stamp("https://platform.test", "t")
+
+
+async def test_whoever_has_the_store_reads_what_another_process_took_in(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        first = await way.accept(arrival(1, key="a", body=b"one"), quota=ROOMY)
+        own = await accepted(store, arrival(1, key="b", body=b"two"))
+        third = await way.accept(arrival(2, key="c", body=b"three"), quota=ROOMY)
+        assert isinstance(first, InboxRow)
+        assert isinstance(third, InboxRow)
+        rows = await store.backlog(after=0, limit=9)
+        assert [(row.seq, row.body) for row in rows] == [
+            (first.seq, b"one"),
+            (own.seq, b"two"),
+            (third.seq, b"three"),
+        ]
+        assert first.seq < own.seq < third.seq
+        assert store.statistics().inbox == 3
+
+
+async def test_the_news_of_it_come_at_once(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+        trio.open_nursery() as nursery,
+    ):
+        assert store.news is not None
+        told = 0
+
+        def tell() -> None:
+            nonlocal told
+            told += 1
+
+        nursery.start_soon(store.news, tell)
+        while not told:
+            await trio.sleep(0.01)
+        before = told
+        await way.accept(arrival(1, key="a"), quota=ROOMY)
+        while told == before:
+            await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_repetition_is_told_from_equal_words_at_any_process(postgres: Server) -> None:
+    """Until the 200 was fully written it is one; whichever process heard of that."""
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
+        open_admission(postgres.url()) as one,
+        open_admission(postgres.url()) as other,
+    ):
+        assert isinstance(await one.accept(arrival(1, key="a"), quota=ROOMY), InboxRow)
+        assert await other.accept(arrival(1, key="a"), quota=ROOMY) == Redelivered()
+        one.note_answered("a")
+        while not isinstance(await other.accept(arrival(1, key="a"), quota=ROOMY), InboxRow):
+            await trio.sleep(0.01)  # within a fiftieth of a second
+        for way in (one, other):
+            way.note_answered("b")
+        press = arrival(1, key="press", once=True)
+        assert isinstance(await one.accept(press, quota=ROOMY), InboxRow)
+        one.note_answered("press")
+        await one.accept(arrival(1, key="c"), quota=ROOMY)  # with it the note is written
+        assert await other.accept(press, quota=ROOMY) == Redelivered()
+
+
+async def test_who_was_seen_in_a_chat_makes_it_a_group(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        for key, sender in (("a", 7), ("b", 8), ("c", 7)):
+            await way.accept(arrival(1, key=key, sender_id=SenderId(sender)), quota=ROOMY)
+        await way.accept(arrival(2, key="d", sender_id=SenderId(7)), quota=ROOMY)
+        rows = await store.backlog(after=0, limit=9)
+        assert [row.group for row in rows] == [True, True, True, False]
+
+
+async def test_a_chat_in_which_too_much_waits_refuses_no_other(postgres: Server) -> None:
+    quota = Quota(events_per_chat=2)
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        for key in ("a", "b"):
+            await way.accept(arrival(1, key=key), quota=quota)
+        assert await way.accept(arrival(1, key="c"), quota=quota) == OverQuota(whole=False)
+        assert isinstance(await way.accept(arrival(2, key="d"), quota=quota), InboxRow)
+        # What was refused is no repetition later.
+        row = (await store.backlog(after=0, limit=1))[0]
+        await store.commit(Consume((row.seq,)))
+        assert isinstance(await way.accept(arrival(1, key="c"), quota=quota), InboxRow)
+
+
+class Cut:
+    """Cuts the connection at a COMMIT: before the server has it, or before the client has its answer."""
+
+    def __init__(self, proxy: Proxy, at: str) -> None:
+        self.times = 0
+        self._at = at
+        self._proxy = proxy
+        self._commits = False
+        proxy.watch = self.watch
+
+    def watch(self, who: str, said: bytes) -> bool:
+        if who == "client" and b"COMMIT" in said:
+            self._commits = True
+        if self._commits and who == self._at:
+            self._commits = False
+            self._proxy.watch = lambda who, said: True
+            self.times += 1
+            return False
+        return True
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
+async def test_a_batch_whose_answer_is_lost_is_sent_again_and_is_there_once(
+    postgres: Server, at: str
+) -> None:
+    async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()):
+        with proxying(postgres.port) as proxy:
+            async with open_admission(postgres.url(port=proxy.port)) as way:
+                await way.accept(arrival(1, key="a"), quota=ROOMY)
+                cut = Cut(proxy, at)
+                answers = []
+
+                async def accept(key: str) -> None:
+                    answers.append(await way.accept(arrival(1, key=key), quota=ROOMY))
+
+                async with trio.open_nursery() as nursery:
+                    for key in ("b", "c", "d"):
+                        nursery.start_soon(accept, key)
+                assert cut.times == 1
+                assert len(answers) == 3
+    assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(4,)]
+    assert postgres.ask("SELECT count(*) FROM triobot.deliveries") == [(4,)]
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
+async def test_an_event_that_nothing_tells_from_another_is_there_once_too(postgres: Server, at: str) -> None:
+    async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()):
+        with proxying(postgres.port) as proxy:
+            async with open_admission(postgres.url(port=proxy.port)) as way:
+                await way.accept(arrival(1, key="a"), quota=ROOMY)
+                Cut(proxy, at)
+                await way.accept(arrival(1), quota=ROOMY)
+    assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(2,)]
+
+
+async def test_what_can_not_be_taken_in_in_time_is_refused_and_never_comes(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been repeated elsewhere by then, and answered, and forgotten: else it would count twice."""
+    monkeypatch.setattr(admitting, "ADMITTED_WITHIN", 0.5)
+    async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()):
+        with proxying(postgres.port) as proxy:
+            async with open_admission(postgres.url(port=proxy.port)) as way:
+                await way.accept(arrival(1, key="a"), quota=ROOMY)
+                proxy.refuses = True
+                proxy.cut()
+                with pytest.raises(StoreAwayError, match="is away"):
+                    await way.accept(arrival(1, key="b"), quota=ROOMY)
+                proxy.refuses = False
+                assert isinstance(await way.accept(arrival(1, key="c"), quota=ROOMY), InboxRow)
+    assert postgres.ask("SELECT key FROM triobot.deliveries ORDER BY key") == [("a",), ("c",)]
+
+
+async def test_the_server_itself_refuses_what_comes_late(postgres: Server) -> None:
+    """As over a network that is whole again: nobody is left to refuse it."""
+    async with open_store(postgres.url(), stamp=STAMP, clock=SettableClock()):
+        admission = Admission(read_address(postgres.url().partition(":")[2]))
+        late = _ToAdmit(arrival(1, key="a"), ROOMY, steady_time() - 100)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            admission._send([late], [])
+        assert admission._connection is not None
+        admission._connection.close()
+    assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(0,)]
+    assert postgres.ask("SELECT count(*) FROM triobot.deliveries") == [(0,)]
+
+
+async def test_rows_become_visible_in_the_order_of_their_numbers(postgres: Server) -> None:
+    """Two processes put events in, and whoever has the store says things to its chats meanwhile."""
+    chance, seen = random.Random(1), list[int]()
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as one,
+        open_admission(postgres.url()) as other,
+    ):
+        done = 0
+
+        async def put(way: object, name: str) -> None:
+            nonlocal done
+            for number in range(40):
+                await way.accept(arrival(ChatId(1 + number % 5), key=f"{name}{number}"), quota=ROOMY)  # type: ignore[attr-defined]
+                await trio.sleep(chance.random() * 0.002)
+            done += 1
+
+        async def look() -> None:
+            while done < 3 or len(seen) < 120:
+                rows = await store.backlog(after=seen[-1] if seen else 0, limit=9)
+                seen.extend(row.seq for row in rows)
+
+        async with trio.open_nursery() as nursery:
+            for way, name in ((one, "one"), (other, "other"), (store, "own")):
+                nursery.start_soon(put, way, name)
+            nursery.start_soon(look)
+        assert store.statistics().inbox == 120
+    assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(120,)]
+    assert [(seq,) for seq in seen] == postgres.ask("SELECT seq FROM triobot.inbox ORDER BY seq")
+
+
+async def test_what_can_not_be_read_is_kept_by_whoever_takes_it(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        kept = KeepRaw(NOON, "no JSON", "text/plain", b"?")
+        await way.commit(kept)
+        assert list(await store.raw(limit=9)) == [kept]

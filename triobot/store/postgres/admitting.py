@@ -1,0 +1,408 @@
+"""Takes events in for a store, whichever process has that.
+
+An event is in the inbox before its 200, and whoever has the store reads it from there. So a process that
+stands by refuses none, and one that dies with the store in its hands leaves none unread.
+
+One transaction takes in all that has arrived. Whatever goes wrong on the way, the same batch is sent again,
+and finds its own keys: that needs no count and no lock. An event is taken in within `ADMITTED_WITHIN` seconds
+of its arrival by the server's clock, or never. Else a batch that is sent again, or comes late over a healed
+network, would take in what was meanwhile repeated at another process, answered there and forgotten.
+
+Numbers are drawn under one lock, which a transaction holds to its end: so rows become visible in the order of
+their numbers, and nothing is read before what came earlier. Nobody waits longer for it than for a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, final
+from uuid import uuid4
+
+import attrs
+import psycopg
+import trio
+
+from ...clock import steady_time
+from ...errors import StoreAwayError, StoreError, TriobotError
+from ...seams import (
+    Acceptance,
+    Arrival,
+    InboxRow,
+    KeepRaw,
+    OverQuota,
+    Quota,
+    Redelivered,
+    StoreStatistics,
+)
+from ..admission import admit_arrival
+from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
+from ..table_store import Store
+from .address import PostgresAddress, read_address
+from .failures import first_line
+from .ownership import end_silent
+from .schemas import numbers_key
+from .session import Connection, connect, make_connection, named
+from .threads import ask
+
+ADMITTED_WITHIN: Final = 5.0
+"""Seconds; so a proxy waits for longer than that."""
+MOST_AT_ONCE: Final = 500
+MOST_BYTES: Final = 1024 * 1024
+_AGAIN_SECONDS: Final = 0.05
+_LOOK_EVERY: Final = 0.5
+_LAST_SECONDS: Final = 0.5
+_NOTED_WITHIN: Final = 0.02
+"""How soon it is written that a 200 was fully written, if no event comes that it could go with."""
+_NOTHING: Final = StoreStatistics(0, 0, 0)
+
+_NAME: Final = b"SET application_name = 'node admission'"
+_CLOCK: Final = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_ANSWERED: Final = b"UPDATE deliveries SET acknowledged = at WHERE key = ANY($1) AND acknowledged IS NULL"
+_ADMIT: Final = f"""
+WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock($1)),
+given AS MATERIALIZED (
+    SELECT g.*, (SELECT count(*) FROM (
+        SELECT 1 FROM inbox WHERE inbox.chat_id = g.chat_id AND begun IS NULL LIMIT $2
+    ) AS waiting) >= $2 AS refused
+    FROM held, unnest(
+        $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bytea[], $8::text[], $9::bigint[]
+    ) WITH ORDINALITY AS g (chat_id, sender_id, at, content_type, body, key, once, n)
+),
+noted AS (
+    INSERT INTO deliveries AS d (key, at, once)
+    SELECT key, at, once FROM given WHERE key IS NOT NULL AND NOT refused ORDER BY key
+    ON CONFLICT (key) DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL
+    WHERE CASE WHEN excluded.once = 1 THEN excluded.at - d.at >= {ONCE_FOR}
+        ELSE d.acknowledged IS NOT NULL OR abs(excluded.at - d.at) > {REPEATED_WITHIN} END
+    RETURNING key
+),
+new AS MATERIALIZED (
+    SELECT given.* FROM given LEFT JOIN noted USING (key)
+    WHERE NOT refused AND (given.key IS NULL OR noted.key IS NOT NULL)
+),
+seen AS (
+    INSERT INTO senders AS s (chat_id, first_sender, several)
+    SELECT chat_id, min(sender_id), (min(sender_id) <> max(sender_id))::int::bigint
+    FROM new WHERE sender_id IS NOT NULL GROUP BY chat_id ORDER BY chat_id
+    ON CONFLICT (chat_id) DO UPDATE SET several = 1
+    WHERE s.several = 0 AND (excluded.several = 1 OR s.first_sender <> excluded.first_sender)
+),
+numbered AS MATERIALIZED (
+    SELECT nextval('numbers') AS seq, o.* FROM (SELECT * FROM new ORDER BY n) AS o
+),
+put AS (
+    INSERT INTO inbox (seq, chat_id, at, content_type, body)
+    SELECT seq, chat_id, at, content_type, body FROM numbered
+)
+SELECT given.refused, numbered.seq, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    1 / (clock_timestamp() < to_timestamp($10 / 1000.0))::int
+FROM given LEFT JOIN numbered USING (n) ORDER BY n
+""".encode()
+_KEEP_RAW: Final = b"INSERT INTO raw (at, reason, content_type, body) VALUES ($1, $2, $3, $4)"
+_KEEP_FEW: Final = (
+    f"DELETE FROM raw WHERE n = (SELECT n FROM raw ORDER BY n OFFSET {FIRST_ROWS} LIMIT 1)"
+    f" AND (SELECT count(*) FROM raw) > {MOST_ROWS}"
+).encode()
+_NOTIFY: Final = b"SELECT pg_notify($1, '')"
+_SETTINGS: Final = b"SELECT name, value FROM settings"
+
+
+@attrs.define(eq=False)
+class _ToAdmit:
+    """An event on its way, until when it may be taken in by our clock, and what has become of it."""
+
+    arrival: Arrival
+    quota: Quota
+    until: int
+    answer: Acceptance | None = None
+    error: StoreError | None = None
+    over: trio.Event = attrs.field(factory=trio.Event)
+
+    def fail(self, error: StoreError) -> None:
+        self.error = error
+        self.over.set()
+
+
+@final
+class Admission:
+    """The way in for events, `triobot.webhook.inbox.Admits`; and what a process that stands by reads.
+
+    Attributes:
+        store: the store itself, while this process has it.
+        news: called when events have been put in by this process; never waits.
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
+        self._key = numbers_key(address)
+        self._connection: Connection | None = None
+        # How far the server's clock is ahead of ours, in milliseconds; None: to be asked.
+        self._ahead: int | None = None
+        self._waiting: list[_ToAdmit] = []
+        self._answered: dict[str, None] = {}
+        self._some = trio.Event()
+        self.store: Store | None = None
+        self.news: Callable[[], None] = lambda: None
+
+    async def accept(
+        self,
+        arrival: Arrival,
+        *,
+        quota: Quota,
+        beginning: object = None,
+        on_commit: Callable[[InboxRow], None] | None = None,
+    ) -> Acceptance:
+        """Take an event in; whoever has the store handles it.
+
+        Raises:
+            StoreAwayError: it could not be taken in in time; it is not in the inbox, and never will be.
+
+        Cancellation: *ambiguous*.
+        """
+        admit_arrival(arrival)
+        if arrival.key is None:  # what is sent again has to be known
+            arrival = attrs.evolve(arrival, key=f"request:{arrival.chat_id}:{uuid4().hex}")
+        if self.statistics().inbox_bytes + len(arrival.body) > quota.bytes_in_all:
+            await trio.lowlevel.checkpoint()
+            return OverQuota(whole=True)
+        one = _ToAdmit(arrival, quota, steady_time() + round(ADMITTED_WITHIN * 1000))
+        self._waiting.append(one)
+        self._some.set()
+        await one.over.wait()
+        if one.error is not None:
+            raise one.error
+        assert one.answer is not None
+        if on_commit is not None and isinstance(one.answer, InboxRow):
+            on_commit(one.answer)
+        return one.answer
+
+    async def commit(self, kept: KeepRaw) -> None:
+        """Keep a request that could not be read."""
+        if self.store is not None:
+            await self.store.commit(kept)
+            return
+        one = as_kept(kept)
+
+        def keep(connection: Connection) -> None:
+            with connection.transaction():
+                connection.execute(_KEEP_RAW, (one.at, one.reason, one.content_type, one.body))
+                connection.execute(_KEEP_FEW)
+
+        await self.ask(keep)
+
+    def note_answered(self, key: str) -> None:
+        """Note that the 200 of a delivery was fully written. Never waits."""
+        self._answered[key] = None
+        self._some.set()
+
+    async def wait_noted(self) -> None:
+        """Wait until it is written which 200s were fully written."""
+        while self._answered:  # noqa: ASYNC110 - at the very end
+            await trio.sleep(_NOTED_WITHIN)
+
+    async def check(self) -> None:
+        """See whether the database can be asked now.
+
+        Raises:
+            StoreAwayError: it can't.
+        """
+        await self.ask(lambda connection: connection.execute(_CLOCK))
+
+    def statistics(self) -> StoreStatistics:
+        """Return where the store stands, as far as this process knows: while it has it."""
+        return _NOTHING if self.store is None else self.store.statistics()
+
+    async def settings(self) -> Mapping[str, str]:
+        """Read what the store keeps for the whole bot, whoever has it.
+
+        Raises:
+            StoreAwayError: it can't be read now.
+        """
+        found: dict[str, str] = {}
+        await self.ask(lambda connection: found.update(connection.execute(_SETTINGS).fetchall()))
+        return found
+
+    async def ask(self, work: Callable[[Connection], object]) -> None:
+        """Do something over a session of its own.
+
+        Raises:
+            StoreAwayError: it could not be done now.
+        """
+
+        def do() -> None:
+            with make_connection(self._address) as connection:
+                work(connection)
+
+        try:
+            await ask(do)
+        except psycopg.Error as error:
+            raise self._away(error) from error
+
+    # --- the task
+
+    async def run(self) -> None:
+        """Take in what comes, until cancelled; what is on its way then may be in the inbox."""
+        try:
+            while True:
+                await self._some.wait()
+                self._some = trio.Event()
+                if not self._waiting:
+                    with trio.move_on_after(_NOTED_WITHIN):
+                        await self._some.wait()
+                await self._admit(self._take())
+                if self._waiting:
+                    self._some.set()
+        finally:
+            for one in self._waiting:
+                one.fail(StoreAwayError("this process ends, and has not taken the event in"))
+            if self._connection is not None:
+                self._connection.close()
+
+    def _take(self) -> list[_ToAdmit]:
+        batch: list[_ToAdmit] = []
+        size = 0
+        while self._waiting and len(batch) < MOST_AT_ONCE and size < MOST_BYTES:
+            one = self._waiting.pop(0)
+            size += len(one.arrival.body)
+            batch.append(one)
+        return batch
+
+    async def _admit(self, batch: list[_ToAdmit]) -> None:
+        """Take a batch in, as often as it takes; refuse what has waited for too long."""
+        keys = list(self._answered)
+        while batch or keys:
+            try:
+                answers = await ask(partial(self._send, batch, keys), self._connection)
+            except (TriobotError, psycopg.Error) as error:
+                if self._connection is not None:
+                    self._connection.close()
+                self._connection = self._ahead = None
+                late = [one for one in batch if steady_time() >= one.until]
+                for one in late:
+                    one.fail(self._away(error))
+                batch = [one for one in batch if one not in late]
+                if not batch:
+                    return  # what was answered goes with what comes next
+                await trio.sleep(_AGAIN_SECONDS)
+                continue
+            for key in keys:
+                del self._answered[key]
+            for one, answer in zip(batch, answers, strict=True):
+                one.answer = answer
+                one.over.set()
+            if any(isinstance(answer, InboxRow) for answer in answers):
+                self.news()
+            return
+
+    def _away(self, error: Exception) -> StoreAwayError:
+        return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
+
+    # --- in a worker thread
+
+    def _send(self, batch: Sequence[_ToAdmit], keys: Sequence[str]) -> list[Acceptance]:
+        if self._connection is None:
+            self._connection = connect(self._address)
+            self._connection.execute(_NAME, prepare=False)
+        connection = self._connection
+        if self._ahead is None:
+            ((now,),) = connection.execute(_CLOCK).fetchall()
+            self._ahead = int(now) - steady_time()
+        found: list[Any] = []
+        with connection.pipeline():
+            connection.execute(b"BEGIN")
+            if keys:
+                connection.execute(_ANSWERED, (list(keys),))
+            said = connection.execute(_ADMIT, self._values(batch)) if batch else None
+            connection.execute(b"COMMIT")
+            if batch:
+                connection.execute(_NOTIFY, (news_channel(self._address),))
+        if said is not None:
+            found = said.fetchall()
+            self._ahead = int(found[0][2]) - steady_time()
+        return [_answer(one.arrival, *row[:2]) for one, row in zip(batch, found, strict=True)]
+
+    def _values(self, batch: Sequence[_ToAdmit]) -> tuple[object, ...]:
+        arrivals, ahead = [one.arrival for one in batch], self._ahead
+        assert ahead is not None
+        return (
+            self._key,
+            batch[0].quota.events_per_chat,
+            [one.chat_id for one in arrivals],
+            [one.sender_id for one in arrivals],
+            [one.at for one in arrivals],
+            [one.content_type for one in arrivals],
+            [one.body for one in arrivals],
+            [one.key for one in arrivals],
+            [int(one.once) for one in arrivals],
+            min(one.until for one in batch) + ahead,
+        )
+
+
+def _answer(arrival: Arrival, refused: bool, seq: int | None) -> Acceptance:
+    if refused:
+        return OverQuota(whole=False)
+    if seq is None:
+        return Redelivered()
+    return InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body)
+
+
+@asynccontextmanager
+async def open_admission(place: str) -> AsyncGenerator[Admission]:
+    """Take events in for the store at this address while the block runs.
+
+    Raises:
+        ConfigError: the address can't be read.
+    """
+    admission = Admission(read_address(place))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(admission.run)
+        yield admission
+        with trio.move_on_after(_LAST_SECONDS):
+            await admission.wait_noted()
+        nursery.cancel_scope.cancel()
+
+
+# --- whoever has the store
+
+
+def news_channel(address: PostgresAddress) -> str:
+    """Return the channel on which whoever puts events in says so."""
+    return f"{address.schema} has events"
+
+
+async def hear_news(address: PostgresAddress, tell: Callable[[], None]) -> None:
+    """Have this called whenever another process may have put events in, until cancelled.
+
+    A notification that is lost costs half a second.
+    """
+    connection: Connection | None = None
+    try:
+        while True:
+            try:
+                if connection is None:
+                    connection = await ask(partial(_listen, address))
+                await ask(partial(end_silent, connection), connection)
+                tell()
+                with trio.move_on_after(_LOOK_EVERY):
+                    await trio.lowlevel.wait_readable(connection.fileno())
+                    await ask(partial(_drop_notifications, connection), connection)
+            except (TriobotError, psycopg.Error, OSError):
+                if connection is not None:
+                    connection.close()
+                connection = None
+                await trio.sleep(_LOOK_EVERY)
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _listen(address: PostgresAddress) -> Connection:
+    connection = make_connection(address)
+    connection.execute(f'LISTEN "{news_channel(address)}"'.encode())
+    return connection
+
+
+def _drop_notifications(connection: Connection) -> None:
+    list(connection.notifies(timeout=0))
