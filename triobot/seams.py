@@ -213,6 +213,7 @@ class Arrival:
         once: the key is unique in itself: a second arrival is dropped, acknowledged or not, for seven days,
             or as long as the store is told where code has given the key.
             Without it, an equal key is a redelivery only within a minute of one that wasn't acknowledged.
+        came: when its request was read, by the steady clock; what may be taken in for a time only needs it.
     """
 
     chat_id: ChatId
@@ -222,6 +223,7 @@ class Arrival:
     body: bytes = attrs.field(repr=False)
     key: str | None = attrs.field(default=None, repr=False)
     once: bool = False
+    came: int | None = attrs.field(default=None, repr=False, eq=False)
 
 
 @final

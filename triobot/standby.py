@@ -69,6 +69,7 @@ class Standby:
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
         self.inbox = Inbox(way, clock=clock, quota=Quota(), alarm=self._ring)
+        self.inbox.shared = True
         self.intake: Intake | None = None
         self.background: Sequence[Callable[[], Awaitable[None]]] = ()
 

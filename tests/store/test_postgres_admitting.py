@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import psycopg
 import pytest
 import trio
@@ -231,6 +232,18 @@ async def test_rows_become_visible_in_the_order_of_their_numbers(postgres: Serve
         assert store.statistics().inbox == 120
     assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(120,)]
     assert [(seq,) for seq in seen] == postgres.ask("SELECT seq FROM triobot.inbox ORDER BY seq")
+
+
+async def test_the_time_in_which_it_may_be_taken_begins_with_its_request(postgres: Server) -> None:
+    """Not when another one of its key, for which it has waited, has failed."""
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        late = attrs.evolve(arrival(7, key="late"), came=steady_time() - 6_000)
+        with pytest.raises(StoreAwayError):
+            await way.accept(late, quota=ROOMY)
+        assert list(await store.backlog(after=0, limit=9)) == []
 
 
 async def test_what_can_not_be_read_is_kept_by_whoever_takes_it(postgres: Server) -> None:

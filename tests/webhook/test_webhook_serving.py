@@ -270,6 +270,24 @@ async def test_half_closing_senders_get_their_answer(server: Server) -> None:
         assert status(await read_all(stream)) == 200
 
 
+@pytest.mark.parametrize("framing", ["Content-Length: {}", "Transfer-Encoding: chunked"])
+async def test_an_event_whose_sender_has_left_may_have_been_taken_elsewhere(framing: str) -> None:
+    """As a proxy does that has waited for a frozen process, and asked another one."""
+    body = form("hello")
+    if "chunked" in framing:
+        sent = head(framing) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        sent = post(body)
+    async with serving() as rig:
+        rig.inbox.shared = True
+        with socket.create_connection(("127.0.0.1", rig.port)) as stream:
+            stream.sendall(sent)  # and closed, before the process comes to read it
+        await trio.sleep(0.05)
+        assert status(await rig.ask(post(form("whole")))) == 200
+
+    assert rig.texts == ["whole"]
+
+
 async def test_answered_ones_are_marked(server: Server) -> None:
     async with serving(server=server) as rig:
         await rig.ask(post(form("yes")))

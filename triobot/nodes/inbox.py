@@ -83,6 +83,7 @@ class NodeInbox:
         self._doors = doors
         self._here = here
         self._away = away
+        self.shared = False  # the owner of its shard alone takes an event
         self.hold_seconds = HOLD_SECONDS
         self.certain: Held = lambda: math.inf
         self.late_after = math.inf

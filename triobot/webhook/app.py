@@ -242,6 +242,10 @@ class _Passage:
         self._wanted = False
         return TooSlow()
 
+    def has_left(self) -> bool:
+        """See `RequestExchange`."""
+        return self._left
+
     async def answer(self, answer: answers.Response, told: Callable[[bool], None]) -> None:
         """See `RequestExchange`. It is written once the view has returned; `receive` notices who leaves."""
         self._answer, self._told = answer, told

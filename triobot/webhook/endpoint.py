@@ -139,7 +139,10 @@ class Endpoint:
     async def _take(self, exchange: RequestExchange, framing: RequestFraming) -> None:
         reading = await exchange.read(most=self._limits.body_bytes, seconds=self._limits.body_seconds)
         if isinstance(reading, Complete):
-            outcome = await self._inbox.accept(framing.content_type, reading.body)
+            if self._inbox.shared and exchange.has_left():
+                outcome: Outcome = Unreached()
+            else:
+                outcome = await self._inbox.accept(framing.content_type, reading.body)
             await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
         else:
             await self._cut_short(exchange, reading, framing)

@@ -59,6 +59,10 @@ class RequestExchange(Protocol):
         """Read the whole body, unless it is longer than `most` bytes or takes longer than `seconds`."""
         ...
 
+    def has_left(self) -> bool:
+        """Return whether the sender has left, as far as is known."""
+        ...
+
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
         """Write an answer, after `read`.
 

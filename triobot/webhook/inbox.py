@@ -25,6 +25,7 @@ import attrs
 import trio
 
 from ..alarm_kinds import text_of
+from ..clock import steady_time
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
 from ..frozen import frozen
 from ..seams import (
@@ -88,7 +89,7 @@ class Unwritable:
 @final
 @frozen
 class Unreached:
-    """Not stored: no process that has the chat's shard has answered in time. Answer 503."""
+    """Not stored: nobody who has the chat's shard has answered in time, or the sender left. Answer 503."""
 
 
 @final
@@ -135,7 +136,14 @@ class Admits(Protocol):
 
 
 class WayIn(Protocol):
-    """The way in for requests: an `Inbox`, or what hands each event to the inbox of its shard."""
+    """The way in for requests: an `Inbox`, or what hands each event to the inbox of its shard.
+
+    Attributes:
+        shared: other processes take the same events in. So one whose sender has left is refused: it may have
+            been taken and answered elsewhere since, and forgotten.
+    """
+
+    shared: bool
 
     async def accept(self, content_type: str, body: bytes) -> Outcome:
         """Make one request's event durable, and hand it on; see `Inbox.accept`."""
@@ -203,6 +211,7 @@ class Inbox:
     Attributes:
         alarm: called when the inbox is half full, and when the store can't write.
         early: stores an event with what it leads to; None: it is stored first.
+        shared: see `WayIn`.
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise. None: the event is where it is safe, and is read from there.
     """
@@ -220,6 +229,7 @@ class Inbox:
         self._clock = clock
         self._quota = quota
         self.alarm = alarm
+        self.shared = False
         self.early: StoreEarly | None = None
         self.deliver = deliver
         self._half_full = False
@@ -255,6 +265,7 @@ class Inbox:
 
         Platform: section 2.2.
         """
+        came = steady_time()
         if event is None:
             try:
                 event = decode_event(content_type, body)
@@ -263,7 +274,8 @@ class Inbox:
         try:
             key, once = event_key(event, content_type, body)
             sender_id = event.sender.id if event.sender is not None else None
-            arrival = Arrival(event.chat_id, sender_id, self._clock.now(), content_type, body, key, once)
+            now = self._clock.now()
+            arrival = Arrival(event.chat_id, sender_id, now, content_type, body, key, once, came)
             while key in self._coming:
                 if await self._is_stored_meanwhile(key):
                     self._repeated += 1

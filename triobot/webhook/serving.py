@@ -69,6 +69,10 @@ class _DirectExchange:
         """See `RequestExchange`."""
         return await _read_body(self._talk, most=most, seconds=seconds)
 
+    def has_left(self) -> bool:
+        """See `RequestExchange`."""
+        return self._talk.has_left()
+
     async def answer(self, answer: Response, told: Callable[[bool], None]) -> None:
         """See `RequestExchange`. No task watches for a sender that leaves: the kernel is asked."""
         stayed = not self._talk.has_left()

@@ -167,7 +167,8 @@ class Admission:
         if self.statistics().inbox_bytes + len(arrival.body) > quota.bytes_in_all:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
-        one = _ToAdmit(arrival, quota, steady_time() + round(ADMITTED_WITHIN * 1000))
+        came = steady_time() if arrival.came is None else arrival.came
+        one = _ToAdmit(arrival, quota, came + round(ADMITTED_WITHIN * 1000))
         self._waiting.append(one)
         self._some.set()
         await one.over.wait()
