@@ -356,12 +356,11 @@ ABOUT: Final[dict[AlarmKind, About]] = {
         once=True,
     ),
     "clock_differs": About(
-        "The clock of a node's machine differs from the database server's by more than two seconds. The node "
-        "takes no shards, and gives up those that it has if another node may have them.",
-        "Nothing, while there are other nodes; else what has no node waits.",
-        "Let a time service keep both clocks: `timedatectl` shows whether one does. A node whose clock is "
-        "right again takes part by itself.",
-        ends="Five minutes after the clock is right, or its nodes are gone.",
+        "The clock of a machine differs from the database server's by more than two seconds.",
+        "Nothing of what triobot does: it goes by the server's time of day. Code of the bot's own that reads "
+        "the machine's clock, and what checks certificates, may go wrong.",
+        "Let a time service keep both clocks: `timedatectl` shows whether one does.",
+        ends="Five minutes after the clock is right.",
     ),
 }
 

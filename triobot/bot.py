@@ -54,7 +54,6 @@ from .rooms import SHARED, is_chat
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
 from .secrets import Secret
 from .settings import PREFIX, Settings, check_prefix, read_environment
-from .shards import read_shards
 from .wire.content import Media
 from .wire.ids import ChatId, SenderId, as_recipient
 from .wire.operations import Operation, Upload
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
 
     from .client.successor import AnyTransport
     from .conversations.services import Services
-    from .nodes.node import Node
     from .runtime import Front, Intake, Runtime, Statistics, Surroundings
     from .standby import Standby
 
@@ -198,8 +196,8 @@ class Bot(Router):
         self._resources: list[Resource[object]] = []
         self._background: list[Callable[[], Awaitable[None]]] = []
         self._work: Runtime | None = None
-        # Where its shards come and go, and with them what does the work.
-        self._node: Node | Standby | None = None
+        # Where others may have its store, and the work comes and goes.
+        self._standby: Standby | None = None
         self._around: Surroundings | None = None
         self._stop, self._serves = trio.Event(), False
         self._mounted: WeakSet[QuartTrio] = WeakSet()
@@ -250,7 +248,7 @@ class Bot(Router):
         """Declare a task beside the bot: an async function without arguments.
 
         It begins once resources are open and the bot's doors work: its first lines are what is done at each
-        start. Of several processes with shards of one store, the one runs it that has the bot's own room. It
+        start. Of several processes that share a store, the one runs it that has the store. It
         may end. If it raises, the bot stops with that error. At a stop it is cancelled first, so that what a
         shielded ``finally`` says, within a few seconds, still leaves. It is not durable: what must survive
         belongs into a conversation, which `to` starts or tells something; what must be there before the first
@@ -366,7 +364,7 @@ class Bot(Router):
             self._serves = False
 
     def _check_rests(self) -> None:
-        if self._serves or self._work is not None or self._node is not None:
+        if self._serves or self._work is not None or self._standby is not None:
             raise ConfigError("this bot is running already")
 
     @asynccontextmanager
@@ -375,8 +373,8 @@ class Bot(Router):
     ) -> AsyncGenerator[Intake]:
         """Run without a listener, while the block runs: for tests, and for front ends of one's own.
 
-        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door. Of a store in
-        shards it is what hands each event to its shard, and has no store of its own.
+        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door. Where
+        other processes may have the store it is a `triobot.standby.Standby`, which has none of its own.
 
         Args:
             claims: an event may be handled in the transaction that accepts it, which is faster; else each is
@@ -403,16 +401,12 @@ class Bot(Router):
                         tell_delays(settings.grace)
 
     def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
-        """Return what accepts events while it is entered: one store's intake, or those of several shards."""
+        """Return what accepts events while it is entered."""
         from .logs import open_logs
         from .runtime import open_intake
 
         open_logs()
         around = self._around
-        if around is None and read_shards(settings.store).shards is not None:
-            from .nodes.cluster import open_cluster
-
-            return open_cluster(settings, clock, self._hook)
         if around is None and settings.store.startswith("postgresql:"):
             from .standby import open_standby
 
@@ -429,12 +423,12 @@ class Bot(Router):
         from .runtime import Intake, open_work
         from .watchdog import watched_loop
 
-        if self._work is not None or self._node is not None:
+        if self._work is not None or self._standby is not None:
             raise ConfigError("this bot is running already")
         table, texts, transport, media = table_of(self), self._texts, self._transport, None
         around, develops = self._around, front.settings.development
         opening: Callable[..., AbstractAsyncContextManager[Runtime | None]]
-        opening = partial(open_work, front) if isinstance(front, Intake) else _node_work(self, front)
+        opening = partial(open_work, front) if isinstance(front, Intake) else _turns(self, front)
         told = tell_nobody if around is None else around.on_failure
         if around is not None:
             transport = media = around.transport
@@ -479,7 +473,7 @@ class Bot(Router):
                             yield
                         nursery.cancel_scope.cancel()
         finally:
-            self._work = self._node = None
+            self._work = self._standby = None
 
     # --- other front ends
 
@@ -638,27 +632,21 @@ class Bot(Router):
         return OutsideDoor(self._running)
 
     def _running(self) -> Runtime:
-        if self._node is not None:
-            return self._node.any_work()
+        if self._standby is not None:
+            return self._standby.any_work()
         if self._work is None:
             raise ConfigError("the bot isn't running")
         return self._work
 
 
-def _node_work(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
-    """Return what opens the work of a store, or of shards of it, that this process comes to have."""
-    from .nodes.keeper import keeps, open_kept_work
-    from .nodes.node import Node
+def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
+    """Return what works whenever this process has the store."""
     from .standby import Standby, open_turns
 
-    if isinstance(front, Standby):
-        bot._node = front  # pyright: ignore[reportPrivateUsage]
-        front.background = bot._background  # pyright: ignore[reportPrivateUsage]
-        return partial(open_turns, front)
-    assert isinstance(front, Node)
-    bot._node = front  # pyright: ignore[reportPrivateUsage]
-    keeps(front).background = bot._background  # pyright: ignore[reportPrivateUsage]
-    return partial(open_kept_work, front)
+    assert isinstance(front, Standby)
+    bot._standby = front  # pyright: ignore[reportPrivateUsage]
+    front.background = bot._background  # pyright: ignore[reportPrivateUsage]
+    return partial(open_turns, front)
 
 
 def dry_services_of(bot: Bot, settings: Settings) -> Services:

@@ -117,7 +117,6 @@ class Timepiece:
         self._waits: set[trio.CancelScope] = set()
         self._look_again = LOOK_AGAIN
         if isinstance(clock, Telling):
-            # Several timepieces may read one clock: each shard of a process has its own.
             clock.when_set(self._look_soon)
             self._look_again = math.inf
         self.before = self._jumped = 0

@@ -2,10 +2,10 @@
 
 A lease may end while a process stands still, and another process may go on with its conversations. Commits
 are refused then by their fence; the world outside knows none. So where a store can be lost by a process that
-lives (`Store.held`), that is asked right before each request and each step, and before another shard is asked
-for something (`nodes.doors`). What was to begin waits until the lease is had again, or the work is cut since
-the store is another's. The client asks once more when a request has its connection (`PlatformClient`): it may
-have stood still in between. What has begun to leave can't be called back.
+lives (`Store.held`), that is asked right before each request and each step. What was to begin waits until the
+lease is had again, or the work is cut since the store is another's. The client asks once more when a request
+has its connection (`PlatformClient`): it may have stood still in between. What has begun to leave can't be
+called back.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ NAMES: Final = (
     "triobot.http",
     "triobot.hypercorn",
     "triobot.inspect",
-    "triobot.nodes",
     "triobot.operator",
     "triobot.outbox",
     "triobot.store",

@@ -33,7 +33,6 @@ from .conversations.conversation import Services
 from .conversations.data import Speech
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
-from .conversations.doors.far import Far
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.portrait import whose
 from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
@@ -61,10 +60,9 @@ from .payments.facts import PaymentAnswer
 from .resources import Opened, Provided
 from .seams import Alarm, OnAlarm, Outbox, Platform, PutSetting, Quota, RaiseAlarm, StoreStatistics, WallClock
 from .settings import Settings
-from .shards import read_shards
 from .store import DAY, Retention, Stamp, Store, open_store
 from .webhook.answers import Readiness, TrafficCounters
-from .webhook.inbox import Inbox, WayIn
+from .webhook.inbox import Inbox
 from .webhook.kept_secrets import forget_former, webhook_secrets
 from .webhook.secrets import Secrets
 from .wire.ids import ChatId
@@ -86,16 +84,8 @@ _TELLS: Final = 8
 _PAGE: Final = 256
 
 
-class OpensStore(Protocol):
-    """Opens the store at an address, as `triobot.store.open_store` does."""
-
-    def __call__(
-        self, url: str, /, *, stamp: Stamp, clock: WallClock, retention: Retention
-    ) -> AbstractAsyncContextManager[Store]: ...
-
-
 class Front(Protocol):
-    """What listeners need of a bot: an `Intake`, or the shards that this process has.
+    """What listeners need of a bot: an `Intake`, or a `triobot.standby.Standby`.
 
     Attributes:
         settings: of the bot.
@@ -114,7 +104,7 @@ class Front(Protocol):
     def traffic(self, traffic: TrafficCounters | None) -> None: ...
 
     @property
-    def inbox(self) -> WayIn:
+    def inbox(self) -> Inbox:
         """Return the way in for requests."""
         ...
 
@@ -396,48 +386,13 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
     return PaymentsAdmin(store, books, clock.now)
 
 
-class Neighbours(Protocol):
-    """The other shards of a store, as the work of one meets them."""
-
-    @property
-    def shards(self) -> int:
-        """Return how many there are, this one included."""
-        ...
-
-    @property
-    def far(self) -> Far:
-        """Return what reaches their places."""
-        ...
-
-    def outbox(self, own: Outbox) -> Outbox:
-        """Return what takes messages to chats of any shard; `own` is this one's."""
-        ...
-
-    def announcing(self, broadcasts: Broadcasts, *, outside: bool) -> Announcing:
-        """Return the door to broadcasts that have a part in each shard."""
-        ...
-
-    def statistics(self) -> Statistics:
-        """Count what all shards of this process have done, and what they hold."""
-        ...
-
-    def raise_alarm(self, alarm: Alarm) -> None:
-        """Raise an alarm of the whole bot, which each shard may find; never waits."""
-        ...
-
-    async def wait_at_rest(self) -> None:
-        """Wait until no shard's conversations need this one any more."""
-        ...
-
-
 @final
 @attrs.frozen
 class Runtime:
     """What handles the accepted events.
 
     Attributes:
-        spoken: takes what is said from outside conversations, to chats of any shard.
-        neighbours: the other shards of the store; None: there are none.
+        spoken: takes what is said from outside conversations.
     """
 
     platform: PlatformClient
@@ -448,20 +403,13 @@ class Runtime:
     store: Store
     resources: Opened
     spoken: Outbox
-    neighbours: Neighbours | None = None
 
     def announcing(self, *, outside: bool) -> Announcing:
         """Return the door to broadcasts; `outside`: for callers that are no conversations."""
-        if self.neighbours is not None:
-            return self.neighbours.announcing(self.broadcasts, outside=outside)
         return LiveAnnouncing(self.broadcasts, outside=outside)
 
     def statistics(self) -> Statistics:
         """Count what the bot has done in this process, and what it holds."""
-        return self.own_statistics() if self.neighbours is None else self.neighbours.statistics()
-
-    def own_statistics(self) -> Statistics:
-        """Count the same of this shard."""
         return Statistics(
             live=self.dispatcher.live,
             counts=self.dispatcher.counts,
@@ -478,26 +426,20 @@ async def open_intake(
     on_alarm: OnAlarm | None = None,
     *,
     around: Surroundings | None = None,
-    tells_jumps: bool = True,
-    opens: OpensStore = open_store,
     inbox: Inbox | None = None,
 ) -> AsyncGenerator[Intake]:
     """Open the store and the inbox on top of it.
 
     Args:
-        opens: opens the store that the settings name.
-        tells_jumps: raises an alarm when this machine's clock is set; one shard of a process does.
         inbox: the way in for events, which is open already; None: it is made here.
 
     Raises:
         ConfigError: a setting is wrong, or the store belongs to another bot or platform.
         StoreLockedError: another process has the store.
     """
-    if (parts := read_shards(settings.store)).shards is not None and parts.shard is None and around is None:
-        raise ConfigError("a store in shards is opened shard by shard")
     # Of the store, too: each time that it is read, a jump may be noticed.
     timepiece = Timepiece(clock)
-    async with _opened_store(settings, timepiece, around, opens) as store:
+    async with _opened_store(settings, timepiece, around) as store:
         secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
         voice = Speaker(settings.label, await _log_key(store), partial(covered, settings, secrets))
         bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
@@ -511,7 +453,7 @@ async def open_intake(
                         nursery.start_soon(intake.inbox.run)
                     await _begin_intake(intake, nursery, untils, listens=around is None)
                 try:
-                    with timepiece.telling(partial(_jumped, bell)) if tells_jumps else nullcontext():
+                    with timepiece.telling(partial(_jumped, bell)):
                         timepiece.was_seen(seen)
                         yield intake
                 finally:
@@ -621,7 +563,7 @@ def _unreadable(bell: AlarmBell, operation: str, shape: str) -> None:
 
 
 def _opened_store(
-    settings: Settings, clock: WallClock, around: Surroundings | None, opens: OpensStore
+    settings: Settings, clock: WallClock, around: Surroundings | None
 ) -> AbstractAsyncContextManager[Store]:
     if around is not None:
         return nullcontext(around.store)
@@ -632,7 +574,7 @@ def _opened_store(
     # A day at least: calls are repeated after a crash.
     keys = max(kept_for, DAY)
     retention = Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
-    return opens(settings.store, stamp=stamp, clock=clock, retention=retention)
+    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
 
 
 @asynccontextmanager
@@ -649,23 +591,19 @@ async def open_work(
     on_failure: OnFailure = tell_nobody,
     instead: Instead | None = None,
     claims: bool = True,
-    neighbours: Neighbours | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Handle accepted events while the block runs; then come to rest, within the grace period.
 
     Args:
-        transport, media_transport: carry requests and downloads, and are another's to close: the works of
-            several shards have the same ones. None: one of its own.
+        transport, media_transport: carry requests and downloads, and are another's to close. None: one of
+            its own.
         backlog_seconds: after which a backlog has an alarm; None: it has none.
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None: they run themselves.
         claims: an event may be handled in the transaction that accepts it; else each is stored first, and
             comes to the dispatcher's tasks through its channel.
-        neighbours: the other shards of the store; None: it is one by itself.
     """
     settings, bell = intake.settings, intake.bell
-    # That the token is refused, or all is held: each shard finds it out by itself.
-    tell_once = bell.ring if neighbours is None else neighbours.raise_alarm
     client = PlatformClient(
         settings.base_url,
         settings.checked_token,
@@ -685,13 +623,12 @@ async def open_work(
         client as platform,
         open_outbox(
             _held_platform(intake, platform, tracing),
-            raise_alarm=tell_once,
-            rules=_outbox_rules(settings, neighbours),
+            raise_alarm=bell.ring,
+            rules=_outbox_rules(settings),
         ) as outbox,
         open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
     ):
-        own: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
-        spoken = own if neighbours is None else neighbours.outbox(own)
+        spoken: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
         dispatcher: Dispatcher
 
         async def deliver(captured: Captured, claim: MovePayment) -> bool:
@@ -724,20 +661,13 @@ async def open_work(
             instead=instead if (held := intake.store.held) is None else held_steps(held, instead),
             charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
             payments=cashier,
-            announcing=(
-                LiveAnnouncing(broadcasts)
-                if neighbours is None
-                else neighbours.announcing(broadcasts, outside=False)
-            ),
+            announcing=LiveAnnouncing(broadcasts),
             max_amount=settings.max_amount,
-            far=None if neighbours is None else neighbours.far,
             code=Code(table),
         )
         dispatcher = Dispatcher(services, table, username=settings.username)
         intake.voice.find = partial(_whose, services)
-        work = Runtime(
-            platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources, spoken, neighbours
-        )
+        work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources, spoken)
         at_rest = False
         try:
             async with trio.open_nursery() as nursery:
@@ -765,8 +695,6 @@ async def open_work(
                         )
                         await broadcasts.drain()
                         at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
-                        if neighbours is not None:
-                            await neighbours.wait_at_rest()
                 finally:
                     intake.work = intake.late = intake.voice.find = None
                     intake.inbox.deliver = intake.inbox.early = None
@@ -816,12 +744,9 @@ async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
         yield tracing
 
 
-def _outbox_rules(settings: Settings, neighbours: Neighbours | None) -> OutboxRules:
-    """Return the outbox's constants. Of the owner's limit each shard has its part, wherever it is."""
-    if settings.rate is None:
-        return OutboxRules()
-    shards = 1 if neighbours is None else neighbours.shards
-    return OutboxRules(pace=PaceRules(most=settings.rate / shards))
+def _outbox_rules(settings: Settings) -> OutboxRules:
+    """Return the outbox's constants."""
+    return OutboxRules() if settings.rate is None else OutboxRules(pace=PaceRules(most=settings.rate))
 
 
 def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) -> Platform:

@@ -284,7 +284,7 @@ Beginning: TypeAlias = Callable[[Callable[[], Mapping[str, str]]], str | None]
 
 
 Held: TypeAlias = Callable[[], float]
-"""Returns for how many seconds more a store, or a shard of one, is this process's for certain; 0 if it isn't.
+"""Returns for how many seconds more a store is this process's for certain; 0 if it isn't.
 
 Instantly, and in any thread. By then another process may have it, if nothing is heard from the database.
 """

@@ -21,7 +21,6 @@ PREFIX: Final = "TRIOBOT_"
 """What the variables' names begin with, unless a bot says otherwise."""
 
 log: Final = logging.getLogger("triobot")
-_BUILD: Final = r"[A-Za-z0-9][\w.+:/@-]{0,199}"
 
 
 def _hidden(text: Secret | str | None) -> Secret | None:
@@ -41,13 +40,6 @@ class Settings:
             the first is the current one (``TRIOBOT_WEBHOOK_SECRET``). None: the store makes and keeps one.
         store: ``sqlite:PATH`` or ``memory:`` (``TRIOBOT_STORE``); experimental: ``postgresql://...``.
         host, port: where to listen (``TRIOBOT_HOST``, ``TRIOBOT_PORT``); port 0 takes a free one.
-        door: where the other nodes reach this one, HOST:PORT (``TRIOBOT_DOOR``), if the store is in shards in
-            PostgreSQL; by default the address by which the database knows this machine, and a free port.
-        door_certificate, door_key, door_ca: PEM files that encrypt what goes between the nodes' doors: this
-            node's certificate, its key, and the certificate of the authority that has signed those of all
-            nodes (``TRIOBOT_DOOR_CERTIFICATE``, ``TRIOBOT_DOOR_KEY``, ``TRIOBOT_DOOR_CA``).
-        build: what this process runs, in the words of whoever deploys it (``TRIOBOT_BUILD``), if the store is
-            in shards in PostgreSQL: shards go to the newest build. By default triobot's version.
         fd: an inherited listening socket instead of host and port (``--fd``, or systemd's variables).
         unix: a path to listen on instead, for a proxy on this machine (``TRIOBOT_UNIX``).
         unix_mode, unix_group: who may connect there, besides the bot's own user: a mode such as 0o660
@@ -103,11 +95,6 @@ class Settings:
     store: str = "sqlite:triobot.db"
     host: str = "127.0.0.1"
     port: int = 8080
-    door: str | None = None
-    door_certificate: str | None = None
-    door_key: str | None = None
-    door_ca: str | None = None
-    build: str | None = None
     fd: int | None = None
     unix: str | None = None
     unix_mode: int | None = None
@@ -159,11 +146,6 @@ class Settings:
             )
         if self.name is not None and (not self.name.strip() or not self.name.isprintable()):
             raise ConfigError("the bot's name must be one line of text")
-        if self.build is not None and not re.fullmatch(_BUILD, self.build, re.ASCII):
-            raise ConfigError(
-                "the build's name must begin with a letter or digit, and have letters, digits and . _ + : / @"
-                " - alone, 200 at most; such as 1.4.2 or 2026-11-27"
-            )
         if self.trace_share is not None and not 0 <= self.trace_share <= 1:
             raise ConfigError("trace_share must be from 0 to 1")
         if self.alarm_repeat_hours < 0:
@@ -251,11 +233,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "store": str,
     "host": str,
     "port": _whole("a number", 9),
-    "door": str,
-    "door_certificate": str,
-    "door_key": str,
-    "door_ca": str,
-    "build": str,
     "unix": str,
     "unix_mode": _mode,
     "unix_group": str,

@@ -11,12 +11,14 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
-from .alarm_kinds import Alarm
+from .alarm_kinds import Alarm, text_of
 from .authors import run_contained
+from .clock import SystemClock
 from .conversations.data import Speech
 from .conversations.routes.router import Table
 from .errors import StoreAwayError, StoreLockedError
@@ -25,7 +27,8 @@ from .operator import OperatorApi
 from .runtime import Intake, Runtime, covered, open_intake, open_work
 from .seams import LeaseLostError, OnAlarm, Quota, WallClock
 from .settings import Settings
-from .store import is_made, open_admission, wait_free
+from .store import Stamp, admission_at, is_made, wait_free
+from .store.server_clock import ServerClock, how_far
 from .webhook.answers import Readiness, TrafficCounters
 from .webhook.inbox import Inbox
 from .webhook.kept_secrets import FORMER_SECRET, SECRET, forget_former
@@ -40,6 +43,7 @@ Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
 _PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
 _PAUSE: Final = 1.0
 _AGAIN: Final = 0.1
+_LOOK_AT_CLOCK_EVERY: Final = 5.0
 
 
 @final
@@ -59,16 +63,21 @@ class Standby:
         self, settings: Settings, clock: WallClock, on_alarm: OnAlarm | None, way: Admission
     ) -> None:
         self.settings = settings
-        self._clock = clock
+        # The server's time of day, unless the author has brought a clock.
+        self._server_clock = ServerClock(clock) if type(clock) is SystemClock else None
+        self._clock = self._server_clock or clock
+        if self._server_clock is not None:
+            way.heard = self._server_clock.heard
         self._on_alarm = on_alarm
         self._way = way
         self._stop = trio.Event()
         self._work: Runtime | None = None
         self._stands_by = False
+        self._told_of_clock = False
         self.secrets = Secrets.generate()  # until those of the store are read
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
-        self.inbox = Inbox(way, clock=clock, quota=Quota(), alarm=self._ring)
+        self.inbox = Inbox(way, clock=self._clock, quota=Quota(), alarm=self._ring)
         self.inbox.shared = True
         self.intake: Intake | None = None
         self.background: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -79,6 +88,22 @@ class Standby:
             self.intake.bell.ring(alarm)
         else:
             _log.error("ALARM %s: %s", alarm.kind, alarm.text)
+
+    async def watch_clock(self) -> None:
+        """Tell of a clock of this machine that is wrong, until cancelled."""
+        clock = self._server_clock
+        while clock is not None:
+            await trio.sleep(_LOOK_AT_CLOCK_EVERY)
+            # As long as it lasts the bell hears of it; a log hears of it once.
+            if clock.differs and not (self._told_of_clock and self.intake is None):
+                said = f"this machine's clock is {how_far(clock.differs)} the database server's."
+                self._ring(Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}"))
+            self._told_of_clock = clock.differs != 0
+
+    @property
+    def clock(self) -> WallClock:
+        """Return the time of day by which the bot works."""
+        return self._clock
 
     @property
     def apis(self) -> Sequence[OperatorApi]:
@@ -222,29 +247,30 @@ async def open_standby(
         ConfigError: the store is another bot's, or can't be used.
         StoreError: the store can't be reached.
     """
-    made = await is_made(settings.store)
-    async with open_admission(settings.store) as way:
-        standby = Standby(settings, clock, on_alarm, way)
-        untils = standby.prepare(await _kept(settings, clock, way, made=made))
+    made, way = await is_made(settings.store), admission_at(settings.store)
+    standby = Standby(settings, clock, on_alarm, way)
+    untils = standby.prepare(await _kept(settings, clock, way, made=made))
+    async with way.running(), trio.open_nursery() as nursery:
         with registered(standby.voice):
-            async with trio.open_nursery() as nursery:
-                with speaking(standby.voice):
-                    nursery.start_soon(standby.inbox.run)
-                    if untils:
-                        nursery.start_soon(forget_former, standby.secrets, untils, clock)
-                yield standby
-                nursery.cancel_scope.cancel()
+            with speaking(standby.voice):
+                nursery.start_soon(standby.inbox.run)
+                nursery.start_soon(standby.watch_clock)
+                if untils:
+                    nursery.start_soon(forget_former, standby.secrets, untils, standby.clock)
+            yield standby
+            nursery.cancel_scope.cancel()
 
 
 async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: bool) -> Mapping[str, str]:
     """Return what the store keeps for the whole bot, once it is made, by this process or another one."""
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
     needed = {KEY} if settings.webhook_secret is not None else {KEY, SECRET}
     while True:
         try:
             if not made:
                 async with open_intake(settings, clock):
                     made = True  # its secret and its key are there now
-            if (kept := await way.settings()).keys() >= needed:
+            if (kept := await way.settings(stamp)).keys() >= needed:
                 return kept
         except StoreLockedError:
             made = True  # another process makes it

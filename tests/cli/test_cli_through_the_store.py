@@ -18,10 +18,8 @@ from tests.postgres import Server
 from triobot import Chat
 from triobot.cli import consulting
 from triobot.cli.consulting import ask_running, gather, open_to_look
-from triobot.clock import SystemClock
 from triobot.errors import ConfigError
 from triobot.money import RaiseAlarm
-from triobot.nodes.node import prepare_shards
 from triobot.operator import ListJournals, SettleParked, Status
 from triobot.runtime import Intake
 from triobot.settings import Settings, read_environment
@@ -205,16 +203,11 @@ def test_many_questions_are_asked_of_the_bot_that_runs(url: str, command: Comman
     trio.run(main)
 
 
-def test_no_question_makes_a_shard_that_is_gone(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_question_makes_a_store_that_is_gone(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made anew and empty, it would not be missed by the next start."""
     monkeypatch.setenv("TRIOBOT_TOKEN", "a-token-of-tests")
-    postgres.ask("DROP SCHEMA IF EXISTS lost_0 CASCADE", "DROP SCHEMA IF EXISTS lost_1 CASCADE")
-    url = postgres.url(query="schema=lost&shards=2")
+    url = postgres.url(query="schema=lost")
     settings = attrs.evolve(read_environment(os.environ), store=url)
-    trio.run(prepare_shards, settings, SystemClock())
-    postgres.ask("DROP SCHEMA lost_1 CASCADE")
     for request in (Status(), SettleParked()):
-        with pytest.raises(ConfigError, match=r"there is no store at postgresql:.*shard=1"):
+        with pytest.raises(ConfigError, match=r"there is no store at postgresql:.*schema=lost"):
             consulting.consult(settings, request)
-    with pytest.raises(ConfigError, match="are missing: shard 1"):
-        trio.run(prepare_shards, settings, SystemClock())

@@ -107,7 +107,6 @@ async def before_nodes(
     folder: Path,
     nodes: Sequence[str],
     secret: str,
-    name: str = "pizza-two.conf",
     within: Sequence[str] = (),
 ) -> AsyncGenerator[int]:
     """nginx with a configuration for two nodes, or for as many as there are, without TLS; yields its port.
@@ -117,7 +116,7 @@ async def before_nodes(
     Its logs are in the folder ``log``.
     """
     (folder / "log").mkdir()
-    text = (DEPLOY / "nginx" / name).read_text()
+    text = (DEPLOY / "nginx/pizza-two.conf").read_text()
     (second,) = (line for line in text.splitlines() if "10.0.0.12:8080" in line)
     more = "\n".join(second.replace("10.0.0.12:8080", node) for node in nodes[1:])
     with socket.create_server(("127.0.0.1", 0)) as listening:

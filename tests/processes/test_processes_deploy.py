@@ -30,7 +30,6 @@ from tests.processes.proxy import (
     proxied,
 )
 from triobot.cli import main
-from triobot.shards import read_shards
 from triobot.webhook.limits import Limits
 
 pytestmark = pytest.mark.processes
@@ -128,14 +127,13 @@ def answering(kind: type[Answering]) -> Generator[str]:
 
 
 @needs_nginx_as_another_user
-@pytest.mark.parametrize("name", ["pizza-nodes.conf", "pizza-two.conf"])
-async def test_a_503_for_one_chat_refuses_nobody_else(folder: Path, name: str) -> None:
+async def test_a_503_for_one_chat_refuses_nobody_else(folder: Path) -> None:
     """Whatever a node answers, it is asked for the next event; the other one is dead."""
     with ExitStack() as stack, trio.fail_after(PATIENCE):
         works = stack.enter_context(answering(Answering))
         dead = f"127.0.0.1:{free_port()}"
         async with (
-            before_nodes(folder, [dead, works], SECRET, name) as port,
+            before_nodes(folder, [dead, works], SECRET) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
         ):
             said = ["crowded", "fine", "fine"] * 20
@@ -281,16 +279,16 @@ def test_the_container_s_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert step("USER") == "bot"
 
 
-def test_the_nodes_containers_have_what_the_image_and_the_proxy_name() -> None:
+def test_two_containers_have_what_the_image_and_the_proxy_name() -> None:
     """Compose's files are not run here: what they take from the others is there."""
     container = DEPLOY / "container"
-    nodes = (container / "compose-nodes.yaml").read_text()
+    nodes = (container / "compose-two.yaml").read_text()
     assert "dockerfile: Containerfile" in nodes
     variables = dict(pair.split("=", 1) for line in steps("ENV") for pair in line.split())
     # The nodes' store is on the server, and in the volume is what they note for themselves.
     assert f"STATE_DIRECTORY: {step('VOLUME')}" in nodes
     (store,) = re.findall(r"TRIOBOT_STORE: (\S+)", nodes)
-    assert read_shards(store).shards == 8
+    assert store == "postgresql://pizza@database/pizza"
     # The token is where the image looks for it, and the password is given, not written down.
     assert variables["TRIOBOT_TOKEN_FILE"] == "/run/secrets/token"
     assert re.search(r"secrets: \[token\]", nodes)
@@ -300,7 +298,7 @@ def test_the_nodes_containers_have_what_the_image_and_the_proxy_name() -> None:
     # They end as the image's signal says, within the time that a stop may take.
     assert "stop_grace_period: 30s" in nodes
     # The proxy's file is the one that is offered, and finds its certificate where it says.
-    proxy = (DEPLOY / "nginx/pizza-nodes.conf").read_text()
+    proxy = (DEPLOY / "nginx/pizza-two.conf").read_text()
     folders = set(re.findall(r"ssl_certificate\w* (/\S+)/[^/]+;", proxy))
     assert {f"./tls:{folder}:ro" for folder in folders} <= set(re.findall(r"\"(\S+?)\"", nodes))
-    assert "./pizza-nodes.conf:/etc/nginx/conf.d/pizza.conf:ro" in nodes
+    assert "./pizza-two.conf:/etc/nginx/conf.d/pizza.conf:ro" in nodes

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -163,49 +162,6 @@ async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
         assert "now belongs" in triobot("store", "rebind", "tests.processes.bots:orders").stdout
         assert "conversations: 1" in triobot("status").stdout
         assert "pg_dump" in triobot("store", "backup", str(tmp_path / "copy")).stderr
-
-
-@pytest.mark.slow
-async def test_a_bot_in_shards_is_killed_and_its_operator_hears_of_all_of_them(
-    tmp_path: Path, postgres: Server
-) -> None:
-    shards, chats, log = 3, range(1, 13), tmp_path / "log"
-    for schema in ("parts", *(f"parts_{number}" for number in range(shards))):
-        postgres.ask(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-    store = postgres.url(query=f"schema=parts&shards={shards}")
-    async with open_platform() as platform:
-        triobot = Operator(platform.url, store)
-        with listen() as sock:
-            users = Users(sock.getsockname()[1], f"/{SECRET}")
-            for run in range(2):
-                process = await start_bot("bot", platform=platform.url, store=store, sock=sock, log=log)
-                try:
-                    for chat in chats:
-                        assert await users.calls(chat, f"{chat}/{run}") == 200
-                    await platform.wait_until(lambda: all(len(platform.texts[chat]) for chat in chats))
-                    status = await trio.to_thread.run_sync(triobot, "status", "--json")
-                    told = json.loads(status.stdout)
-                    assert (told["running"], told["working"], told["shards"]) == (True, True, shards)
-                    assert told["conversations"] == len(chats)
-                    listed = await trio.to_thread.run_sync(triobot, "journal", "list", "--json")
-                    rows = [json.loads(line) for line in listed.stdout.splitlines()]
-                    assert sorted(row["chat_id"] for row in rows) == list(chats)
-                finally:
-                    if run:
-                        assert await process.stop() == 0
-                    process.kill_now()
-                    process.popen.wait()
-        status = await trio.to_thread.run_sync(triobot, "status", "--json")
-        told = json.loads(status.stdout)
-        assert (told["running"], told["conversations"]) == (False, len(chats))
-    assert {chat: once_each(platform.texts[chat]) for chat in chats} == {
-        chat: [f"{chat}/0", f"{chat}/1"] for chat in chats
-    }
-
-
-def once_each(texts: list[str]) -> list[str]:
-    """The texts without a repetition of one right behind it: a send whose outcome nobody knows."""
-    return [text for text, _ in groupby(texts)]
 
 
 def node_of(process: BotProcess, port: int) -> Node:

@@ -15,7 +15,6 @@ import trio
 
 from tests.postgres import Server
 from triobot.seams import WallClock
-from triobot.shards import Share
 from triobot.store import Stamp
 from triobot.store.inline import InlineWriter
 from triobot.store.rules import RETENTION, Retention
@@ -50,12 +49,11 @@ class PostgresRows:
         """The turn of whoever speaks over the session: a thread that looks after it does, too."""
         return self._shard.turn
 
-    def open(self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None) -> Store:
+    def open(self, clock: WallClock, retention: Retention = RETENTION) -> Store:
         """Open the store, for a new run."""
         from triobot.store.postgres.address import read_address
         from triobot.store.postgres.shard import open_shard
 
-        assert share is None, "a store in PostgreSQL is one shard"
         address = read_address(self.server.url().partition(":")[2])
         self._shard = shard = open_shard(address, _STAMP, now=clock.now(), retention=retention)
         alone = cast("Transactions", _Alone(shard))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import attrs
 import psycopg
@@ -16,13 +18,21 @@ from tests.wire_proxy import Proxy, proxying
 from triobot.clock import steady_time
 from triobot.errors import StoreAwayError
 from triobot.seams import Consume, InboxRow, KeepRaw, OverQuota, Quota, Redelivered
-from triobot.store import Stamp, open_admission, open_store
+from triobot.store import Stamp, admission_at, open_store
 from triobot.store.postgres import admitting
 from triobot.store.postgres.address import read_address
 from triobot.store.postgres.admitting import Admission, _ToAdmit
 from triobot.wire.ids import ChatId, SenderId
 
 STAMP = Stamp("https://platform.test", "t")
+
+
+@asynccontextmanager
+async def open_admission(url: str) -> AsyncGenerator[Admission]:
+    """What takes events in for the store at this address."""
+    way = admission_at(url)
+    async with way.running():
+        yield way
 
 
 async def test_whoever_has_the_store_reads_what_another_process_took_in(postgres: Server) -> None:

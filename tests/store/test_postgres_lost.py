@@ -37,10 +37,9 @@ from triobot.seams import (
     Write,
 )
 from triobot.store import Stamp, Store, open_store, wait_free
-from triobot.store.belief import SECONDS
 from triobot.store.postgres import session
 from triobot.store.postgres.failures import ends_the_session
-from triobot.store.postgres.ownership import SPEAKS_EVERY, hold
+from triobot.store.postgres.ownership import SECONDS, SPEAKS_EVERY, hold
 from triobot.wire.ids import ChatId
 
 STAMP = Stamp("https://platform.test", "t")

@@ -261,7 +261,8 @@ async def test_if_a_process_ends_before_it_has_begun_the_next_one_is_asked(postg
     async with running(postgres), trio.open_nursery() as nursery:
         own = "UPDATE triobot.shard SET owner = (SELECT id FROM triobot.nodes WHERE id <> 7)"
         postgres.ask(
-            "INSERT INTO triobot.nodes VALUES (7, 'another', now() + interval '1 hour')",
+            "SELECT pg_advisory_lock(7)",
+            "INSERT INTO triobot.nodes VALUES (7, 'another', 'infinity')",
             "UPDATE triobot.shard SET owner = 7",
         )
 
@@ -271,7 +272,7 @@ async def test_if_a_process_ends_before_it_has_begun_the_next_one_is_asked(postg
         nursery.start_soon(ask)
         while left(postgres) == NOTHING_LEFT:
             await trio.sleep(0.01)
-        postgres.ask("DELETE FROM triobot.nodes WHERE id = 7", own)
+        postgres.ask("SELECT pg_advisory_unlock(7)", "DELETE FROM triobot.nodes WHERE id = 7", own)
 
 
 async def test_if_a_process_ends_before_it_has_begun_and_none_follows_nobody_is_asked(

@@ -278,7 +278,11 @@ async def test_only_the_bots_own_store_is_copied(tmp_path: Path) -> None:
         ("sqlite:{}/a.db", "sqlite:{}/hard.db", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{}/soft.db", "both addresses are of the same store"),
         ("sqlite:{}/a.db", "sqlite:{}/none/b.db", "the store's folder .*none doesn't exist"),
-        ("sqlite:{}/a.db", "postgresql://bots@127.0.0.1:1/bots?shards=2", "a store in shards isn't copied"),
+        (
+            "sqlite:{}/a.db",
+            "postgresql://bots@127.0.0.1:1/bots?shards=2",
+            "in one schema, without shards=",
+        ),
         ("sqlite:{}/a.db", "memory:", "is sqlite:PATH or postgresql:"),
         ("memory:", "sqlite:{}/a.db", "is sqlite:PATH or postgresql:"),
         ("sqlite:{}/a.db?shards=2", "sqlite:{}/b.db", "SQLite keeps a store in one file"),

@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "inspect": "show conversations at each of their turns, in your browser",
     "broadcast": "show broadcasts, or stop one",
     "jobs": "list jobs, run one now, or forget one",
-    "nodes": "say which processes share a bot's store, or drain one",
+    "nodes": "say which processes share a bot's store, and which one works",
     "store": "back up, stream, restore, check and move a bot's store",
     "forget": "delete everything of a chat, a person or a room",
     "completion": "print a script that completes commands in your shell",

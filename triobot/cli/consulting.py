@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,6 @@ from ..clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, is_on_server, socket_path
-from ..operator.merging import ask_shards
 from ..operator.relayed import ask_relayed
 from ..operator.requests import (
     AboutBroadcasts,
@@ -36,7 +35,6 @@ from ..operator.requests import (
 )
 from ..runtime import api_of
 from ..settings import Settings, read_environment
-from ..shards import MOST_SHARDS, read_shards
 from ..store import Stamp, ask_owner, copy_still, is_made, open_store
 from .loading import load_bot
 
@@ -132,51 +130,12 @@ async def gather(ask: Callable[[Request, Tell], Awaitable[object]], request: Req
     return told
 
 
-def each_of(settings: Settings) -> Sequence[Settings]:
-    """Return the settings of each store that is meant: one, or a bot's shards.
-
-    Raises:
-        ConfigError: the address says of shards what can't be.
-    """
-    return [attrs.evolve(settings, store=one) for one in read_shards(settings.store).each]
-
-
 async def ask_bot(settings: Settings, request: Request, tell: Tell) -> bool:
     """Ask within a program that runs already; returns whether it was the running bot that answered.
 
-    Of a store in shards each that the request concerns is asked, and one answer made of theirs.
-
     Raises: as `consult`.
     """
-    shards = each_of(settings)
-    await _check_all_are_meant(settings)
-    if len(shards) == 1:
-        return await _ask_one(shards[0], request, tell)
-    running: list[bool] = []
-
-    async def ask(shard: Settings, request: Request, tell: Tell) -> None:
-        running.append(await _ask_one(shard, request, tell))
-
-    await ask_shards([partial(ask, shard) for shard in shards], request, tell)
-    return all(running)
-
-
-async def _check_all_are_meant(settings: Settings) -> None:
-    """See that there is no shard beyond those of the address: some would answer for all, as to `forget`.
-
-    Raises:
-        ConfigError: there is one; also as `triobot.store.is_made`.
-    """
-    address = read_shards(settings.store)
-    if address.shards is None or address.shard is not None or address.shards == MOST_SHARDS:
-        await trio.lowlevel.checkpoint()
-        return
-    (beyond,) = attrs.evolve(address, shards=address.shards + 1, shard=address.shards).each
-    if await is_made(beyond):
-        raise ConfigError(
-            f"the store {address.whole} has more than {address.shards} shards: give the address that its bot"
-            " has"
-        )
+    return await _once_settled(partial(_ask_once, settings, request, tell))
 
 
 async def ask_running(store: str, request: Request, tell: Tell) -> bool:
@@ -189,10 +148,6 @@ async def ask_running(store: str, request: Request, tell: Tell) -> bool:
         return await ask_relayed(partial(ask_owner, store), request, tell)
     place = socket_path(store)
     return place is not None and await ask(place, request, tell)
-
-
-async def _ask_one(settings: Settings, request: Request, tell: Tell) -> bool:
-    return await _once_settled(partial(_ask_once, settings, request, tell))
 
 
 async def _ask_once(settings: Settings, request: Request, tell: Tell) -> bool:
@@ -223,12 +178,8 @@ async def open_api(settings: Settings) -> AsyncGenerator[Ask]:
 
     Raises: as `consult`; also what it yields does.
     """
-    asks: list[Ask] = []
-    await _check_all_are_meant(settings)
     async with AsyncExitStack() as opened:
-        for shard in each_of(settings):
-            asks.append(await _once_settled(partial(_open_one, shard, opened)))
-        yield asks[0] if len(asks) == 1 else partial(ask_shards, asks)
+        yield await _once_settled(partial(_open_one, settings, opened))
 
 
 async def _open_one(settings: Settings, opened: AsyncExitStack) -> Ask:
@@ -294,7 +245,7 @@ async def _running(settings: Settings) -> Ask | None:
 async def _own_api(settings: Settings, stamp: Stamp | None) -> AsyncGenerator[OperatorApi]:
     place = socket_path(settings.store)
     if is_on_server(settings.store):
-        # Opened with a stamp, a shard that is gone would be made anew, and nobody would miss its chats.
+        # Opened with a stamp, one that is gone would be made anew, and nobody would miss its chats.
         if not await is_made(settings.store):
             raise ConfigError(f"there is no store at {settings.store}")
     elif not await trio.Path(file := store_file(settings)).is_file():

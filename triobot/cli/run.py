@@ -55,11 +55,6 @@ _SETTINGS: Final = (
         "tls_certificate",
         "tls_key",
         "store",
-        "door",
-        "build",
-        "door_certificate",
-        "door_key",
-        "door_ca",
         "grace",
         "metrics_host",
         "metrics_port",
@@ -91,21 +86,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
     parser.add_argument(
         "--store", metavar="URL", help="sqlite:PATH, postgresql://... or memory: (default sqlite:triobot.db)"
-    )
-    parser.add_argument(
-        "--door",
-        metavar="HOST:PORT",
-        help="where other nodes reach this one, for a store in shards in PostgreSQL (default: a free port)",
-    )
-    parser.add_argument(
-        "--door-certificate", metavar="FILE", help="a PEM file, to encrypt what goes between the nodes"
-    )
-    parser.add_argument("--door-key", metavar="FILE", help="its key")
-    parser.add_argument("--door-ca", metavar="FILE", help="the authority's that signs those of all nodes")
-    parser.add_argument(
-        "--build",
-        metavar="NAME",
-        help="what this process runs, for a store in shards in PostgreSQL: they go to the newest build",
     )
     parser.add_argument(
         "--limit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias, cast
@@ -13,18 +13,15 @@ from typing import Final, TypeAlias, cast
 import trio
 
 from ..alarm_kinds import STOPPING
-from ..errors import ConfigError, StoreError
+from ..errors import StoreError
 from ..operator.calling import is_on_server
-from ..operator.merging import merged_status
 from ..operator.requests import Status, Told
 from ..settings import Settings
-from ..shards import read_shards
 from .arguments import add_json
 from .consulting import (
     add_bot_options,
     ask_running,
     consult,
-    each_of,
     gather,
     instant,
     settings_of,
@@ -75,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Print how the bot is."""
     settings = settings_of(arguments)
     if arguments.check:
-        code, line, told = _worst(trio.run(_check_all, each_of(settings)))
+        code, line, told = trio.run(_checked, settings)
         print(json.dumps({"code": code, "said": line, "status": told}) if arguments.json else harmless(line))
         sys.exit(code)
     (told,) = consult(settings, Status())
@@ -84,38 +81,6 @@ def run(arguments: argparse.Namespace) -> None:
         return
     for line in _lines(told):
         print(harmless(line))
-
-
-async def _check_all(shards: Sequence[Settings]) -> Sequence[_Checked]:
-    """Ask about all shards at the same time: what gives no answer takes five seconds for all of them.
-
-    Raises: as `_checked`.
-    """
-    checked: dict[int, _Checked] = {}
-    wrong: list[ConfigError] = []
-
-    async def check(number: int, settings: Settings) -> None:
-        try:
-            code, line, told = await _checked(settings)
-        except ConfigError as error:
-            wrong.append(error)
-            return
-        shard = read_shards(settings.store).shard
-        checked[number] = code, line if shard is None or not code else f"shard {shard}: {line}", told
-
-    async with trio.open_nursery() as nursery:
-        for number, settings in enumerate(shards):
-            nursery.start_soon(check, number, settings)
-    if wrong:
-        raise wrong[0]
-    return [checked[number] for number in range(len(shards))]
-
-
-def _worst(checked: Sequence[_Checked]) -> _Checked:
-    """Return the answer of the shard that is worst off, with all their states if each has told its own."""
-    code, line, told = max(checked, key=lambda one: one[0])
-    states = [one[2] for one in checked if one[2] is not None]
-    return code, line, merged_status(states) if 1 < len(states) == len(checked) else told
 
 
 async def _checked(settings: Settings) -> _Checked:
@@ -160,7 +125,6 @@ async def _ask_running(store: str) -> Told | None:
 def _state(told: Told) -> str:
     states = cast("Mapping[str, str]", told["states"])
     why = [f"{part} {state}" for part, state in states.items() if state not in ("ok", "working")]
-    why += [f"shard {shard} at no process" for shard in cast("Sequence[int]", told.get("idle_shards", ()))]
     return "works" if told["working"] else f"DOES NOT WORK ({', '.join(why)})"
 
 
@@ -171,9 +135,7 @@ def _lines(told: Told) -> Iterator[str]:
         last = "none has run on this store" if began is None else f"the last one began {instant(began)}"
         yield f"no bot runs; {last}"
     else:
-        named = cast("str", told.get("node", ""))
-        nodes = "nodes" if ", " in named else "node"
-        node = f", the active {nodes} being {named}" if named else ""
+        node = f", the active node being {named}" if (named := told.get("node")) else ""
         yield f"the bot {_state(told)}, since {instant(told['opened_at'])}{node}"
     if told["unclean"]:
         yield f"stops in a row that were not clean: {told['unclean']}"

@@ -11,13 +11,12 @@ import trio
 
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
-from ..operator.calling import file_of, is_on_server
+from ..operator.calling import file_of
 from ..secrets import Secret
 from ..settings import Settings
-from ..shards import home_of, read_shards
-from ..store import is_made, open_store, read_common
-from ..webhook.kept_secrets import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets
-from ..webhook.secrets import Secrets, read_kept, webhook_address
+from ..store import open_store
+from ..webhook.kept_secrets import renew_webhook_secret, webhook_secrets
+from ..webhook.secrets import Secrets, webhook_address
 from .arguments import number
 from .consulting import settings_of, stamp_of
 
@@ -77,7 +76,6 @@ def run(arguments: argparse.Namespace) -> None:
             "the secret is set by TRIOBOT_WEBHOOK_SECRET, not kept by the store: put a new one in front of"
             " it, with a comma, register the new address, and take the old one out"
         )
-    settings = _at_home(settings)
     file = file_of(settings.store)
     new = file is not None and not file.exists()
     overlap = None if not arguments.renew else 24.0 if arguments.overlap is None else arguments.overlap
@@ -94,14 +92,6 @@ def run(arguments: argparse.Namespace) -> None:
         # In the wrong folder this is not the bot's store, and the secret not the bot's secret.
         print(f"triobot: made a new store, {settings.store}, with a new secret", file=sys.stderr)
     print(webhook_address(base, secrets))
-
-
-def _at_home(settings: Settings) -> Settings:
-    """Return settings that name the store of the secret: of a store in shards, the home shard."""
-    address = read_shards(settings.store)
-    if address.shards is None or address.shard is not None:
-        return settings
-    return attrs.evolve(settings, store=address.each[home_of(address.shards)])
 
 
 async def _renew(settings: Settings, overlap: float) -> None:
@@ -122,13 +112,7 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
-    home = _at_home(settings).store
-    if is_on_server(home) and read_shards(home).shards is not None and await is_made(home):
-        # Nodes may have it, and other processes read it all the same.
-        kept = await read_common(settings.store, stamp_of(settings), (SECRET, FORMER_SECRET))
-        if SECRET in kept:
-            return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings
-    async with open_store(home, stamp=stamp_of(settings), clock=clock, visit=True) as store:
+    async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
         secrets, _ = await webhook_secrets(settings.webhook_secret, store, clock.now())
     if settings.store != "memory:":
         return secrets, settings

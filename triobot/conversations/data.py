@@ -36,7 +36,6 @@ from typing import (
     is_typeddict,
     overload,
 )
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import trio
@@ -56,7 +55,6 @@ from ..seams import LARGEST_VALUE, PutData
 from ..values import decode_value, encode_value, expect
 from ..wire.ids import ChatId
 from ..wire.rules import check_text
-from .doors.far import Far
 from .running.lines import failing_line
 from .texts import Texts
 from .workload import CommitQueue, EarlyEvent
@@ -504,24 +502,16 @@ class Keeping:
 
     Args:
         texts: the runtime's own words, or what chooses them.
-        far: reaches the places of other shards; None: there are none.
 
     Attributes:
         changes: told of a place of which something is about to be put.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        commits: CommitQueue,
-        texts: Speech,
-        far: Far | None = None,
-    ) -> None:
+    def __init__(self, store: Store, commits: CommitQueue, texts: Speech) -> None:
         self._store = store
         self._commits = commits
         self._texts = texts
         self.changes: Callable[[ChatId], None] = lambda place: None
-        self._far = far
         # Of lives, and of who updates something meanwhile: a place is in one of the two, so that no two see
         # different values of it.
         self._of_lives: dict[ChatId, Kept] = {}
@@ -546,10 +536,6 @@ class Keeping:
             kept = self._others[place] = Kept(self, place, self._texts)
         return kept
 
-    def far_of(self, place: ChatId) -> Far | None:
-        """Return the way to a place of another shard; None if it is in this one."""
-        return None if self._far is None or self._far.is_here(place) else self._far
-
     def drop(self, place: ChatId) -> None:
         """Forget what is in memory of a place: what is stored counts."""
         if self._of_lives.pop(place, None) is None:
@@ -562,8 +548,6 @@ class Keeping:
 
     async def data(self, place: ChatId) -> Mapping[str, str]:
         """Return what a place keeps, as its conversations see it."""
-        if (far := self.far_of(place)) is not None:
-            return await far.data(place)
         self.changes(place)
         kept = self._known(place)
         if kept is not None and kept.values is not None:
@@ -594,32 +578,18 @@ class Keeping:
 
     async def put(self, place: ChatId, key: str, value: str | None) -> None:
         """Keep a value; it is durable when this returns."""
-        if (far := self.far_of(place)) is not None:
-            once = uuid4().hex
-            await far.put(place, key, value, once)
-            await far.settle(place, once)
-            return
         await trio.lowlevel.checkpoint_if_cancelled()
         self._commits.add([self.put_now(place, key, value)])
         await self._commits.wait_written()
 
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Put what this makes of the old value in its place, and return it; it is durable then."""
-        if (far := self.far_of(place)) is not None:
-            once = uuid4().hex
-            updated = await update_far(far, place, key, change, once)
-            await far.settle(place, once)
-            return updated
         text = change((await self.read(place)).get(key))
         await self.put(place, key, text)
         return text
 
     async def keyed(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """Read a page of the chats, of all shards, that keep a value under this key."""
-        return await (self.keyed_here(key, after) if self._far is None else self._far.keyed(key, after))
-
-    async def keyed_here(self, key: str, after: ChatId | None) -> Sequence[tuple[ChatId, str]]:
-        """Read a page of the chats of this shard that keep a value under this key."""
+        """Read a page of the chats that keep a value under this key."""
         await self._commits.wait_written()
         after = ChatId(-MOST_CHATS) if after is None else after
         page = await self._store.keyed(key, after=after, limit=PAGE)
@@ -633,17 +603,3 @@ async def await_store(read: Callable[[], Awaitable[T]]) -> T:
             return await read()
         except StoreAwayError:
             await trio.sleep(_AGAIN_SECONDS)
-
-
-async def update_far(
-    far: Far, place: ChatId, key: str, change: Callable[[str | None], str], once: str
-) -> str:
-    """Put what this makes of the old value in its place, in another shard, once; return what was put.
-
-    Nothing comes between the look at the old value and the write of the new one: if something has, this looks
-    again.
-    """
-    while True:
-        old = (await far.data(place)).get(key)
-        if (updated := await far.replace(place, key, old, change(old), once)) is not None:
-            return updated

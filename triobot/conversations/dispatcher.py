@@ -21,7 +21,6 @@ import trio
 
 from ..authors import came_by_signal, split
 from ..errors import StoreFullError
-from ..rooms import SHARED
 from ..seams import Alarm, InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
@@ -98,7 +97,7 @@ class Dispatcher:
         # Rows beyond the cursor that have been routed: what code has said of its own chat.
         self._hurried: set[int] = set()
         self.jobs: JobClock | None = None
-        self.keeping: Final = Keeping(services.store, self.commits, services.texts, services.far)
+        self.keeping: Final = Keeping(services.store, self.commits, services.texts)
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
             self.work,
@@ -208,8 +207,8 @@ class Dispatcher:
                         nursery.start_soon(self._or_cut, self.care.live_on)
                         nursery.start_soon(self._or_cut, self._waking.revive_unfinished)
                         nursery.start_soon(self._or_cut, self._waking.keep_reviving)
-                        routes = self.table.jobs if self._has_jobs else ()
-                        if routes or (self._has_jobs and await self.services.store.setting(SETTING)):
+                        routes = self.table.jobs
+                        if routes or await self.services.store.setting(SETTING):
                             wait_written = self.commits.wait_written
                             self.jobs = JobClock(self.services, self.elsewhere, routes, wait_written)
                             nursery.start_soon(self._or_cut, self.jobs.keep_time)
@@ -226,11 +225,6 @@ class Dispatcher:
         code, store = self.services.code, self.services.store
         if code is not None and (new := await code.begin(store, self.services.clock.now())) is not None:
             self.commits.add([new])
-
-    @property
-    def _has_jobs(self) -> bool:
-        """Return whether the bot's jobs are this shard's, since its own room is."""
-        return self.services.far is None or self.services.far.is_here(SHARED)
 
     async def _cut_when_cancelled(self) -> None:
         """Tell a stop from the end of a conversation before any coroutine feels it."""

@@ -25,7 +25,6 @@ from ..wire.content import Content
 from ..wire.ids import ChatId, RefId
 from ..wire.markup import InlineKeyboard
 from .data import Speech
-from .doors.far import Far
 from .notices import Gift, Notify
 from .revival.changed import Code
 from .running.failures import OnFailure, tell_nobody
@@ -138,7 +137,6 @@ class Services:
         keep_ended: the journals of conversations that end well are kept for a while.
         on_failure: told of each error that an author's code leaves unhandled.
         instead: what runs in place of each step's function; None where they run themselves.
-        far: reaches the places of other shards; None: there is one store, and no other.
         code: what runs here; None where nothing is recorded.
     """
 
@@ -166,5 +164,4 @@ class Services:
     keep_ended: bool = False
     on_failure: OnFailure = tell_nobody
     instead: Instead | None = None
-    far: Far | None = None
     code: Code | None = None

@@ -16,7 +16,7 @@ import trio
 
 from ..errors import ConfigError, StoreError, TriobotError
 from ..own_http import new_transport
-from ..shards import read_shards
+from ..store import file_of as file_of
 from .loopback import has_unix_sockets, read_door
 from .requests import Request, Told
 from .routes import encode_request, error_of
@@ -41,15 +41,6 @@ _ANY_HOST: Final = "http://bot"
 @final
 class SilentBotError(StoreError, trio.TooSlowError):
     """A bot runs and gives no answer; nothing was asked of it."""
-
-
-def file_of(store: str) -> Path | None:
-    """Return the file of the store at this address; None if it is no file, or several.
-
-    Raises:
-        ConfigError: the address says of shards what can't be.
-    """
-    return read_shards(store).file
 
 
 def is_on_server(store: str) -> bool:

@@ -20,7 +20,6 @@ import trio
 from ..errors import ConfigError
 from ..journals import Lease
 from ..seams import WallClock
-from ..shards import Share
 from .file import take_over
 from .inline import InlineWriter
 from .notes import WorkNotes
@@ -77,14 +76,12 @@ class MemoryRows:
         self._writer: InlineWriter | None = None
         self.tables = Tables(self.sql)
 
-    def open(self, clock: WallClock, retention: Retention = RETENTION, share: Share | None = None) -> Store:
+    def open(self, clock: WallClock, retention: Retention = RETENTION) -> Store:
         """Open a store over the rows, for a new run."""
         self.tables = tables = Tables(self.sql)
         opening = take_over(self.sql, tables, self.notes, machine=_MACHINE, now=clock.now())
         tables.retention = retention
         tables.journals.lease = Lease(0, opening.boot)
-        if share is not None:
-            tables.share = share
         tables.count_everything()
         self._writer = InlineWriter(tables, Transactions(self.sql, tables, Path(_PLACE)), clock)
         return Store(opening, self._writer, self.notes, clock, back_up=self._back_up)

@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, final
 from urllib.parse import urlsplit
@@ -27,7 +27,6 @@ from urllib.parse import urlsplit
 import attrs
 
 from ..errors import ConfigError, StoreCorruptError, StoreVersionError
-from ..shards import IN_ONE_FILE, Share
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .code_rows import CREATE_CODE
@@ -47,8 +46,13 @@ Without the sign, nothing of the log that belongs to the file has been moved int
 """
 BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
+IN_ONE_FILE: Final = (
+    "SQLite keeps a store in one file, for one process. If it was made in several, PATH.0 and so on, the"
+    " triobot that made it makes one of them: triobot store copy 'sqlite:PATH?shards=N' sqlite:NEW"
+)
+"""What is said of a store in several files, which no release has made."""
 _SHARE: Final = "shard"
-"""The fact that makes a store a shard: which, of how many."""
+"""The fact of a file that is one of several of a store: which, of how many."""
 MOVED: Final = "moved_to"
 """The fact that a store was copied, and goes on elsewhere: at which address."""
 COPY_OF: Final = "copy_of"
@@ -464,34 +468,19 @@ def check_whole(connection: Sql, name: object, copying: Copying | None = None) -
         )
 
 
-def check_share(connection: Sql, name: object, share: Share | None, whole: Callable[[str, str], str]) -> None:
-    """Refuse a store that is another shard than is meant, or none: its chats are others.
-
-    Args:
-        name: what the store is called in errors.
-        whole: returns the address of all of it, from the shard's number and how many there are.
+def file_of(url: str) -> Path | None:
+    """Return the file of the store at this address; None if it is none.
 
     Raises:
-        ConfigError: says which one it is.
+        ConfigError: the address is one of a store in several files.
     """
-    found, meant = get_meta(connection, _SHARE), None if share is None else str(share)
-    if found == meant:
-        return
-    if found is None:
-        raise ConfigError(f"{name} is a store by itself, and no shard: its address says no ?shards=")
-    number, _, of = found.partition("/")
-    if share is None:
-        raise ConfigError(f"{name} is a shard of a store; the address of all of it is {whole(number, of)}")
-    raise ConfigError(
-        f"{name} is shard {number} of {of}, and the address says shard {share.number} of {share.of}: the"
-        " number of shards is fixed when a store is made, since it says which one has a chat"
-    )
-
-
-def put_share(connection: Sql, share: Share | None) -> None:
-    """Say which shard the store is, when it is made."""
-    if share is not None:
-        put_meta(connection, _SHARE, str(share))
+    engine, _, place = url.partition(":")
+    if engine != "sqlite" or not place:
+        return None
+    _, mark, query = place.rpartition("?")
+    if mark and query.startswith("shard"):
+        raise ConfigError(f"{IN_ONE_FILE}. Leave ?{query} out of the address of a new one")
+    return Path(place)
 
 
 def check_unsharded(connection: Sql, path: object) -> None:

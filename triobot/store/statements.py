@@ -41,7 +41,6 @@ from ..seams import (
     TurnBroadcast,
     Write,
 )
-from ..shards import WHOLE
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_begun, decided
 from .broadcasts import BroadcastTables
@@ -94,7 +93,6 @@ class Tables:
 
     Attributes:
         retention: how long what is left over is kept.
-        share: which shard it is.
         noted: how many deliveries were noted since the last sweep of these.
     """
 
@@ -102,7 +100,6 @@ class Tables:
         self._sql = connection
         self.tally = Tally()
         self.retention = Retention()
-        self.share = WHOLE
         self.journals = JournalTables(connection, self.tally, self._read_last_seq)
         self.money = MoneyTables(connection)
         self.broadcasts = BroadcastTables(connection)
@@ -134,7 +131,7 @@ class Tables:
         for write in also:
             self.apply(write)
         group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
-        seq = self._read_last_seq() + self.share.step
+        seq = self._read_last_seq() + 1
         row = InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
         self.tally.count_event(chat_id, size, seq if begun is not None else 0)
         self._take_in([row])
@@ -153,7 +150,7 @@ class Tables:
             if self.tally.refusal(chat_id, size, quota) is not None:
                 raise OneByOneError
             group, parked, begun = self._begin(arrival, beginning, alone=not self.tally.waiting(chat_id))
-            seq += self.share.step
+            seq += 1
             rows.append(
                 InboxRow(seq, chat_id, arrival.at, arrival.content_type, arrival.body, group, parked, begun)
             )
@@ -172,13 +169,12 @@ class Tables:
         return False, False, admit_begun(beginning(partial(self.data, arrival.chat_id)))
 
     def _read_last_seq(self) -> int:
-        """Return the number from which the next row's is one step away."""
+        """Return the largest number ever given."""
         if self._last_seq is None:
             found: tuple[int] | None = self._sql.execute(
                 "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'"
             ).fetchone()
-            last = 0 if found is None else found[0]
-            self._last_seq = last if self.share is WHOLE else self.share.before_next(last)
+            self._last_seq = 0 if found is None else found[0]
         return self._last_seq
 
     def _take_in(self, rows: Sequence[InboxRow]) -> None:

@@ -29,7 +29,7 @@ from .exchange import (
     TooSlow,
     Truncated,
 )
-from .inbox import EventStored, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable, WayIn
+from .inbox import EventStored, Inbox, NoRoom, Outcome, Unreached, Unread, Unstorable, Unwritable
 from .limits import Limits
 from .secrets import Secrets
 
@@ -57,7 +57,7 @@ class Endpoint:
 
     def __init__(
         self,
-        inbox: WayIn,
+        inbox: Inbox,
         secrets: Secrets,
         *,
         limits: Limits,

@@ -89,7 +89,7 @@ class Unwritable:
 @final
 @frozen
 class Unreached:
-    """Not stored: nobody who has the chat's shard has answered in time, or the sender left. Answer 503."""
+    """Not stored: the sender has left, and another process may take the event in. Answer 503."""
 
 
 @final
@@ -132,25 +132,6 @@ class Admits(Protocol):
 
     def statistics(self) -> StoreStatistics:
         """Return where the store stands."""
-        ...
-
-
-class WayIn(Protocol):
-    """The way in for requests: an `Inbox`, or what hands each event to the inbox of its shard.
-
-    Attributes:
-        shared: other processes take the same events in. So one whose sender has left is refused: it may have
-            been taken and answered elsewhere since, and forgotten.
-    """
-
-    shared: bool
-
-    async def accept(self, content_type: str, body: bytes) -> Outcome:
-        """Make one request's event durable, and hand it on; see `Inbox.accept`."""
-        ...
-
-    def answered(self, taken: EventStored) -> None:
-        """Remember that the 200 of this was fully written. Never waits."""
         ...
 
 
@@ -211,7 +192,8 @@ class Inbox:
     Attributes:
         alarm: called when the inbox is half full, and when the store can't write.
         early: stores an event with what it leads to; None: it is stored first.
-        shared: see `WayIn`.
+        shared: other processes take the same events in. So one whose sender has left is refused: it may have
+            been taken and answered elsewhere since, and forgotten.
         deliver: called with each new event once it is durable, in the order of the rows' `seq`; quick, and
             must not raise. None: the event is where it is safe, and is read from there.
     """

@@ -85,8 +85,7 @@ class Broadcast:
                 may read it twice.
 
         Returns:
-            False if this key's broadcast was started before, whatever became of it. In a conversation that a
-            crash cut here, and whose store is in shards, it may have been this very call.
+            False if this key's broadcast was started before, whatever became of it.
 
         Raises:
             LocalProtocolError: the content can't be sent, this is no chat's id, or no key. Your program's

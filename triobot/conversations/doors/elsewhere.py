@@ -37,7 +37,6 @@ from .calls import (
     stored_call,
     stored_event,
 )
-from .far import Far
 
 _QUOTA: Final = Quota(events_per_chat=SIGNALS)
 RETRY_STORE: Final = 5.0
@@ -79,10 +78,8 @@ class Elsewhere:
     ) -> None:
         """Store a signal, and take it like an event; see `triobot.RoomRef.signal`."""
         arrival = signal_arrival(place, value, key, self._services.clock.now(), room)
-        if (far := self._far_of(place)) is not None:
-            await far.tell(arrival)
-        else:
-            await self.take_in(arrival)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._accept(arrival)
 
     async def start(
         self,
@@ -100,7 +97,7 @@ class Elsewhere:
         """Have a route started; see `triobot.ChatRef.start`.
 
         Args:
-            also: writes for the transaction that stores the call; left out if another shard does.
+            also: writes for the transaction that stores the call.
             own: the chat's own code calls: what that ends, which may be the caller, ends before it goes on.
             key: of the run; what runs, or is on its way, with this key, is not started again.
             once: a second call with this key is dropped.
@@ -111,33 +108,15 @@ class Elsewhere:
         first = None if (route := self.table.named(name)) is None else route.first_name
         arrival = call_arrival(call, once, self._services.clock.now(), first)
         run = None if key is None else Halt(chat_id, name, key)
-        if (far := self._far_of(chat_id)) is not None:
-            return await far.start(arrival, run)
-        started = await self.take_in(arrival, run, own=own, also=also)
-        if not (started or run is None or self._runs(run)) and self._services.notice is not None:
-            self._services.notice(KnownKey(name, run.key))
-        return started
-
-    async def take_in(
-        self, arrival: Arrival, run: Halt | None = None, *, own: bool = False, also: Also | None = None
-    ) -> bool:
-        """Store a signal or a call of a place of this shard, and take it like an event.
-
-        Args:
-            run: nothing is stored if there is something that this would stop.
-            own, also: as for `start`.
-
-        Returns:
-            False if nothing was stored, or it was here before.
-
-        Raises:
-            StoreFullError: nothing was stored.
-        """
         await trio.lowlevel.checkpoint_if_cancelled()
         if run is not None and self._runs(run):
             await trio.lowlevel.cancel_shielded_checkpoint()
-            return False
-        return await self._accept(arrival, also=await also() if also else (), own=own)
+            started = False
+        else:
+            started = await self._accept(arrival, also=await also() if also else (), own=own)
+        if not (started or run is None or self._runs(run)) and self._services.notice is not None:
+            self._services.notice(KnownKey(name, run.key))
+        return started
 
     async def tick(self, call: Call, once: str, called: str, also: Sequence[Write]) -> None:
         """Have a job's run begin, together with what is noted of it; durable when it returns.
@@ -157,15 +136,8 @@ class Elsewhere:
         self, chat_id: ChatId, name: str, key: str | None, *, own: bool = False, also: Also | None = None
     ) -> bool:
         """Have a route's runs ended; see `triobot.ChatRef.stop`; `own` and `also` as for `start`."""
-        halt = Halt(chat_id, name, key)
-        if (far := self._far_of(chat_id)) is not None:
-            return await far.stop(halt)
-        return await self.halt(halt, own=own, also=also)
-
-    async def halt(self, halt: Halt, *, own: bool = False, also: Also | None = None) -> bool:
-        """Have a route's runs ended in a chat of this shard; False if none runs."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        chat_id = halt.chat_id
+        halt = Halt(chat_id, name, key)
         # What is behind may hold what this is to stop.
         if not (self._runs(halt) or self._is_behind(chat_id)):
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -176,11 +148,6 @@ class Elsewhere:
     async def order(self, row: ConversationRow, *, end: bool, say: str = "") -> bool:
         """Store what an operator wants of a parked conversation; False if its end was ordered before."""
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
-
-    def _far_of(self, place: ChatId) -> Far | None:
-        """Return the way to a place of another shard; None if it is in this one."""
-        far = self._services.far
-        return None if far is None or far.is_here(place) else far
 
     def _runs(self, halt: Halt) -> bool:
         coming = any(

@@ -19,7 +19,7 @@ import trio
 from typing_extensions import TypeVarTuple
 
 from ...engine.records import Id
-from ...errors import ConfigError, LocalProtocolError, StoreError, UnrecordableError
+from ...errors import ConfigError, LocalProtocolError, UnrecordableError
 from ...rooms import hears, person_place, room_place
 from ...seams import OnUnknown, Write
 from ...values import encode_value
@@ -27,13 +27,12 @@ from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..conversation import Conversation
-from ..data import Key, ReadKey, await_store, check_key, update_far
+from ..data import Key, ReadKey, await_store, check_key
 from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind
 from ..running.lines import calling_line
 from .calls import Halt, RoomName
-from .far import Far
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -171,17 +170,10 @@ class RecordedDoor:
         return self._conversation.reading()
 
     async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
-        """Keep something, once: that it was done is stored with it, or its owner knows that it was."""
-        far = self._conversation.shared.keeping.far_of(place)
-
+        """Keep something, once: that it was done is stored with it."""
         self._conversation.gives(f"a change of what {key!r} keeps")
 
         async def body(own: Id) -> None:
-            if far is not None:
-                once = self._once(own, (key, value))
-                await far.put(place, key, value, once)
-                self._settle(own, OperationKind.SET, None, far, place, once)
-                return
             await trio.lowlevel.checkpoint()
             self._write(own, OperationKind.SET, place, key, value, None)
 
@@ -190,7 +182,6 @@ class RecordedDoor:
     async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
         """Put what this makes of the old value in its place, once: the result is stored with it."""
         conversation, keeping = self._conversation, self._conversation.shared.keeping
-        far = keeping.far_of(place)
         conversation.gives(f"a change of what {key!r} keeps")
 
         def changed(old: str | None) -> str:
@@ -198,11 +189,6 @@ class RecordedDoor:
                 return change(old)
 
         async def body(own: Id) -> str:
-            if far is not None:
-                once = self._once(own, key)
-                text = await update_far(far, place, key, changed, once)
-                self._settle(own, OperationKind.UPDATE, text, far, place, once)
-                return text
             old = (await await_store(partial(keeping.read, place))).get(key)
             if conversation.dead:
                 return ""  # nobody hears of it: the next incarnation begins anew
@@ -222,24 +208,6 @@ class RecordedDoor:
         put = conversation.shared.keeping.put_now(place, key, value, conversation.writer)
         known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))
         conversation.writer.write([put, *known])
-
-    def _settle(
-        self, own: Id, kind: OperationKind, result: str | None, far: Far, place: ChatId, once: str
-    ) -> None:
-        """Hand over what an operation in another shard brought, and have its owner forget it once durable."""
-        conversation = self._conversation
-        if conversation.dead or conversation.writer is None:
-            return
-        commits = conversation.shared.work.commits
-        known = conversation.writer.result_of(own, kind.value)(*outcome_of(result))
-        added = conversation.writer.write(known) if known else commits.added
-
-        async def settle() -> None:
-            with suppress(trio.ClosedResourceError, StoreError):
-                await commits.wait_for(added)
-                await far.settle(place, once)
-
-        conversation.shared.work.beside(settle)
 
     def _once(self, own: Id, stored: object) -> str:
         digest = hashlib.blake2b(encode_value(stored).encode(), digest_size=12).hexdigest()

@@ -36,8 +36,7 @@ from ...errors import (
     StoreLockedError,
 )
 from ...seams import STREAM_ID, WallClock
-from ...shards import read_shards
-from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, get_meta, put_meta
+from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, file_of, get_meta, put_meta
 from .ends import CopyEnd, identity_of, last_number, open_end
 from .tables import TABLES, Row
 
@@ -271,12 +270,10 @@ class Copier:
 
 
 def _check_address(url: str) -> None:
-    address = read_shards(url)
-    engine, _, place = address.whole.partition(":")
+    engine, _, place = url.partition(":")
+    file_of(url)
     if engine not in ("sqlite", "postgresql") or not place or (engine, place[:2]) == ("sqlite", "//"):
         raise ConfigError("what is copied, and where to, is sqlite:PATH or postgresql://HOST/DATABASE")
-    if address.shards is not None:
-        raise ConfigError("a store in shards isn't copied, nor into one: leave shards= out of the addresses")
 
 
 def _lost(source: CopyEnd, where: str) -> ConfigError:

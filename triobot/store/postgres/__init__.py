@@ -3,9 +3,9 @@
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
 (`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
 failover may have lost there (`history`), how a transaction is kept by its fence and settled when a connection
-is lost (`transactions`), where a store lies (`schemas`, `shard`), whose it is (`ownership`, of a shard
-`lease`), how operators reach whoever has it (`relay`), and how a server that stands still is given up
-(`threads`).
+is lost (`transactions`), where a store lies (`schemas`, `shard`), whose it is (`ownership`), how events come
+in whoever has it (`admitting`), how operators reach whoever has it (`relay`), and how a server that stands
+still is given up (`threads`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,17 @@ import trio
 
 from ...errors import ConfigError, TriobotError
 from ...seams import WallClock
-from ...shards import Share
 from ..rules import RETENTION, Retention
 from ..schema import Stamp
 from ..table_store import Store, serve
 from .address import PostgresAddress, read_address
+from .admitting import admission_at as admission_at
 from .admitting import hear_news
-from .admitting import open_admission as open_admission
 from .failures import first_line
-from .lease import NodeLease
 from .ownership import LOOK_EVERY
 from .relay import ask_owner as ask_owner
 from .relay import channel_of
+from .roster import name_as_standby
 from .schemas import is_there
 from .session import Connection, connect, named
 from .shard import is_had, open_shard
@@ -50,8 +49,6 @@ async def open_postgres(
     clock: WallClock,
     retention: Retention = RETENTION,
     visit: bool = False,
-    share: Share | None = None,
-    lease: NodeLease | None = None,
 ) -> AsyncGenerator[Store, None]:
     """Open the store at this address, making its schema if it isn't there, for as long as the block runs.
 
@@ -67,8 +64,6 @@ async def open_postgres(
         clock: the time of day.
         retention: how long what nothing needs any more is kept.
         visit: open it with a tool, not to run the bot: whether the bot stopped cleanly stays as it is.
-        share: which shard of a store it is; None: it is one by itself.
-        lease: under which this process has other shards of the store; None: it makes one.
 
     Raises:
         ConfigError: the address can't be read, the server or the database is none for a store, it refused the
@@ -80,7 +75,7 @@ async def open_postgres(
 
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
-    address = read_address(place, share)
+    address = read_address(place)
     shard = await ask(
         partial(
             open_shard,
@@ -89,7 +84,6 @@ async def open_postgres(
             now=clock.now(),
             retention=retention,
             visit=visit,
-            lease=lease,
         )
     )
     async with serve(
@@ -100,12 +94,12 @@ async def open_postgres(
         on_loss=shard.on_loss,
         on_end=shard.hurry,
         relay=shard.relay,
-        news=None if share is not None else partial(hear_news, address),
+        news=partial(hear_news, address),
     ) as store:
         yield store
 
 
-async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Share | None = None) -> None:
+async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
     """Wait until no process has the store at this address, or there is none yet.
 
     Args:
@@ -118,7 +112,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Sh
 
     Cancellation: *atomic*.
     """
-    address = read_address(place, share)
+    address = read_address(place)
     connection: Connection | None = None
     away = told = False
     try:
@@ -152,6 +146,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None], share: Sh
 
 def _listen(address: PostgresAddress) -> Connection:
     connection = connect(address)
+    name_as_standby(connection, address)
     connection.execute(f'LISTEN "{channel_of(address)}"'.encode())
     return connection
 
@@ -162,12 +157,12 @@ def _look(connection: Connection) -> bool:
     return is_had(connection)
 
 
-async def is_made_postgres(place: str, *, share: Share | None = None) -> bool:
+async def is_made_postgres(place: str) -> bool:
     """Return whether there is something in the schema of this address.
 
     Raises: as `open_postgres`.
     """
-    address = read_address(place, share)
+    address = read_address(place)
 
     def look() -> bool:
         with connect(address) as connection:
@@ -176,7 +171,7 @@ async def is_made_postgres(place: str, *, share: Share | None = None) -> bool:
     return await ask(look)
 
 
-async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock, share: Share | None = None) -> None:
+async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None:
     """Bind a store to another platform address or token: after a token was replaced, or a platform moved.
 
     Raises: as `open_postgres`, but for the stamp; ConfigError: there is no store.
@@ -184,7 +179,7 @@ async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock, share: 
     shard = await trio.to_thread.run_sync(
         partial(
             open_shard,
-            read_address(place, share),
+            read_address(place),
             stamp,
             now=clock.now(),
             retention=RETENTION,

@@ -11,11 +11,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ...errors import ConfigError
-from ...shards import Share
 
 SCHEMA: Final = "triobot"
 """The schema of a store whose address names none."""
 
+IN_ONE_PIECE: Final = (
+    "Stores in shards were experimental, and no release has made one: the triobot that made it can go on with"
+    " it, and this one makes a new store in another schema"
+)
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _FORM: Final = (
@@ -34,23 +37,16 @@ class PostgresAddress:
         schema: the schema that holds the store.
         accept_loss: take a server that may lose what it has acknowledged.
         hosts: how many servers it names.
-        share: which shard of a store it is; None: it is one by itself.
-        common: the schema with what the shards of the store have in common; None: it is one by itself.
     """
 
     conninfo: str
     schema: str = SCHEMA
     accept_loss: bool = False
     hosts: int = 1
-    share: Share | None = None
-    common: str | None = None
 
 
-def read_address(place: str, share: Share | None = None) -> PostgresAddress:
+def read_address(place: str) -> PostgresAddress:
     """Read what stands behind ``postgresql:``.
-
-    Args:
-        share: a shard of the store there, which has a schema of its own.
 
     Behind ``?`` stand ``schema=NAME`` and ``accept-loss``; in an address with ``//`` libpq's parameters, too.
 
@@ -65,6 +61,8 @@ def read_address(place: str, share: Share | None = None) -> PostgresAddress:
             schema = value
         elif name == "accept-loss" and value in ("", "yes"):
             accept_loss = True
+        elif name in ("shards", "shard"):
+            raise ConfigError(f"a store is in one schema, without {name}=. {IN_ONE_PIECE}")
         else:
             for_libpq.append((name, value))
     if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):
@@ -88,9 +86,7 @@ def read_address(place: str, share: Share | None = None) -> PostgresAddress:
             " PGPASSWORD, into a password file (PGPASSFILE, ~/.pgpass) or into a service (PGSERVICEFILE)"
         )
     hosts = str(given.get("host") or given.get("hostaddr") or "").count(",") + 1
-    if share is None:
-        return PostgresAddress(conninfo, schema, accept_loss, hosts)
-    return PostgresAddress(conninfo, f"{schema}_{share.number}", accept_loss, hosts, share, schema)
+    return PostgresAddress(conninfo, schema, accept_loss, hosts)
 
 
 def from_the_other_end(conninfo: str) -> dict[str, Any]:

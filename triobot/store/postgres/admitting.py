@@ -38,12 +38,13 @@ from ...seams import (
 )
 from ..admission import admit_arrival
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
+from ..schema import Stamp, check_whole
 from ..table_store import Store
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .ownership import end_silent
-from .schemas import numbers_key
-from .session import Connection, connect, make_connection, named
+from .schemas import check_store, numbers_key
+from .session import Connection, Session, connect, make_connection, named
 from .threads import ask
 
 ADMITTED_WITHIN: Final = 5.0
@@ -52,6 +53,7 @@ MOST_AT_ONCE: Final = 500
 MOST_BYTES: Final = 1024 * 1024
 _AGAIN_SECONDS: Final = 0.05
 _LOOK_EVERY: Final = 0.5
+_ASK_CLOCK_EVERY: Final = 5.0
 _LAST_SECONDS: Final = 0.5
 _NOTED_WITHIN: Final = 0.02
 """How soon it is written that a 200 was fully written, if no event comes that it could go with."""
@@ -132,6 +134,7 @@ class Admission:
     Attributes:
         store: the store itself, while this process has it.
         news: called when events have been put in by this process; never waits.
+        heard: called with the server's time of day, between two readings of `steady_time`, in any thread.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -145,6 +148,7 @@ class Admission:
         self._some = trio.Event()
         self.store: Store | None = None
         self.news: Callable[[], None] = lambda: None
+        self.heard: Callable[[int, int, int], None] = lambda asked, server, heard: None
 
     async def accept(
         self,
@@ -215,14 +219,23 @@ class Admission:
         """Return where the store stands, as far as this process knows: while it has it."""
         return _NOTHING if self.store is None else self.store.statistics()
 
-    async def settings(self) -> Mapping[str, str]:
-        """Read what the store keeps for the whole bot, whoever has it.
+    async def settings(self, stamp: Stamp) -> Mapping[str, str]:
+        """Read what the store keeps for the whole bot, whoever has it, and the server's time of day.
 
         Raises:
+            ConfigError, StoreError: the store is another bot's, or none that this triobot can use.
             StoreAwayError: it can't be read now.
         """
         found: dict[str, str] = {}
-        await self.ask(lambda connection: found.update(connection.execute(_SETTINGS).fetchall()))
+
+        def read(connection: Connection) -> None:
+            session = Session(connection)
+            check_store(session, self._address, stamp)
+            check_whole(session, named(self._address))
+            self._hear_clock(connection)
+            found.update(connection.execute(_SETTINGS).fetchall())
+
+        await self.ask(read)
         return found
 
     async def ask(self, work: Callable[[Connection], object]) -> None:
@@ -247,9 +260,10 @@ class Admission:
         """Take in what comes, until cancelled; what is on its way then may be in the inbox."""
         try:
             while True:
-                await self._some.wait()
+                with trio.move_on_after(_ASK_CLOCK_EVERY):
+                    await self._some.wait()
                 self._some = trio.Event()
-                if not self._waiting:
+                if self._answered and not self._waiting:
                     with trio.move_on_after(_NOTED_WITHIN):
                         await self._some.wait()
                 await self._admit(self._take())
@@ -273,7 +287,7 @@ class Admission:
     async def _admit(self, batch: list[_ToAdmit]) -> None:
         """Take a batch in, as often as it takes; refuse what has waited for too long."""
         keys = list(self._answered)
-        while batch or keys:
+        while True:
             try:
                 answers = await ask(partial(self._send, batch, keys), self._connection)
             except (TriobotError, psycopg.Error) as error:
@@ -300,6 +314,16 @@ class Admission:
     def _away(self, error: Exception) -> StoreAwayError:
         return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
 
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Take events in while the block runs."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.run)
+            yield
+            with trio.move_on_after(_LAST_SECONDS):
+                await self.wait_noted()
+            nursery.cancel_scope.cancel()
+
     # --- in a worker thread
 
     def _send(self, batch: Sequence[_ToAdmit], keys: Sequence[str]) -> list[Acceptance]:
@@ -307,9 +331,10 @@ class Admission:
             self._connection = connect(self._address)
             self._connection.execute(_NAME, prepare=False)
         connection = self._connection
-        if self._ahead is None:
-            ((now,),) = connection.execute(_CLOCK).fetchall()
-            self._ahead = int(now) - steady_time()
+        if self._ahead is None or not (batch or keys):
+            self._hear_clock(connection)
+        if not (batch or keys):
+            return []
         found: list[Any] = []
         with connection.pipeline():
             connection.execute(b"BEGIN")
@@ -323,6 +348,12 @@ class Admission:
             found = said.fetchall()
             self._ahead = int(found[0][2]) - steady_time()
         return [_answer(one.arrival, *row[:2]) for one, row in zip(batch, found, strict=True)]
+
+    def _hear_clock(self, connection: Connection) -> None:
+        asked = steady_time()
+        ((now,),) = connection.execute(_CLOCK).fetchall()
+        self._ahead = int(now) - steady_time()
+        self.heard(asked, int(now), steady_time())
 
     def _values(self, batch: Sequence[_ToAdmit]) -> tuple[object, ...]:
         arrivals, ahead = [one.arrival for one in batch], self._ahead
@@ -349,20 +380,13 @@ def _answer(arrival: Arrival, refused: bool, seq: int | None) -> Acceptance:
     return InboxRow(seq, arrival.chat_id, arrival.at, arrival.content_type, arrival.body)
 
 
-@asynccontextmanager
-async def open_admission(place: str) -> AsyncGenerator[Admission]:
-    """Take events in for the store at this address while the block runs.
+def admission_at(place: str) -> Admission:
+    """Return the way in to the store at this address.
 
     Raises:
         ConfigError: the address can't be read.
     """
-    admission = Admission(read_address(place))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(admission.run)
-        yield admission
-        with trio.move_on_after(_LAST_SECONDS):
-            await admission.wait_noted()
-        nursery.cancel_scope.cancel()
+    return Admission(read_address(place))
 
 
 # --- whoever has the store

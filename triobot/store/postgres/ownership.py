@@ -25,9 +25,11 @@ import time
 from collections.abc import Callable
 from typing import Final, final
 
-from ..belief import SECONDS, LeaseBelief
+from ...clock import steady_time
 from .session import Connection
 
+SECONDS: Final = 3.0
+"""How long an owner may say nothing, in seconds."""
 GRACE: Final = 0.5
 """How long a lock is free before its owner counts as dead, in seconds."""
 SPEAKS_EVERY: Final = 0.75
@@ -54,10 +56,7 @@ SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC L
 """The same, after a COMMIT whose answer was lost: a lock makes it a commit, which waits for synchronous
 standbys, so that what it finds is there as well."""
 
-LIVES: Final = (
-    b"(nodes.until > clock_timestamp()"
-    b" AND (nodes.until < 'infinity' OR NOT pg_try_advisory_xact_lock_shared(nodes.id)))"
-)
+LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(nodes.id)"
 """Whether a row of ``nodes`` is of a process that lives."""
 
 _HOLD: Final = b"SELECT pg_advisory_lock($1)"
@@ -116,36 +115,46 @@ def lock_out(connection: Connection, node: int) -> bool:
 
 @final
 class SpokenLease:
-    """What a process believes of its lock, and the thread that looks after it.
+    """What a process believes of its lock, and the thread that looks after it; may be told in any thread.
+
+    It counts from the moment *before* it asked, by a clock that goes on while the machine sleeps and which
+    nobody sets: so it stops believing no later than others may take what it has.
 
     Args:
         node: the process's number.
         asked: what `triobot.clock.steady_time` was before the lock was had.
-        look: returns whether the session lives, and says something over it if it is told to; in the thread.
-
-    Attributes:
-        belief: when something was last heard.
     """
 
-    def __init__(self, node: int, asked: int, look: Callable[[bool], bool]) -> None:
+    def __init__(self, node: int, asked: int) -> None:
         self.node: Final = node
-        self.belief: Final = LeaseBelief(asked)
-        self._seen_at = asked
-        self._look = look
+        self._heard_at = self._seen_at = asked
         self._over = threading.Event()
+
+    def begin(self, look: Callable[[bool], bool]) -> None:
+        """Look after it from now on, until `end`.
+
+        Args:
+            look: returns whether the session lives, and says something over it if it is told to; in a thread.
+        """
         # A daemon: a server that doesn't answer must not keep the process from ending.
-        threading.Thread(target=self._keep, name="triobot owner", daemon=True).start()
+        threading.Thread(target=self._keep, args=(look,), name="triobot owner", daemon=True).start()
+
+    def hear(self, asked: int) -> None:
+        """Hear that the session has answered what was asked at this moment."""
+        self._heard_at = asked
 
     def held(self) -> float:
         """Return for how many seconds more nobody else can have the store; 0 if they may."""
-        return max(0.0, min(self.belief.held(), GRACE - (self.belief.before() - self._seen_at) / 1000))
+        now = steady_time()
+        left = min(SECONDS - (now - self._heard_at) / 1000, GRACE - (now - self._seen_at) / 1000)
+        return max(0.0, left)
 
     def end(self) -> None:
         """Look no more."""
         self._over.set()
 
-    def _keep(self) -> None:
+    def _keep(self, look: Callable[[bool], bool]) -> None:
         while not self._over.wait(LOOK_EVERY):
-            now = self.belief.before()
+            now = steady_time()
             # What is lost counts as never seen: the time of another process begins with its end.
-            self._seen_at = now if self._look(SECONDS - self.belief.held() >= SPEAKS_EVERY) else 0
+            self._seen_at = now if look(now - self._heard_at >= SPEAKS_EVERY * 1000) else 0

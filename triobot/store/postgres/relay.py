@@ -1,7 +1,7 @@
-"""Operators' requests to the process that has a shard, and its answers, as rows beside the store.
+"""Operators' requests to the process that has a store, and its answers, as rows beside the store.
 
 A command may run on any machine that reaches the store, so the store is the way. The command puts a request
-down for the shard's owner, who is told by a notification, takes it, and puts the answer down part by part;
+down for the store's owner, who is told by a notification, takes it, and puts the answer down part by part;
 the command takes each part away, and at the end the request. The tables are unlogged: nothing of them reaches
 the server's log, and so no standby and no archive, and a crash of the server empties them.
 
@@ -26,11 +26,10 @@ import trio
 
 from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
 from ...seams import Hear, Relayed
-from ...shards import Share
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .ownership import GRACE, LIVES
-from .session import Connection, common_is_gone, connect, make_connection, named
+from .session import Connection, connect, make_connection, named
 from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
@@ -104,13 +103,8 @@ _LEFT: Final = b"SELECT EXISTS (SELECT 1 FROM operator_requests)"
 
 
 def channel_of(address: PostgresAddress) -> str:
-    """Return the channel on which whoever lets a shard go says so."""
+    """Return the channel on which whoever lets a store go says so."""
     return f"{address.schema} is free"
-
-
-def nodes_channel(common: str) -> str:
-    """Return the channel on which nodes say that one of them, or a shard's owner, has changed."""
-    return f"{common} nodes"
 
 
 def _asked_channel(address: PostgresAddress) -> str:
@@ -157,7 +151,7 @@ class _Look:
         parts: of the answer, which are nowhere else any more.
         taken: somebody has begun to answer.
         speaks: who answers, or is to, has given its word in time.
-        lives: it has the shard.
+        lives: it has the store.
         rung: there may be more to see by now.
     """
 
@@ -186,7 +180,7 @@ class _Asker:
         self.connection = _listen(connect(address), _answered_channel(address), channel_of(address))
 
     def put(self) -> bool:
-        """Put the request down; False if no process has the shard.
+        """Put the request down; False if no process has the store.
 
         Raises:
             StoreError: the one that has it knows nothing of requests.
@@ -240,21 +234,18 @@ class _Asker:
         self.connection.close()
 
 
-async def ask_owner(
-    place: str, relayed: Relayed, hear: Hear, *, share: Share | None = None, patience: float = SILENCE
-) -> bool:
+async def ask_owner(place: str, relayed: Relayed, hear: Hear, *, patience: float = SILENCE) -> bool:
     """Ask the process that has the store at this address; False if none has it.
 
     Args:
         hear: takes the answer, part by part; what it raises is raised.
-        share: which shard of a store it is; None: it is one by itself.
         patience: how many seconds it may say nothing.
 
     Raises: as `triobot.store.ask_owner`.
 
     Cancellation: *ambiguous*.
     """
-    address = read_address(place, share)
+    address = read_address(place)
     try:
         asker = await trio.to_thread.run_sync(partial(_Asker, address, relayed, patience))
         try:
@@ -271,15 +262,13 @@ async def ask_owner(
             " command as the bot's role"
         ) from None
     except psycopg.Error as error:
-        if address.common is not None and isinstance(error, psycopg.errors.UndefinedTable):
-            raise common_is_gone(address) from None
         raise StoreAwayError(
             f"the store {named(address)} went away while the bot was asked: {first_line(error)}"
         ) from None
 
 
 async def _has_answered(asker: _Asker, hear: Hear, patience: float) -> bool:
-    """Hear the whole answer; False if whoever was to give it has let the shard go before it had begun.
+    """Hear the whole answer; False if whoever was to give it has let the store go before it had begun.
 
     Raises:
         StoreError: there is none.

@@ -1,4 +1,4 @@
-"""The tables of a shard, which know what a batch is about to ask before it asks.
+"""The tables of a store, which know what a batch is about to ask before it asks.
 
 On SQLite a question costs nothing; here each is a trip to the server. So in a batch that takes events in or
 moves payments, one trip reads all that these look at: whether an event is here already, who was seen in its
@@ -47,7 +47,7 @@ def looks(job: Job[Any]) -> bool:
 
 @final
 class ShardJournals(JournalTables):
-    """The conversations of a shard.
+    """The conversations of a store.
 
     Attributes:
         live: of some chats, whether they have conversations that have not ended, or had when the batch began.
@@ -83,7 +83,7 @@ class ShardJournals(JournalTables):
 
 @final
 class ShardMoney(MoneyTables):
-    """The payments and alarms of a shard.
+    """The payments and alarms of a store.
 
     Attributes:
         ahead: some payments as they are now; None: there is none.
@@ -106,14 +106,13 @@ class ShardMoney(MoneyTables):
 
 @final
 class ShardTables(Tables):
-    """The rows of a shard.
+    """The rows of a store.
 
     Args:
-        key: of the lock under which numbers are drawn, since other processes put events in as well; None:
-            they don't, and numbers go on from the last one that was given.
+        key: of the lock under which numbers are drawn, since other processes put events in as well.
     """
 
-    def __init__(self, session: Session, key: int | None = None) -> None:
+    def __init__(self, session: Session, key: int) -> None:
         super().__init__(session)
         self._key = key
         # Rows up to this one are counted, and behind it those of ours; and what was read behind it.
@@ -141,10 +140,9 @@ class ShardTables(Tables):
         moving = [one.id for one in brought if isinstance(one, MovePayment)]
         run = self._session.run
         last = None
-        if self._last_seq is None and (self._key is None or arrivals):
+        if self._last_seq is None and arrivals:
             # What is read without the lock, others may have gone beyond by the time it is written again.
-            if self._key is not None:
-                run(_LOCK, (self._key,))
+            run(_LOCK, (self._key,))
             last = run(_LAST)
         delivered = run(_KEYS, (keys,)) if keys else None
         seen = run(_SENDERS, (chats,)) if chats else None
@@ -153,7 +151,7 @@ class ShardTables(Tables):
         payments = run(_PAYMENTS, (moving,)) if moving else None
         if last is not None:
             ((newest,),) = last.fetchall()
-            self._last_seq = self.share.before_next(newest)
+            self._last_seq = newest
         if delivered is not None:
             self._delivered = dict.fromkeys(keys)
             self._delivered.update(
@@ -174,20 +172,16 @@ class ShardTables(Tables):
             self._payments.ahead.update((row.id, row) for row in payments_of(payments.fetchall()))
 
     def _read_last_seq(self) -> int:
-        if self._last_seq is None and self._key is not None:
+        if self._last_seq is None:
             self._session.run(_LOCK, (self._key,))
         return super()._read_last_seq()
 
     def forget_number(self) -> None:
-        """Know the last number no more, where other processes draw some; the transaction has ended."""
-        if self._key is not None:
-            self._last_seq = None
+        """Know the last number no more, since other processes draw some; the transaction has ended."""
+        self._last_seq = None
 
     def count_everything(self) -> None:
         """Fill the tally from the rows."""
-        if self._key is None:
-            super().count_everything()
-            return
         run = self._session.run
         run(b"BEGIN")
         run(_LOCK, (self._key,))
@@ -199,7 +193,7 @@ class ShardTables(Tables):
     def backlog(self, after: int, limit: int) -> list[InboxRow]:
         """Return the rows of all chats behind `after`, oldest first."""
         rows = super().backlog(after, limit)
-        if self._key is not None and after <= self._counted_to:
+        if after <= self._counted_to:
             self._seen_rows += rows
         return rows
 
@@ -229,7 +223,7 @@ class ShardTables(Tables):
         """Take the tally back to its mark, and drop what is remembered.
 
         Args:
-            newest: the number of the newest row then, in a transaction that goes on: the shard's row doesn't
+            newest: the number of the newest row then, in a transaction that goes on: the sequence doesn't
                 say it before that is committed.
         """
         super().undo(mark)
@@ -266,11 +260,10 @@ class ShardTables(Tables):
         for row in rows:
             values = (row.seq, row.chat_id, row.at, row.content_type, row.body, row.begun)
             self._session.execute(TAKE_IN, values)
-        # The transaction puts it into the shard's row, which it changes anyway. What the tally has to know of
+        # The transaction sets the sequence to it. What the tally has to know of
         # a row at its end, the statement that deletes it returns.
         self._last_seq = rows[-1].seq
-        if self._key is not None:
-            self._ours.update(row.seq for row in rows)
+        self._ours.update(row.seq for row in rows)
 
     def _is_new(self, arrival: Arrival, *, noting: bool) -> bool:
         key = arrival.key

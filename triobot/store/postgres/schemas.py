@@ -1,15 +1,9 @@
-"""The schemas of a store: how they are made, and that they are the ones that are meant.
-
-A store by itself is one schema. A store in shards is a schema for each shard, and one more with what they
-have in common: who is there, and who has which shard. A shard's session looks for its tables in its own
-schema first, then in that one, so that all statements are the same.
-"""
+"""The schema of a store: how it is made, and that it is the one that is meant."""
 
 from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import psycopg
@@ -21,20 +15,19 @@ from ..schema import (
     Copying,
     Migration,
     Stamp,
-    check_share,
     check_stamp,
     due_migrations,
+    get_meta,
     put_meta,
-    put_share,
     put_stamp,
     put_version,
     stored_stamp,
     stored_version,
 )
-from .address import PostgresAddress
+from .address import IN_ONE_PIECE, PostgresAddress
 from .dialect import translated_schema
 from .relay import RELAY_TABLES
-from .session import Connection, Session, common_is_gone, named
+from .session import Connection, Session, named
 
 _MADE: Final = (
     b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
@@ -71,40 +64,8 @@ _NODES: Final = (
     )"""
 )
 _MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "operator_requests": RELAY_TABLES, "commits": _COMMITS}
-_MADE_SINCE_IN_SHARDS: Final = {"operator_requests": (_OWNER, *RELAY_TABLES), "commits": _COMMITS}
-# Of each shard who has it, as its own row says, and since when; and who had it last, for people.
-_OWNERS: Final = b"""CREATE TABLE owners (
-    shard bigint PRIMARY KEY,
-    owner bigint,
-    name text COLLATE "C" NOT NULL,
-    since timestamptz NOT NULL,
-    works boolean NOT NULL
-)"""
-# Of the nodes, which have doors; a tool that has a shard open has none.
-_DOORS: Final = b"""ALTER TABLE nodes
-    ADD COLUMN label text COLLATE "C",
-    ADD COLUMN door text COLLATE "C",
-    ADD COLUMN version text COLLATE "C",
-    ADD COLUMN since timestamptz,
-    ADD COLUMN drained boolean NOT NULL DEFAULT false"""
-_EACH: Final = b"INSERT INTO owners SELECT generate_series(0, $1 - 1), NULL, '', clock_timestamp(), false"
-_SHARDS: Final = b"SELECT count(*) FROM owners"
-# What nodes run, numbered as it is first seen: the higher, the newer. An operator may number one anew.
-_SINCE: Final = (
-    b"""CREATE TABLE IF NOT EXISTS builds (
-        name text COLLATE "C" PRIMARY KEY,
-        number bigint NOT NULL UNIQUE
-    )""",
-    b"""ALTER TABLE nodes
-        ADD COLUMN IF NOT EXISTS build text COLLATE "C",
-        ADD COLUMN IF NOT EXISTS failing boolean NOT NULL DEFAULT false,
-        ADD COLUMN IF NOT EXISTS clock_off bigint NOT NULL DEFAULT 0""",
-)
-_COMMON: Final = {"nodes", "owners"}
-_COMPLETE: Final = (
-    b"SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('nodes')"
-    b" AND attname = 'clock_off')"
-)
+# What processes that shared a store in shards had in common; no release has made one.
+_SHARED: Final = {"nodes", "owners"}
 
 
 def make_store(
@@ -126,27 +87,16 @@ def make_store(
         StoreVersionError: a newer triobot made it.
     """
     name, run = named(address), session.run
-    tables = _tables_of(session, address.schema)
-    is_common_there = _check_shards(session, address, tables)
-    if tables and not {"meta", "shard"} <= tables:
-        raise _foreign(name)
+    tables = check_store(session, address, None if rebind else stamp)
     if not tables and (stamp is None or rebind or copying == "from"):
         raise ConfigError(f"there is no store at {name}")
-    if tables:
-        due_migrations(stored_version(session), MIGRATIONS)
-        if not rebind and stamp is not None:
-            check_stamp(stored_stamp(session, name), stamp)
-        check_share(session, name, address.share, partial(_whole_of, address))
-    due = _MADE_SINCE if address.common is None else _MADE_SINCE_IN_SHARDS
-    if due.keys() <= tables and is_common_there:
+    if _MADE_SINCE.keys() <= tables:
         return
     run(b"BEGIN")
     try:
         # Of several that begin at once one makes it; the lock goes with the transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
         tables = _tables_of(session, address.schema)
-        if address.common is not None and address.share is not None:
-            _make_common(session, address.schema, address.common, address.share.of)
         if not tables:
             assert stamp is not None
             _make_schema(session, address.schema)
@@ -155,10 +105,9 @@ def make_store(
             for migration in MIGRATIONS:
                 _migrate_to(session, migration)
             put_stamp(session, stamp)
-            put_share(session, address.share)
             if copying == "to":
                 put_meta(session, COPY_OF, "")
-        for table, statements in due.items():
+        for table, statements in _MADE_SINCE.items():
             if table not in tables:
                 for statement in statements:
                     run(statement)
@@ -167,6 +116,32 @@ def make_store(
         with suppress(psycopg.Error):
             run(b"ROLLBACK")
         raise
+
+
+def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None) -> set[str]:
+    """See that what is there is a store that can be read, and return its tables; none: there is nothing.
+
+    Args:
+        stamp: whose it has to be; None: anybody's.
+
+    Raises: as `make_store`.
+    """
+    name, tables = named(address), _tables_of(session, address.schema)
+    if tables >= _SHARED:
+        raise ConfigError(f"the store {name} is in shards. {IN_ONE_PIECE}")
+    if not tables:
+        return tables
+    if not {"meta", "shard"} <= tables:
+        raise StoreCorruptError(
+            f"{name}: the schema holds tables of another program, and was left alone; name another with"
+            " schema=NAME in the address"
+        )
+    if get_meta(session, "shard") is not None:
+        raise ConfigError(f"the store {name} is one of several shards. {IN_ONE_PIECE}")
+    due_migrations(stored_version(session), MIGRATIONS)
+    if stamp is not None:
+        check_stamp(stored_stamp(session, name), stamp)
+    return tables
 
 
 def is_there(connection: Connection, address: PostgresAddress) -> bool:
@@ -183,93 +158,14 @@ def migrate(session: Session, stamp: Stamp | None, *, rebind: bool) -> None:
 
 
 def key_of(address: PostgresAddress) -> int:
-    """Return the number of the advisory lock under which the schemas of a store are made."""
-    digest = hashlib.sha256(f"triobot {address.common or address.schema}".encode()).digest()
+    """Return the number of the advisory lock under which the schema of a store is made."""
+    digest = hashlib.sha256(f"triobot {address.schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _check_shards(session: Session, address: PostgresAddress, tables: set[str]) -> bool:
-    """Refuse a store by itself where shards are meant, and the other way round.
-
-    Returns: nothing has to be made of what shards have in common.
-
-    Raises:
-        ConfigError: the number of shards is another one; or what they have in common was dropped.
-        StoreCorruptError: the schema for what the shards have in common is another program's.
-    """
-    share = address.share
-    if address.common is None or share is None:
-        if _is_common(tables):
-            of = session.run(_SHARDS).fetchone()
-            raise ConfigError(
-                f"the store {named(address)} is in shards; its address says shards={of[0] if of else ''}"
-            )
-        return True
-    common = _tables_of(session, address.common)
-    if {"meta", "shard"} <= common:
-        raise ConfigError(
-            f"the store in the schema {address.common} is one store, and stays one: the number of shards is"
-            f" fixed when a store is made. Leave shards={share.of} out, or name a new schema"
-        )
-    if common and not _is_common(common):
-        raise _foreign(f"the schema {address.common}")
-    if tables and not common and not _is_schema(session, address.common):
-        raise common_is_gone(address)
-    if common:
-        ((of,),) = session.run(_SHARDS).fetchall()
-        if of != share.of:
-            raise ConfigError(
-                f"the store in the schema {address.common} is in {of} shards, and the address says"
-                f" {share.of}: the number of shards is fixed when a store is made, since it says which one"
-                " has a chat"
-            )
-    return bool(common)
 
 
 def numbers_key(address: PostgresAddress) -> int:
     """Return the number of the advisory lock under which events get their numbers."""
     return key_of(address) ^ 2
-
-
-def node_key(address: PostgresAddress) -> int:
-    """Return the number of the advisory lock under which nodes join the store of this address."""
-    return key_of(address) ^ 1
-
-
-def complete_common(connection: Connection) -> None:
-    """Add what an older triobot didn't make of what the shards have in common; one at a time may do it."""
-    with connection.transaction():
-        if not (connection.execute(_COMPLETE).fetchone() or (False,))[0]:
-            for statement in _SINCE:
-                connection.execute(statement)
-
-
-def _is_common(tables: set[str]) -> bool:
-    return _COMMON <= tables <= {*_COMMON, "builds"}
-
-
-def _foreign(what: str) -> StoreCorruptError:
-    return StoreCorruptError(
-        f"{what}: the schema holds tables of another program, and was left alone; name another with"
-        " schema=NAME in the address"
-    )
-
-
-def _whole_of(address: PostgresAddress, number: str, of: str) -> str:
-    whole = address.schema.removesuffix(f"_{number}")
-    return f"the one of the schema {whole}, with shards={of}"
-
-
-def _make_common(session: Session, own: str, schema: str, shards: int) -> None:
-    if _tables_of(session, schema):
-        return
-    _make_schema(session, schema)
-    # The shard's own schema may be there already, and would come first.
-    session.run(f'SET LOCAL search_path TO "{schema}"'.encode())
-    for statement in (_NODES, _DOORS, _OWNERS, *_SINCE):
-        session.run(statement)
-    session.run(_EACH, (shards,))
-    session.run(f'SET LOCAL search_path TO "{own}", "{schema}"'.encode())
 
 
 def _make_schema(session: Session, schema: str) -> None:

@@ -43,7 +43,7 @@ _SETTINGS: Final = (
     "SET tcp_keepalives_interval = 1",
     "SET tcp_keepalives_count = 2",
     "SET tcp_user_timeout = 2000",
-    # A process that stands still in the middle of a transaction holds the shard's row no longer than this.
+    # A process that stands still in the middle of a transaction holds the store's row no longer than this.
     "SET idle_in_transaction_session_timeout = 2000",
     "SET lock_timeout = 3000",
     "SET statement_timeout = 0",
@@ -262,18 +262,5 @@ def _set(connection: Connection, address: PostgresAddress) -> None:
     # Sums of integers are of this type.
     connection.adapters.register_loader("numeric", IntLoader)
     since = connection.info.server_version // 10_000
-    path = ", ".join(f'"{schema}"' for schema in (address.schema, address.common) if schema is not None)
-    settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f"SET search_path TO {path}"]
+    settings = [*_SETTINGS, *(_SINCE_17 if since >= 17 else ()), f'SET search_path TO "{address.schema}"']
     connection.execute("; ".join(settings).encode(), prepare=False)
-
-
-def common_is_gone(address: PostgresAddress) -> ConfigError:
-    """Return what is to be said where a shard is there, and what the shards have in common isn't."""
-    assert address.share is not None
-    common, last = address.common, address.share.of - 1
-    return ConfigError(
-        f"the schema {common} is gone, in which the shards of the store {named(address)} note who has them;"
-        " the shards are there. It holds nothing of chats: if it was dropped by mistake, say CREATE SCHEMA"
-        f" {common} as the bot's role, and start the bot. If the store was to go, drop {common}_0 to"
-        f" {common}_{last} as well"
-    )

@@ -1,9 +1,9 @@
 """Runs the writer's batches in PostgreSQL, one transaction each, under the store's fence.
 
 A transaction begins by moving the process's count of commits under its fence: the process's own lock, which
-the transaction takes once more, so that it holds whatever stands between; or, of a shard, the number in its
-row. If another process has the store, that moves nothing: the transaction ends there, nothing is stored, and
-this process never stores anything again. So a take-over waits while a transaction is under way.
+the transaction takes once more, so that it holds whatever stands between. If another process has the store,
+that moves nothing: the transaction ends there, nothing is stored, and this process never stores anything
+again. So a take-over waits while a transaction is under way.
 
 If the connection is lost, whatever was not committed is gone. A new session looks at the fence and the count,
 and the batch is done once more; if there is no server, its callers are told that nothing was stored. Where
@@ -22,18 +22,17 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import Any, Final, NoReturn, final
 
-import attrs
 import psycopg
-from psycopg.rows import TupleRow
 
+from ...clock import steady_time
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
 from ...seams import LeaseLostError
-from ..belief import LeaseBelief
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .history import go_on
+from .ownership import SpokenLease
 from .rows import ShardTables, looks
 from .session import Connection, Session
 from .stream import Stream
@@ -47,8 +46,18 @@ SETTLE_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-# Of a shard, what is known before its first row may be less than what the sequence has, or below 0.
+# What is known before the first row may be less than what the sequence has, or 0.
 _NUMBER: Final = b"SELECT setval('numbers', $1) FROM numbers WHERE last_value < $1"
+# Given the process's number and the count as it is known, they move the count, and return it or fail. It is a
+# row for each number: a counter in one row would leave a dead version for each commit, and each commit would
+# walk them all beside a long transaction.
+_MOVED: Final = (
+    b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
+    b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
+    b" commits SELECT node, n + 1 FROM old RETURNING n) SELECT "
+)
+_MOVE: Final = _MOVED + b"n FROM put"
+_MOVE_OR_FAIL: Final = _MOVED + b"1 / count(*) FROM put"
 
 
 class _LostError(Exception):
@@ -60,82 +69,32 @@ class _EndedError(Exception):
 
 
 @final
-@attrs.frozen
-class CommitFence:
-    """What keeps a process from writing whose store another one has.
-
-    Attributes:
-        number: of the process whose session holds the lock on it; or of the time for which it has the shard.
-        move: moves the count of commits, given the number and the count as it is known, and returns the count
-            that is then; nothing if the fence has been taken down.
-        move_or_fail: the same, failing instead of moving nothing, so that what is behind it isn't run.
-        lasts: who has it need not look at the clock: it has it for as long as it can commit.
-    """
-
-    number: int
-    move: bytes
-    move_or_fail: bytes
-    lasts: bool
-
-    @classmethod
-    def by_lock(cls, node: int) -> CommitFence:
-        """Return that of a process whose session holds its lock.
-
-        The count is a row for each number. A counter in one row would leave a dead version for each commit,
-        and each commit would walk them all beside a long transaction.
-        """
-        moved = (
-            b"WITH held AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1) AS yes), old AS (DELETE FROM"
-            b" commits USING held WHERE yes AND node = $1 AND n = $2 RETURNING node, n), put AS (INSERT INTO"
-            b" commits SELECT node, n + 1 FROM old RETURNING n) SELECT "
-        )
-        return cls(node, moved + b"n FROM put", moved + b"1 / count(*) FROM put", lasts=True)
-
-    @classmethod
-    def in_row(cls, number: int) -> CommitFence:
-        """Return that of a shard, which is in its row."""
-        move = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 AND $2::bigint IS NOT NULL RETURNING"
-        or_fail = b"UPDATE shard SET commits = commits + 1 WHERE fence = $1 AND commits = $2 RETURNING 1"
-        return cls(
-            number,
-            move + b" commits",
-            b"WITH moved AS (" + or_fail + b") SELECT 1 / count(*) FROM moved",
-            lasts=False,
-        )
-
-
-@final
 class ShardTransactions:
-    """Runs batches on the session of one shard, one at a time.
+    """Runs batches on the session of a store, one at a time.
 
     Args:
         session: its connection is replaced when it is lost.
         tables: the rows, over the same session.
-        renew: makes a new session, and returns it with the row's fence and count.
-        belief: asked whether nobody else can have the shard now, and told of each answer.
+        renew: makes a new session, and returns it with the count of commits; None: others have the store.
+        lease: told of each answer.
         name: of the store, for errors.
-        fence: under which this process writes.
-        commits: the count as it is now.
     """
 
     def __init__(
         self,
         session: Session,
         tables: ShardTables,
-        renew: Callable[[], tuple[Connection, int, int]],
-        belief: LeaseBelief,
+        renew: Callable[[], tuple[Connection, int | None]],
+        lease: SpokenLease,
         *,
         name: str,
-        fence: CommitFence,
-        commits: int,
     ) -> None:
         self._session = session
         self._tables = tables
         self._renew = renew
-        self._belief = belief
+        self._lease = lease
         self._name = name
-        self._fence = fence
-        self._commits = commits
+        self._commits = 0
         self._broken: Callable[[], StoreError] | None = None
         self._uncounted = self._gives_up = False
 
@@ -148,11 +107,6 @@ class ShardTransactions:
     def commits(self) -> int:
         """Return how many there are, as far as this process knows."""
         return self._commits
-
-    def lose(self) -> None:
-        """Store nothing any more: another process has the shard; in any thread."""
-        with suppress(_EndedError):
-            self._taken_over()
 
     def give_up(self) -> None:
         """Wait for the server no more: it doesn't answer, and the store is to be closed; in any thread."""
@@ -170,16 +124,14 @@ class ShardTransactions:
         # All that isn't written yet is in each batch: what couldn't be comes again with the next one.
         if consumed := [seq for job in batch if isinstance(job, Noted) for seq in job.consumed]:
             self._tables.read_no_more(consumed)
-        asked = self._belief.before()
+        asked = steady_time()
         try:
             if self._broken is not None:
                 raise _EndedError
-            if not (self._fence.lasts or self._belief.held()):
-                raise _LostError("its lease could not be renewed")
             try:
                 if not self._session.lost:
                     verdicts = self._run(batch)
-                    self._hear(asked)
+                    self._lease.hear(asked)
                     return verdicts
             except _LostError:
                 self._tables.undo()
@@ -213,26 +165,21 @@ class ShardTransactions:
         Args:
             settle: asks for the count, so that something is said; None: nothing is.
         """
-        asked = self._belief.before()
+        asked = steady_time()
         if self._broken is not None:
             return
         if not self._session.lost and not self._session.has_ended():
             if settle is None:
                 return
             try:
-                found = self._session.run(settle, (self._fence.number,)).fetchone()
+                found = self._session.run(settle, (self._lease.node,)).fetchone()
             except psycopg.Error:
                 found = None
             if found is not None and found[0] == self._commits:
-                self._hear(asked)
+                self._lease.hear(asked)
                 return
         with suppress(_LostError, _EndedError):
             self._come_back()
-
-    def _hear(self, asked: int) -> None:
-        """Note that the server has answered, as it does to nobody whose session has been ended."""
-        if self._fence.lasts:
-            self._belief.renewed(asked)
 
     def _count_anew(self) -> None:
         self._tables.tally.clear()
@@ -283,7 +230,7 @@ class ShardTransactions:
         try:
             with self._session.streaming() as stream:
                 self._session.run(b"BEGIN")
-                self._session.run(self._fence.move_or_fail, (self._fence.number, self._commits))
+                self._session.run(_MOVE_OR_FAIL, (self._lease.node, self._commits))
                 self._run_all(batch, stream)
                 if (newest := self._tables.newest) is not None:
                     self._session.run(_NUMBER, (newest,))
@@ -353,32 +300,16 @@ class ShardTransactions:
         try:
             with self._session.connection.pipeline():
                 self._session.run(b"BEGIN")
-                found = self._session.run(self._fence.move, (self._fence.number, self._commits))
+                found = self._session.run(_MOVE, (self._lease.node, self._commits))
             row = found.fetchone()
         except psycopg.Error as error:
             self._verdict(error)
             self._roll_back()
             raise _LostError(first_line(error)) from None
-        try:
-            self._check_moved(row)
-        except _EndedError:
-            self._roll_back()
-            raise
-
-    def _check_moved(self, row: TupleRow | None) -> None:
-        """See that the count is this process's, and what it was.
-
-        Raises:
-            _EndedError: it is not.
-        """
-        if row is None and self._fence.lasts:
+        if row is None:
             # Whether another process has the store, or the count is another one, a new session finds.
             self._session.close()
             raise _LostError("its commits are counted no more")
-        if row is None:
-            self._taken_over()
-        elif row[0] != self._commits + 1:
-            self._gone_back(row[0] - 1)
 
     def _roll_back(self) -> None:
         self._tables.undo()
@@ -436,26 +367,26 @@ class ShardTransactions:
 
         Raises:
             _LostError: not now.
-            _EndedError: the shard is another process's, or commits are missing.
+            _EndedError: the store is another process's, or commits are missing.
         """
         self._session.close()
         if self._gives_up:
             raise _LostError("it did not answer")
-        asked = self._belief.before()
+        asked = steady_time()
         try:
-            connection, fence, count = self._renew()
+            connection, count = self._renew()
         except TriobotError as error:
             raise _LostError(str(error)) from None
         except psycopg.Error as error:
             raise _LostError(first_line(error)) from None
         else:
             self._session.connection = connection
-            if fence != self._fence.number:
+            if count is None:
                 self._taken_over()
             if count not in counts:
                 self._gone_back(count)
             self._go_on(connection)
-            self._hear(asked)
+            self._lease.hear(asked)
             return count
 
     def _go_on(self, connection: Connection) -> None:
@@ -470,20 +401,20 @@ class ShardTransactions:
             connection.close()  # else the next batch would go on without this
             raise _LostError(first_line(error)) from None
 
-    def _taken_over(self) -> None:
+    def _taken_over(self) -> NoReturn:
         self._end(
             LeaseLostError,
             f"the store {self._name} was taken over by another process; this one stores nothing any more",
         )
 
-    def _gone_back(self, count: int) -> None:
+    def _gone_back(self, count: int) -> NoReturn:
         self._end(
             StoreCorruptError,
             f"the store {self._name} has {count} commits, and this process knows of {self._commits}: a"
             " failover or a restore lost some, or another program writes there; look at the database",
         )
 
-    def _end(self, kind: Callable[[str], StoreError], text: str) -> None:
+    def _end(self, kind: Callable[[str], StoreError], text: str) -> NoReturn:
         if self._broken is None:
             self._broken = lambda: kind(text)
         raise _EndedError

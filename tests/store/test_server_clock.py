@@ -1,11 +1,11 @@
-"""The server's time of day, as a node knows it, and how far off the machine's own is."""
+"""The server's time of day, as a process knows it, and how far off the machine's own is."""
 
 from __future__ import annotations
 
 import attrs
 import pytest
 
-from triobot.nodes.clocks import MOST, RIGHT_AGAIN, ServerClock, how_far
+from triobot.store.server_clock import MOST, RIGHT_AGAIN, ServerClock, how_far
 
 START = 1_700_000_000_000
 
@@ -45,7 +45,7 @@ def server() -> Server:
     return Server(Machine())
 
 
-def test_a_jump_of_the_machine_s_clock_is_none_of_the_node_s(server: Server) -> None:
+def test_a_jump_of_the_machine_s_clock_is_none_of_the_store_s(server: Server) -> None:
     clock = ServerClock(server.machine)
     server.ask(clock)
     before = clock.now()
@@ -56,7 +56,7 @@ def test_a_jump_of_the_machine_s_clock_is_none_of_the_node_s(server: Server) -> 
     assert clock.differs == pytest.approx(3_600_000, abs=4)
 
 
-def test_a_jump_of_the_server_s_clock_is_the_node_s(server: Server) -> None:
+def test_a_jump_of_the_server_s_clock_is_the_store_s(server: Server) -> None:
     clock = ServerClock(server.machine)
     server.ask(clock)
     server.off = -60_000

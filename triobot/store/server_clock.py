@@ -1,11 +1,11 @@
-"""The time by which a node works on shards: the database server's, so that all nodes have the same.
+"""The time by which a bot works whose store is on a server: the server's, so that all machines have the same.
 
-A shard moves from one machine to another, and whatever waits in it for a time moves along. If each machine
-went by its own clock, a jump of one would be in the store when another one has the shard. So a node reads the
-time of day of the server each time that it looks at the nodes, and goes by a steady clock in between.
+Work moves from one machine to another, and whatever waits in the store for a time moves along. If each
+machine went by its own clock, a jump of one would be in the store when another one works. So a process hears
+the server's time of day every few seconds, and goes by a steady clock in between.
 
 What the machine's own clock says is compared with that. The bot's code may read it, and so may whatever
-checks certificates: a node whose clock is wrong takes no part until it is right again.
+checks certificates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..clock import Steady, TimeOfDay, steady_time
 MOST: Final = 2_000
 """Milliseconds by which a machine's clock may differ from the server's."""
 RIGHT_AGAIN: Final = 1_000
-"""Below this a clock that was wrong is right: one that differs by about `MOST` moves no shards about."""
+"""Below this a clock that was wrong is right: one that differs by about `MOST` is told of once."""
 
 
 @final

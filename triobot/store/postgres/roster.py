@@ -1,0 +1,108 @@
+"""The processes of a bot that share a store, as the server's sessions tell.
+
+The one that has the store has its row and its lock. Each that stands by has a session, which is named after
+it. Nothing is written for the list: a process at rest writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Final, final
+
+import attrs
+import psycopg
+
+from ...errors import ConfigError, StoreAwayError
+from ...version import __version__
+from .address import PostgresAddress, read_address
+from .failures import first_line
+from .ownership import LIVES
+from .schemas import key_of
+from .session import Connection, connect, named
+from .threads import ask
+
+_MOST: Final = 20
+"""Letters of a machine's name: the server cuts a session's name behind 63."""
+_WORKS: Final = (
+    b"""
+SELECT nodes.name, coalesce(host(client_addr), ''),
+    extract(epoch FROM clock_timestamp() - backend_start)::float8,
+    coalesce(CASE WHEN wait_event_type <> 'Client' THEN wait_event END, '')
+FROM shard JOIN nodes ON nodes.id = shard.owner
+LEFT JOIN pg_stat_activity ON application_name = 'node owner ' || nodes.id
+WHERE """
+    + LIVES
+)
+_WAITING: Final = b"""
+SELECT application_name, coalesce(host(client_addr), ''),
+    extract(epoch FROM clock_timestamp() - backend_start)::float8
+FROM pg_stat_activity WHERE starts_with(application_name, $1)
+AND usename = current_user AND datname = current_database() ORDER BY backend_start"""
+_THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL AND to_regclass('shard') IS NOT NULL"
+
+
+@final
+@attrs.frozen
+class NodeRow:
+    """A process of a bot that lives.
+
+    Attributes:
+        name: what people call it.
+        version: of triobot; empty: it isn't known.
+        address: from where the server hears it; empty: from its own machine.
+        seconds: for how long it has had its session.
+        works: it has the store; else it stands by, and takes events in.
+        waits_for: what the server has it wait for, in the server's words; empty: for nothing.
+    """
+
+    name: str
+    version: str
+    address: str
+    seconds: float
+    works: bool
+    waits_for: str = ""
+
+
+def name_as_standby(connection: Connection, address: PostgresAddress) -> None:
+    """Name a session after this process, which stands by."""
+    name = f"{_name_of(address)}{os.getpid()} {__version__} {socket.gethostname()[:_MOST]}"
+    connection.execute(b"SELECT set_config('application_name', $1, false)", (name,))
+
+
+async def read_postgres_nodes(place: str) -> Sequence[NodeRow]:
+    """Return the processes that share the store at this address: who has it first, then the longest there.
+
+    Raises: as `triobot.store.read_nodes`.
+    """
+    address = read_address(place)
+
+    def read() -> Sequence[NodeRow]:
+        with connect(address) as connection:
+            return _read(connection, address)
+
+    try:
+        return await ask(read)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ConfigError(f"this role may not look at {named(address)}: {first_line(error)}") from None
+    except psycopg.Error as error:
+        raise StoreAwayError(f"the store {named(address)} is away: {first_line(error)}") from None
+
+
+def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]:
+    if connection.execute(_THERE).fetchone() != (True,):
+        raise ConfigError(f"there is no store at {named(address)}")
+    found = [
+        NodeRow(name, "", place, float(seconds or 0), True, waits_for)
+        for name, place, seconds, waits_for in connection.execute(_WORKS)
+    ]
+    for said, place, seconds in connection.execute(_WAITING, (_name_of(address),)):
+        pid, version, machine = str(said).removeprefix(_name_of(address)).split(" ", 2)
+        found.append(NodeRow(f"number {pid} on {machine}", version, place, float(seconds), False))
+    return found
+
+
+def _name_of(address: PostgresAddress) -> str:
+    """Return what the names of sessions begin with that stand by for a store: a database may hold several."""
+    return f"node standby {key_of(address) % 2**32:08x} "
