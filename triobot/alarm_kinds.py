@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeAlias, final
 
-import attrs
+from .frozen import guarded
 
 AlarmKind: TypeAlias = Literal[
     "conversation_crashed",
@@ -56,7 +56,7 @@ AlarmKind: TypeAlias = Literal[
 
 
 @final
-@attrs.frozen
+@guarded
 class Alarm:
     """Something that an operator should know, without content, token or phone number.
 
@@ -76,7 +76,7 @@ OnAlarm: TypeAlias = Callable[[Alarm], Awaitable[None]]
 
 
 @final
-@attrs.frozen
+@guarded
 class About:
     """What an alarm of a kind means.
 

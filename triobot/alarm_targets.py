@@ -22,6 +22,7 @@ import trio
 
 from .alarm_kinds import ABOUT, EVENTS, STATES, AlarmKind, text_of
 from .errors import ConfigError, StoreError
+from .frozen import guarded
 from .money import AlarmRow
 from .own_http import new_transport
 from .seams import Alarm, Outbox, PutSetting, RaiseAlarm, WallClock
@@ -61,7 +62,7 @@ class NotYetError(Exception):
 
 
 @final
-@attrs.frozen
+@guarded
 class AlarmNews:
     """What a target is told.
 
@@ -195,7 +196,7 @@ class ChatTarget:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Mark:
     """What a target was told of an alarm: of which, since when, and when last."""
 

@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, assert_never, cast, final
 
-import attrs
 import trio
 
 from .errors import ConfigError
+from .frozen import guarded
 
 # systemd hands its sockets over from this number on (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
@@ -31,7 +31,7 @@ _log: Final = logging.getLogger("triobot.http")
 
 
 @final
-@attrs.frozen
+@guarded
 class TcpBind:
     """An address of this machine; port 0 lets the system choose."""
 
@@ -43,7 +43,7 @@ class TcpBind:
 
 
 @final
-@attrs.frozen
+@guarded
 class UnixBind:
     """A path, for a proxy on this machine. What an ended process has left there is replaced.
 
@@ -61,7 +61,7 @@ class UnixBind:
 
 
 @final
-@attrs.frozen
+@guarded
 class FdBind:
     """A stream socket that this process has inherited; `open_listeners` takes it over, and closes it."""
 

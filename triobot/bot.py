@@ -49,6 +49,7 @@ from .conversations.texts import Texts
 from .errors import ConfigError
 from .failures import Failure as Failure
 from .failures import OnError, open_failures
+from .frozen import guarded
 from .resources import Provided, Resource, declare_resource, find, open_resources
 from .rooms import SHARED, is_chat
 from .seams import OnAlarm, OnUnknown, Urgency, WallClock
@@ -74,7 +75,7 @@ T = TypeVar("T")
 
 
 @final
-@attrs.frozen
+@guarded
 class OutsideDoor:
     """The door of `Bot.to`."""
 

@@ -9,6 +9,7 @@ import attrs
 
 from .conversations.running.branches import refuse_conversations
 from .conversations.services import Also, OnDoubt
+from .frozen import guarded
 from .outbox import Announcement, Broadcasts
 from .seams import BroadcastStatus
 from .wire.content import Content
@@ -19,7 +20,7 @@ INSTEAD_OF_TELLING: Final = "chat.broadcast(key)"
 
 
 @final
-@attrs.frozen
+@guarded
 class LiveAnnouncing:
     """Hands a broadcast to the task that carries it.
 

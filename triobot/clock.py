@@ -23,8 +23,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, Protocol, final, runtime_checkable
 
-import attrs
 import trio
+
+from .frozen import guarded
 
 JUMPED: Final = "clock_jumped"
 """The setting of a store that says by how much the time of day has jumped since the store was made, and how
@@ -88,7 +89,7 @@ class SystemClock:
 
 
 @final
-@attrs.frozen
+@guarded
 class StoppedClock:
     """A clock that stands still, for looking at what was."""
 

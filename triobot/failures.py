@@ -17,6 +17,7 @@ from .authors import contained_in_task, kind_of
 from .conversations.doors.refs import RoomRef
 from .conversations.running.failures import OnFailure
 from .conversations.running.lines import failing_line, leave_ours_out
+from .frozen import guarded
 from .wire.ids import ChatId
 
 log: Final = logging.getLogger("triobot")
@@ -26,7 +27,7 @@ _WAITING: Final = 64
 
 
 @final
-@attrs.frozen
+@guarded
 class Failure:
     """An exception that a conversation or a filter of the bot raised and nothing handled. *Sensitive.*
 

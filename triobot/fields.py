@@ -8,11 +8,13 @@ from typing import Any, Final, cast, final
 
 import attrs
 
+from .frozen import guarded
+
 _found: Final[dict[type, tuple[ValueField, ...]]] = {}
 
 
 @final
-@attrs.frozen
+@guarded
 class ValueField:
     """A field of a class that is made for values.
 

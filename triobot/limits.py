@@ -9,6 +9,7 @@ from typing import Final, final
 import attrs
 
 from .errors import ConfigError
+from .frozen import guarded
 
 PRIVATE: Final = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
@@ -51,7 +52,7 @@ class Networks:
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class ServingLimits:
     """How many connections a listener takes, and how long it waits for them.
 

@@ -25,10 +25,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, TypeAlias, cast, final
 
-import attrs
 import trio
 
 from .authors import contained, kind_of
+from .frozen import guarded
 from .wire.ids import ChatId
 
 KEY: Final = "log_key"
@@ -130,7 +130,7 @@ def _tell(error: BaseException) -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Whose:
     """The conversation whose code writes a line.
 

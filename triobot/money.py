@@ -13,13 +13,14 @@ from typing import Literal, TypeAlias, final
 import attrs
 
 from .alarm_kinds import AlarmKind
+from .frozen import guarded
 from .wire.events import Sender
 from .wire.ids import ChatId, InvoiceId, RefId
 from .wire.markup import Currency
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentRow:
     """One payment, as a store sees it.
 
@@ -51,7 +52,7 @@ class PaymentRow:
 
 
 @final
-@attrs.frozen
+@guarded
 class PutPayment:
     """Move a payment, or write it first.
 
@@ -71,7 +72,7 @@ class PutPayment:
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentMove:
     """A line of a payment's history."""
 
@@ -82,7 +83,7 @@ class PaymentMove:
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentTotal:
     """What was captured on one day (in UTC) in one group.
 
@@ -101,7 +102,7 @@ class PaymentTotal:
 
 
 @final
-@attrs.frozen
+@guarded
 class RaiseAlarm:
     """Note that something is wrong: one row a kind and key, however often it is raised.
 
@@ -115,7 +116,7 @@ class RaiseAlarm:
 
 
 @final
-@attrs.frozen
+@guarded
 class AcknowledgeAlarms:
     """Tell these no more: an operator has seen them, or what they warned of is over.
 
@@ -130,7 +131,7 @@ class AcknowledgeAlarms:
 
 
 @final
-@attrs.frozen
+@guarded
 class AlarmTold:
     """The operator's hook has taken this alarm."""
 
@@ -140,7 +141,7 @@ class AlarmTold:
 
 
 @final
-@attrs.frozen
+@guarded
 class AlarmRow:
     """An alarm in the store.
 
@@ -168,7 +169,7 @@ Decided: TypeAlias = PutPayment | RaiseAlarm | AcknowledgeAlarms
 
 
 @final
-@attrs.frozen(eq=False)
+@guarded(eq=False)
 class MovePayment:
     """Move a payment from where it is when this is stored.
 
@@ -192,7 +193,7 @@ class MovePayment:
 
 
 @final
-@attrs.frozen
+@guarded
 class Charge:
     """What a conversation asks money for.
 
@@ -222,7 +223,7 @@ PaymentOutcome: TypeAlias = Literal[
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentNotice:
     """What a conversation that waits for a payment gets to know.
 
@@ -241,7 +242,7 @@ class PaymentNotice:
 
 
 @final
-@attrs.frozen
+@guarded
 class Captured:
     """Verified money, for the code that gives the goods.
 

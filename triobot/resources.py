@@ -16,13 +16,14 @@ import attrs
 
 from .authors import leaves, note, run_contained
 from .errors import ConfigError
+from .frozen import guarded
 
 T = TypeVar("T")
 _UNOPENED: Final = "can't open the resource "
 
 
 @final
-@attrs.frozen(eq=False)
+@guarded(eq=False)
 class Resource(Generic[T]):
     """A handle on what is opened for a run; `Chat.use` and `Bot.use` give the thing itself."""
 
@@ -34,7 +35,7 @@ Opened: TypeAlias = Mapping[Resource[object], object]
 
 
 @final
-@attrs.frozen
+@guarded
 class Provided:
     """A value in place of a resource, for one run; made by `provide`."""
 

@@ -44,6 +44,7 @@ from .conversations.running.failures import OnFailure, tell_nobody
 from .conversations.services import Announcing, Instead
 from .errors import ConfigError, StoreError
 from .extras import needing
+from .frozen import guarded
 from .holding import HeldPlatform, held_steps
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
@@ -124,7 +125,7 @@ class Front(Protocol):
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Surroundings:
     """What a run takes in place of this machine's own: for tests and simulations.
 
@@ -155,7 +156,7 @@ class Surroundings:
 
 
 @final
-@attrs.frozen
+@guarded
 class Statistics:
     """What a running bot has done, and what it holds.
 
@@ -387,7 +388,7 @@ def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
 
 
 @final
-@attrs.frozen
+@guarded
 class Runtime:
     """What handles the accepted events.
 

@@ -26,7 +26,7 @@ from .alarm_kinds import AlarmKind as AlarmKind
 from .alarm_kinds import OnAlarm as OnAlarm
 from .alarm_kinds import RaiseAlarm as RaiseAlarm
 from .errors import LocalProtocolError, StoreError
-from .frozen import frozen
+from .frozen import frozen, guarded
 from .journals import JournalWrite
 from .money import MoneyWrite, MovePayment
 from .wire.events import Event, Press
@@ -76,7 +76,7 @@ class Outcome(Enum):
 
 
 @final
-@attrs.frozen
+@guarded
 class BroadcastStatus:
     """How far a broadcast is.
 
@@ -602,7 +602,7 @@ class RedeliveredError(StoreError):
 
 
 @final
-@attrs.frozen
+@guarded
 class Relayed:
     """An operator's request that a store carries to the process that has it: HTTP's, without headers."""
 
@@ -618,7 +618,7 @@ Relay: TypeAlias = Callable[[Callable[[Relayed, Hear], Awaitable[None]]], Awaita
 
 
 @final
-@attrs.frozen
+@guarded
 class Shipped:
     """A piece of a store's stream: bytes of its image, and then of one log after the other.
 

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 import attrs
 
 from .errors import ConfigError
+from .frozen import guarded
 from .secrets import Secret
 from .webhook.limits import LIMITS, Limits
 
@@ -28,7 +29,7 @@ def _hidden(text: Secret | str | None) -> Secret | None:
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Settings:
     """All that a bot needs to know besides its code.
 

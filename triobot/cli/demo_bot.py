@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
-import attrs
 import trio
 
 from .. import Bot, Chat, Field, File, Keyboard, Location, Paid
 from ..filters import command, paid
+from ..frozen import guarded
 
 bot: Final = Bot()
 
@@ -23,7 +23,7 @@ class Size(Enum):
     LARGE = 250_000
 
 
-@attrs.frozen
+@guarded
 class Details:
     """What the courier needs to know: shown as a form."""
 
@@ -32,7 +32,7 @@ class Details:
     cutlery: Annotated[bool, Field("With cutlery")] = False
 
 
-@attrs.frozen
+@guarded
 class PizzaOrder:
     """What is paid for."""
 

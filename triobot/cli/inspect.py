@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast, final
 
-import attrs
 import trio
 
 from ..emulator.exchange import Looks
 from ..emulator.inspector import IDLE, Inspector, serve_inspector
 from ..emulator.views import JsonObject
 from ..errors import ConfigError
+from ..frozen import guarded
 from ..operator.api import Tell
 from ..operator.requests import ListJournals, Request, ShowJournal, Status, Told
 from ..rooms import told as named
@@ -125,7 +125,7 @@ def _ask() -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Subject:
     """What is looked at.
 

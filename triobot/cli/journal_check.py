@@ -36,6 +36,7 @@ from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..exact.verdicts import INSERTED, Comparison
+from ..frozen import guarded
 from ..journals import AcceptedChange, ConversationId, Deployed, StoredCode
 from ..lines import lines_of
 from ..operator.requests import (
@@ -80,7 +81,7 @@ class _RunsOnError(BaseException):
 
 
 @final
-@attrs.frozen
+@guarded
 class Finding:
     """What became of a journal.
 

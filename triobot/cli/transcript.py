@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, final
 
-import attrs
 import trio
 
 from ..bot import Bot
 from ..emulator.chats import ChatMessage, Shown, TypingSeen
 from ..emulator.server import Emulator, serve_emulator
 from ..emulator.telling import line_words
+from ..frozen import guarded
 from ..secrets import Secret
 from ..settings import Settings
 from ..wire.content import Contact, Content, Location, Media
@@ -148,7 +148,7 @@ def _fields(form: Form) -> list[str]:
 
 
 @final
-@attrs.frozen
+@guarded
 class Stage:
     """What is running.
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
 
-import attrs
 import httpx
 from publicsuffixlist import PSLFILE, PublicSuffixList
 
 from ..errors import ConfigError, RemoteProtocolError
+from ..frozen import guarded
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -31,7 +31,7 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @final
-@attrs.frozen
+@guarded
 class BaseUrl:
     """The platform's address, checked.
 

@@ -21,6 +21,7 @@ import httpx
 import trio
 
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from ..wire.content import Blob, Descriptor, LocalFile
 from .exchange import Patience
 
@@ -47,7 +48,7 @@ PIECE: Final = 64 * 1024
 
 
 @final
-@attrs.frozen
+@guarded
 class Frame:
     """The bytes around a file, and the content type that announces them."""
 
@@ -101,7 +102,7 @@ UploadProgress: TypeAlias = Callable[[int, int], None]
 
 
 @final
-@attrs.frozen
+@guarded
 class Uploaded:
     """What an upload gave.
 

@@ -15,10 +15,10 @@ from datetime import UTC, datetime, tzinfo
 from math import inf
 from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
-import attrs
 from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from ..resources import Resource, find
 from ..rooms import SHARED, is_chat
 from ..seams import OnUnknown
@@ -796,7 +796,7 @@ def handle_of(conversation: Conversation) -> Room[object]:
 
 
 @final
-@attrs.frozen
+@guarded
 class ChatRef(RoomRef):
     """A chat, seen from elsewhere; made by `Room.to` and `Bot.to`.
 

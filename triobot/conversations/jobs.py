@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from ..errors import ConflictError, NotFoundError, StoreFullError
+from ..frozen import guarded
 from ..rooms import SHARED
 from ..seams import Alarm, OverQuota, PutSetting, Quota, RaiseAlarm
 from ..store import Store
@@ -36,7 +37,7 @@ _BREATH: Final = 256
 
 
 @final
-@attrs.frozen
+@guarded
 class KnownJob:
     """What is known of a job; times in wall milliseconds.
 

@@ -34,6 +34,7 @@ from ..engine.records import (
     time_of,
 )
 from ..errors import LocalProtocolError, NondeterminismError
+from ..frozen import guarded
 from ..journals import (
     AppendRecords,
     BeginConversation,
@@ -68,7 +69,7 @@ LONG: Final = 10_000
 
 
 @final
-@attrs.frozen
+@guarded
 class Carried:
     """The beginning of what goes on in another one's place, as it is stored already.
 

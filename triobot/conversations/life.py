@@ -14,9 +14,9 @@ from math import inf
 from operator import attrgetter
 from typing import Final, final
 
-import attrs
 import trio
 
+from ..frozen import guarded
 from ..rooms import is_chat
 from ..seams import PutData, Write
 from ..wire.events import Event, Leave, Message, Press, Submission
@@ -80,7 +80,7 @@ _DURABLE: Final = attrgetter("route.durable")
 
 
 @final
-@attrs.frozen
+@guarded
 class DispatcherCalls:
     """What a chat asks its dispatcher to do.
 

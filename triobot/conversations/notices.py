@@ -9,6 +9,7 @@ from typing import TypeAlias, cast, final
 import attrs
 
 from ..errors import UnrecordableError
+from ..frozen import guarded
 from ..values import encode_value
 from ..wire.events import Event
 from .routes.declarations import Route
@@ -16,7 +17,7 @@ from .running.lines import calling_line
 
 
 @final
-@attrs.frozen
+@guarded
 class Gift:
     """What an aside has done for a payment, at a line of the author's, with these values."""
 
@@ -25,7 +26,7 @@ class Gift:
 
 
 @final
-@attrs.frozen
+@guarded
 class Copy:
     """A value that was read from ``chat.data`` and can be changed in place."""
 
@@ -61,7 +62,7 @@ def is_changed(copy: Copy) -> bool:
 
 
 @final
-@attrs.frozen
+@guarded
 class Untaken:
     """An event came that no route takes.
 
@@ -78,7 +79,7 @@ class Untaken:
 
 
 @final
-@attrs.frozen
+@guarded
 class Unheard:
     """A signal came to a room which doesn't run, and doesn't begin it.
 
@@ -93,7 +94,7 @@ class Unheard:
 
 
 @final
-@attrs.frozen
+@guarded
 class KnownKey:
     """A start began nothing: something was started with its key, and has ended."""
 
@@ -102,7 +103,7 @@ class KnownKey:
 
 
 @final
-@attrs.frozen
+@guarded
 class Slept:
     """A live conversation sleeps for so many seconds, and its chat is deaf meanwhile."""
 
@@ -110,7 +111,7 @@ class Slept:
 
 
 @final
-@attrs.frozen
+@guarded
 class Operated:
     """A conversation has begun so many operations."""
 
@@ -118,7 +119,7 @@ class Operated:
 
 
 @final
-@attrs.frozen
+@guarded
 class Unassigned:
     """A copy was changed, and never assigned."""
 
@@ -126,7 +127,7 @@ class Unassigned:
 
 
 @final
-@attrs.frozen
+@guarded
 class Keyless:
     """An aside gave what was paid for by steps, none of which got the payment's key."""
 
@@ -134,7 +135,7 @@ class Keyless:
 
 
 @final
-@attrs.frozen
+@guarded
 class Declined:
     """A hook neither ran what is within it nor did anything else."""
 

@@ -18,6 +18,7 @@ import attrs
 
 from ..clock import Timepiece
 from ..engine import Record
+from ..frozen import guarded
 from ..journals import Lease
 from ..resources import Opened, Resource
 from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Write
@@ -76,7 +77,7 @@ class Announcing(Protocol):
 
 
 @final
-@attrs.frozen
+@guarded
 class StepCall:
     """A step that is to run.
 
@@ -116,7 +117,7 @@ class Tracer(Protocol):
 
 
 @final
-@attrs.frozen
+@guarded
 class Services:
     """What conversations use of the world around them.
 

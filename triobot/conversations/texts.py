@@ -9,10 +9,11 @@ from typing import Self, cast, final
 import attrs
 
 from ..errors import ConfigError
+from ..frozen import guarded
 
 
 @final
-@attrs.frozen
+@guarded
 class Texts:
     """What the runtime says by itself. Build one by a method below; `attrs.evolve` it.
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import attrs
 import trio
 
+from ..frozen import guarded
 from ..wire.content import Descriptor, MediaKind, Source
 from ..wire.rules import JsonValue
 
@@ -46,7 +47,7 @@ SIZES: Final = (64, 128, 256, 512)
 
 
 @final
-@attrs.frozen
+@guarded
 class StoredFile:
     """A file that has come.
 
@@ -126,7 +127,7 @@ class Blobs:
 
 
 @final
-@attrs.frozen
+@guarded
 class Measured:
     """What Pillow made of an image.
 

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 
+from ..frozen import guarded
 from ..wire.content import Content
 from ..wire.forms import Form
 from ..wire.ids import CallbackId, ChatId, GroupName, MessageId, SenderId
@@ -26,7 +27,7 @@ HISTORY: Final = 5_000
 
 
 @final
-@attrs.frozen
+@guarded
 class ChatMessage:
     """One message of a chat; edits make a new entry under the same id.
 
@@ -60,7 +61,7 @@ class ChatMessage:
 
 
 @final
-@attrs.frozen
+@guarded
 class Pick:
     """Which button or key is meant: by its label, and where several have it by their place.
 
@@ -86,7 +87,7 @@ class Pick:
 
 
 @final
-@attrs.frozen
+@guarded
 class PressReply:
     """The bot's answer to a press, as the person sees it."""
 
@@ -174,7 +175,7 @@ class PlatformChat:
 
 
 @final
-@attrs.frozen
+@guarded
 class Shown:
     """A new message, the bot's or a person's."""
 
@@ -183,7 +184,7 @@ class Shown:
 
 
 @final
-@attrs.frozen
+@guarded
 class Edited:
     """A message changed; `anew` when its content did, not its keyboard alone."""
 
@@ -193,7 +194,7 @@ class Edited:
 
 
 @final
-@attrs.frozen
+@guarded
 class Deleted:
     """A message is gone."""
 
@@ -202,7 +203,7 @@ class Deleted:
 
 
 @final
-@attrs.frozen
+@guarded
 class TypingSeen:
     """The typing indicator shows until this moment."""
 
@@ -211,7 +212,7 @@ class TypingSeen:
 
 
 @final
-@attrs.frozen
+@guarded
 class Clicked:
     """This person pressed a button with data, which waits for its answer from here on."""
 
@@ -223,7 +224,7 @@ class Clicked:
 
 
 @final
-@attrs.frozen
+@guarded
 class Submitted:
     """This person filled in a form, and sent it."""
 
@@ -235,7 +236,7 @@ class Submitted:
 
 
 @final
-@attrs.frozen
+@guarded
 class PressAnswered:
     """The bot answered a press of this person."""
 
@@ -245,7 +246,7 @@ class PressAnswered:
 
 
 @final
-@attrs.frozen
+@guarded
 class MembersChanged:
     """This person joined or left."""
 
@@ -255,7 +256,7 @@ class MembersChanged:
 
 
 @final
-@attrs.frozen
+@guarded
 class MoneyMoved:
     """Money of this person: `paid` left the wallet, `captured` is the bot's, `refunded` came back."""
 
@@ -268,7 +269,7 @@ class MoneyMoved:
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentFailed:
     """This person tried to pay; `code` is the platform's reason."""
 
@@ -279,7 +280,7 @@ class PaymentFailed:
 
 
 @final
-@attrs.frozen
+@guarded
 class InvoiceShown:
     """An invoice appeared in the wallet page of the chat's people."""
 
@@ -288,7 +289,7 @@ class InvoiceShown:
 
 
 @final
-@attrs.frozen
+@guarded
 class ChargeRequested:
     """The bot asked the person to top up (outside the interface)."""
 
@@ -297,7 +298,7 @@ class ChargeRequested:
 
 
 @final
-@attrs.frozen
+@guarded
 class Replayed:
     """New code was given the answers of this chat, and goes on in it."""
 
@@ -322,7 +323,7 @@ Consequence: TypeAlias = (
 
 
 @final
-@attrs.frozen
+@guarded
 class Change:
     """A consequence with its place in the world's log and its moment.
 

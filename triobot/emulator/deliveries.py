@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
+from ..frozen import guarded
 from ..wire.encode import encode_event_data
 from ..wire.events import Event
 from ..wire.rules import JsonValue
@@ -24,7 +25,7 @@ State: TypeAlias = Literal["waiting", "delivered", "refused", "lost"]
 
 
 @final
-@attrs.frozen
+@guarded
 class Posting:
     """One posting that was answered, or that got no answer.
 

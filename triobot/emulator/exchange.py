@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from ..errors import TriobotError
+from ..frozen import guarded
 from ..seams import WallClock
 from ..wire.content import Descriptor, MediaKind
 from ..wire.encode import Body
@@ -69,7 +70,7 @@ class ShiftedClock:
 
 
 @final
-@attrs.frozen
+@guarded
 class Logged:
     """A request that the bot made; the token is not kept.
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 import attrs
 import trio
 
+from ..frozen import guarded
 from ..wire import operations, undocumented
 
 HOUR: int = 3_600_000
@@ -57,7 +58,7 @@ _is_status: Final = _must_be(
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Switches:
     """How the emulated platform behaves; all times in milliseconds.
 
@@ -117,7 +118,7 @@ def _is_operation(instance: object, attribute: attrs.Attribute[str], value: str)
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Fault:
     """How an operation goes wrong.
 
@@ -147,7 +148,7 @@ class Fault:
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class EventFault:
     """How an event goes wrong on its way to the bot.
 

@@ -20,6 +20,7 @@ from hypercorn.typing import ASGIFramework
 from quart import Blueprint, Response, request
 from quart_trio import QuartTrio
 
+from ..frozen import guarded
 from ..wire.rules import JsonValue
 from .control import LONGEST_BODY, Asked, as_number
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
@@ -41,7 +42,7 @@ class Listed(Protocol):
 
 
 @final
-@attrs.frozen
+@guarded
 class Inspector:
     """A server that is up.
 

@@ -11,6 +11,7 @@ from typing import TypeAlias, final
 
 import attrs
 
+from ..frozen import guarded
 from ..wire.content import Blob, Descriptor, Media, MediaKind, encode_content
 from ..wire.ids import ChatId, MessageId, Recipient
 from ..wire.markup import PayButton
@@ -48,7 +49,7 @@ from .world import World
 
 
 @final
-@attrs.frozen
+@guarded
 class Refusal:
     """The platform says no: a status, and the words of the error body."""
 

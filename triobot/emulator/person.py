@@ -23,6 +23,7 @@ import httpx
 import trio
 
 from ..errors import LocalProtocolError, TriobotError
+from ..frozen import guarded
 from ..wire.content import Blob, Contact, Content, Location, Media
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue
@@ -64,7 +65,7 @@ class NotSeenError(TriobotError, AssertionError):
 
 
 @final
-@attrs.frozen
+@guarded
 class Seen:
     """A message on the screen.
 

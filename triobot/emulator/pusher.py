@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
 
-import attrs
 import httpx
 import trio
 
 from ..errors import TriobotError
+from ..frozen import guarded
 from ..wire.encode import Body
 from ..wire.events import Event
 from .deliveries import Deliveries, PostedEvent, Posting, State
@@ -44,7 +44,7 @@ class PushQueueFullError(TriobotError):
 
 
 @final
-@attrs.frozen
+@guarded
 class PushSettings:
     """How hard to try.
 

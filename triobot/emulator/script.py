@@ -12,6 +12,7 @@ from typing import Final, final
 
 import attrs
 
+from ..frozen import guarded
 from ..wire.content import Contact, Content, Location, Media
 from ..wire.ids import SenderId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION
@@ -25,7 +26,7 @@ ENDS: Final = ("code", "taken", "amount")
 
 
 @final
-@attrs.frozen
+@guarded
 class PersonAct:
     """What a person did through the control API.
 

@@ -23,6 +23,7 @@ from quart_trio import QuartTrio
 from werkzeug.wrappers import Response as Redirect
 
 from ..errors import ConfigError
+from ..frozen import guarded
 from ..wire.encode import Body, encode_error, encode_event
 from ..wire.events import Event
 from ..wire.operations import Upload
@@ -102,7 +103,7 @@ class Tickets:
 
 
 @final
-@attrs.frozen
+@guarded
 class Emulator:
     """A platform that is up.
 

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
-import attrs
-
+from ..frozen import guarded
 from ..wire.content import MEDIA, Descriptor
 from ..wire.operations import (
     AnswerCallback,
@@ -32,7 +31,7 @@ from .blobs import UploadedFiles
 
 
 @final
-@attrs.frozen
+@guarded
 class Liberty:
     """One of them.
 

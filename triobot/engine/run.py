@@ -19,11 +19,11 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, final
 
-import attrs
 import trio
 from trio.lowlevel import Task, current_task, wait_task_rescheduled
 
 from ..errors import ForeignTaskError, UnreadableRecordError
+from ..frozen import guarded
 from .core import (
     EFFECT,
     GO,
@@ -72,7 +72,7 @@ _LEFT_OPEN: Final = "the code entered a cancel scope and has not left it: use `w
 
 
 @final
-@attrs.frozen
+@guarded
 class OpenOperation:
     """An operation in which a branch is.
 
@@ -87,7 +87,7 @@ class OpenOperation:
 
 
 @final
-@attrs.frozen
+@guarded
 class OpenBranch:
     """One task.
 
@@ -102,7 +102,7 @@ class OpenBranch:
 
 
 @final
-@attrs.frozen
+@guarded
 class OpenBlock:
     """An open block.
 
@@ -116,7 +116,7 @@ class OpenBlock:
 
 
 @final
-@attrs.frozen
+@guarded
 class Snapshot:
     """Where a run stands.
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 import attrs
 
+from ..frozen import guarded
 from .alignment import Accepted, Alignment
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
 from .sources import Point, Source, has_letters, used_alike
@@ -38,7 +39,7 @@ _Part: TypeAlias = "Point | SiteLink"
 
 
 @final
-@attrs.frozen
+@guarded
 class SourceLine:
     """A line of an author's, as people read it.
 
@@ -63,7 +64,7 @@ NOWHERE: Final = SourceLine("", 0, "")
 
 
 @final
-@attrs.frozen
+@guarded
 class Parting:
     """A recorded operation, and what the code does in its place.
 
@@ -90,7 +91,7 @@ class Parting:
 
 
 @final
-@attrs.frozen
+@guarded
 class Build:
     """The sources that ran together.
 

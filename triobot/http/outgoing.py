@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, final
 
-import attrs
+from ..frozen import guarded
 
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
@@ -19,7 +19,7 @@ class UnsendableError(Exception):
 
 
 @final
-@attrs.frozen
+@guarded
 class Framing:
     """How a request's body is delimited.
 

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
-import attrs
-
 from ..errors import ConfigError
+from ..frozen import guarded
 from ..open_files import CAREFUL, OWNER_ONLY
 from ..secrets import Secret
 
@@ -28,7 +27,7 @@ _LONGEST: Final = 4_096
 
 
 @final
-@attrs.frozen
+@guarded
 class Loopback:
     """Where a bot listens to its operator, and with which key."""
 

@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, cast, final
 
-import attrs
-
 from ..alarm_kinds import ABOUT
+from ..frozen import guarded
 from ..seams import Latencies
 from .requests import Told
 
@@ -31,7 +30,7 @@ _HAPPENED: Final = (
 
 
 @final
-@attrs.frozen
+@guarded
 class Metric:
     """One name, and where its numbers come from.
 

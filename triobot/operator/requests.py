@@ -10,6 +10,7 @@ import attrs
 
 from ..alarm_kinds import ABOUT, AlarmKind
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from ..journals import ConversationId
 from ..rooms import LARGEST_PLACE
 from ..wire.ids import ChatId
@@ -47,13 +48,13 @@ def _is_whole_path(instance: object, attribute: object, value: Path) -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Status:
     """Ask how the bot is."""
 
 
 @final
-@attrs.frozen
+@guarded
 class ListJournals:
     """List conversations.
 
@@ -71,7 +72,7 @@ class ListJournals:
 
 
 @final
-@attrs.frozen
+@guarded
 class ShowJournal:
     """Show the journal of a conversation."""
 
@@ -79,7 +80,7 @@ class ShowJournal:
 
 
 @final
-@attrs.frozen
+@guarded
 class ReadJournals:
     """Read a page of journals of conversations that have not ended, and where the next page begins.
 
@@ -93,13 +94,13 @@ class ReadJournals:
 
 
 @final
-@attrs.frozen
+@guarded
 class ReadCode:
     """Read all that is known of the code whose journals are there, its sources as well."""
 
 
 @final
-@attrs.frozen
+@guarded
 class AcceptLines:
     """Say that two calls of a function are the same operation, before a deploy and after it."""
 
@@ -109,7 +110,7 @@ class AcceptLines:
 
 
 @final
-@attrs.frozen
+@guarded
 class ReadKept:
     """Read a page of what chats and other places keep under a key, and where the next page begins.
 
@@ -122,7 +123,7 @@ class ReadKept:
 
 
 @final
-@attrs.frozen
+@guarded
 class SettleParked:
     """End parked conversations, or try them once more: those that match all that is given.
 
@@ -146,7 +147,7 @@ class SettleParked:
 
 
 @final
-@attrs.frozen
+@guarded
 class OrderEnd:
     """End a conversation, whatever it waits for, as its chat's interrupt would."""
 
@@ -154,7 +155,7 @@ class OrderEnd:
 
 
 @final
-@attrs.frozen
+@guarded
 class ListChats:
     """Show the chats in memory: where their tasks are, and what waits for what.
 
@@ -166,7 +167,7 @@ class ListChats:
 
 
 @final
-@attrs.frozen
+@guarded
 class Forget:
     """Delete everything of this chat, or of another place."""
 
@@ -174,7 +175,7 @@ class Forget:
 
 
 @final
-@attrs.frozen
+@guarded
 class Backup:
     """Copy the store into this new file; the path is absolute."""
 
@@ -182,13 +183,13 @@ class Backup:
 
 
 @final
-@attrs.frozen
+@guarded
 class StreamStore:
     """Send an image of the store and then its log, as that is committed, for as long as somebody reads."""
 
 
 @final
-@attrs.frozen
+@guarded
 class AboutJobs:
     """Ask what is known of jobs; have one run now, or forget one that is gone.
 
@@ -206,13 +207,13 @@ def _is_kind(instance: object, attribute: object, value: object) -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class ListAlarms:
     """List the alarms that are open."""
 
 
 @final
-@attrs.frozen
+@guarded
 class EndAlarms:
     """Tell alarms no more: a person has seen them. Those are listed that are still open.
 
@@ -228,7 +229,7 @@ class EndAlarms:
 
 
 @final
-@attrs.frozen
+@guarded
 class AboutBroadcasts:
     """Ask about broadcasts; the outbox knows the questions."""
 
@@ -236,7 +237,7 @@ class AboutBroadcasts:
 
 
 @final
-@attrs.frozen
+@guarded
 class AboutPayments:
     """Ask about payments, and alarms about them; the payments know the questions."""
 

@@ -27,6 +27,7 @@ from ..errors import (
     StoreFullError,
     TriobotError,
 )
+from ..frozen import guarded
 from .requests import (
     AboutBroadcasts,
     AboutJobs,
@@ -70,7 +71,7 @@ _SORTS: Final[Mapping[Sort, str]] = {
 
 
 @final
-@attrs.frozen
+@guarded
 class HttpRoute:
     """Where one thing is asked for.
 
@@ -284,7 +285,7 @@ def _plain(name: str, text: str) -> str:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Members:
     """The members of a JSON object, one named twice included."""
 

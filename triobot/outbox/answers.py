@@ -16,6 +16,7 @@ import attrs
 import outcome
 import trio
 
+from ..frozen import guarded
 from ..wire.ids import CallbackId, ChatId
 from ..wire.operations import AnswerCallback
 
@@ -25,7 +26,7 @@ _log = logging.getLogger("triobot.outbox")
 
 
 @final
-@attrs.frozen
+@guarded
 class AnswerRules:
     """The constants of answers.
 

@@ -28,11 +28,13 @@ from typing import Final, final
 
 import attrs
 
+from ..frozen import guarded
+
 NEVER: Final = float("inf")
 
 
 @final
-@attrs.frozen
+@guarded
 class BreakerRules:
     """The constants of the judgement.
 
@@ -55,7 +57,7 @@ class BreakerRules:
 
 
 @final
-@attrs.frozen
+@guarded
 class Held:
     """Everything waits.
 

@@ -43,6 +43,7 @@ from ..errors import (
     StoreFullError,
     UnreadableRecordError,
 )
+from ..frozen import guarded
 from ..seams import (
     AddReceivers,
     Alarm,
@@ -107,7 +108,7 @@ def _register() -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Announcement:
     """What everybody is told. Media must have its descriptor: a file may be gone tomorrow."""
 

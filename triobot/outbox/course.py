@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, final
 
-import attrs
-
+from ..frozen import guarded
 from ..seams import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Receiver, TurnBroadcast
 
 NEVER: Final = float("inf")
@@ -33,7 +32,7 @@ MOMENT: Final = 0.05
 
 
 @final
-@attrs.frozen
+@guarded
 class WindowRules:
     """The constants of a window.
 
@@ -130,7 +129,7 @@ class Window:
 
 
 @final
-@attrs.frozen
+@guarded
 class Stride:
     """What to do next: commit the writes, all at once, and then tell these.
 

@@ -24,6 +24,7 @@ from typing import Final, Generic, final
 import attrs
 from typing_extensions import TypeVar
 
+from ..frozen import guarded
 from ..seams import Urgency
 from .pacing import Pace
 
@@ -106,7 +107,7 @@ class Place:
 
 
 @final
-@attrs.frozen
+@guarded
 class LaneStanding(Generic[P]):
     """A snapshot of a lane.
 

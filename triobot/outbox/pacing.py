@@ -32,9 +32,11 @@ from typing import Final, final
 
 import attrs
 
+from ..frozen import guarded
+
 
 @final
-@attrs.frozen
+@guarded
 class PaceRules:
     """The constants of the overall pace.
 
@@ -100,7 +102,7 @@ def _is_outage(sample: _Sample) -> bool:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Trial:
     """Cuts that are yet to prove right: the rate before them, and which part of the outcomes was bad.
 

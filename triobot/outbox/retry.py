@@ -18,8 +18,6 @@ from collections.abc import Callable
 from copy import copy
 from typing import Final, TypeAlias, final
 
-import attrs
-
 from ..errors import (
     DeliveryUnknownError,
     NotDeliveredError,
@@ -27,6 +25,7 @@ from ..errors import (
     RemoteProtocolError,
     TriobotError,
 )
+from ..frozen import guarded
 from ..seams import OnUnknown
 from ..wire.operations import (
     AnswerCallback,
@@ -50,7 +49,7 @@ _TOKEN_OR_CHAT: Final = (401, 403)
 
 
 @final
-@attrs.frozen
+@guarded
 class RetryRules:
     """How long to go on.
 
@@ -69,7 +68,7 @@ class RetryRules:
 
 
 @final
-@attrs.frozen
+@guarded
 class Again:
     """Try again after `pause` seconds.
 
@@ -84,7 +83,7 @@ class Again:
 
 
 @final
-@attrs.frozen
+@guarded
 class GiveUp:
     """Hand this error to the callers."""
 
@@ -92,7 +91,7 @@ class GiveUp:
 
 
 @final
-@attrs.frozen
+@guarded
 class Suspect:
     """Ask the breaker: the token is refused, or this chat is."""
 

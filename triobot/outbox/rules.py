@@ -6,6 +6,7 @@ from typing import final
 
 import attrs
 
+from ..frozen import guarded
 from .answers import AnswerRules
 from .breaker import BreakerRules
 from .pacing import PaceRules
@@ -13,7 +14,7 @@ from .retry import RetryRules
 
 
 @final
-@attrs.frozen
+@guarded
 class OutboxRules:
     """How an outbox behaves; the defaults suit a platform whose limits nobody knows.
 
@@ -46,7 +47,7 @@ class OutboxRules:
 
 
 @final
-@attrs.frozen
+@guarded
 class LaneReport:
     """What a chat is yet to be told.
 
@@ -68,7 +69,7 @@ class LaneReport:
 
 
 @final
-@attrs.frozen
+@guarded
 class OutboxStatistics:
     """Where an outbox stands.
 

@@ -17,6 +17,7 @@ import attrs
 import trio
 from typing_extensions import TypeVar
 
+from ..frozen import guarded
 from ..wire.content import Blob, Descriptor, LocalFile, Media, MediaKind
 from ..wire.operations import Upload
 from .retry import copy_for
@@ -31,7 +32,7 @@ _Look: TypeAlias = tuple[Path, int, int, int]
 
 
 @final
-@attrs.frozen
+@guarded
 class UploadKey:
     """What makes two uploads the same. The name counts, because the receiver sees it."""
 
@@ -41,7 +42,7 @@ class UploadKey:
 
 
 @final
-@attrs.frozen
+@guarded
 class UploadedMedia:
     """A media value with its descriptor.
 

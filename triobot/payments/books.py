@@ -15,9 +15,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias, final
 
-import attrs
-
 from ..errors import UnreadableRecordError
+from ..frozen import guarded
 from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PutPayment, RaiseAlarm
 from ..seams import StaleRowError, Write
 from ..store import ReadPayments
@@ -38,7 +37,7 @@ Listen: TypeAlias = Callable[[Moved], None]
 
 
 @final
-@attrs.frozen
+@guarded
 class Planned:
     """Moves of one entry that are decided and not stored yet.
 

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Literal, TypeAlias, final
 
-import attrs
 import trio
 
 from ..alarm_kinds import text_of
 from ..clock import Timepiece
 from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
+from ..frozen import guarded
 from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
 from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Write
 from ..seams import RaiseAlarm as Ring
@@ -76,7 +76,7 @@ _PATIENT: Final[tuple[State, ...]] = ("prepared", "unsure", "open", "check", "cl
 
 
 @final
-@attrs.frozen
+@guarded
 class Budget:
     """How many examinations are allowed.
 

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
+from ..frozen import guarded
 from ..money import PaymentGoods, PaymentNotice
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId
@@ -76,7 +77,7 @@ Said: TypeAlias = Literal["error", "unknown"]
 
 
 @final
-@attrs.frozen
+@guarded
 class Entry:
     """One payment.
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias, assert_never, final
 
-import attrs
-
+from ..frozen import guarded
 from ..wire.ids import RefId
 from .books import Books
 from .entry import Entry
@@ -19,7 +18,7 @@ from .schedule import Clock, due
 
 
 @final
-@attrs.frozen
+@guarded
 class Hands:
     """What reaches beyond the books.
 
@@ -36,7 +35,7 @@ class Hands:
 
 
 @final
-@attrs.frozen
+@guarded
 class Happen:
     """Time brings this fact."""
 

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, assert_never, final
 
 import attrs
 
+from ..frozen import guarded
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId, as_ref_id
 from .entry import UNPAID, Entry
@@ -164,7 +165,7 @@ AFTERLIFE: Final = 75 * 60 * 1_000
 
 
 @final
-@attrs.frozen
+@guarded
 class Plain:
     """A fact that has no values besides its name."""
 
@@ -172,7 +173,7 @@ class Plain:
 
 
 @final
-@attrs.frozen
+@guarded
 class SendOk:
     """The platform has it: a button's message, or an invoice's id.
 
@@ -186,7 +187,7 @@ class SendOk:
 
 
 @final
-@attrs.frozen
+@guarded
 class Adopted:
     """This unknown invoice id is ours: the platform names our amount under it."""
 
@@ -194,7 +195,7 @@ class Adopted:
 
 
 @final
-@attrs.frozen
+@guarded
 class Hint:
     """A callback: a hint, positive or negative, that anyone who knows our address may send.
 
@@ -215,7 +216,7 @@ class Hint:
 
 
 @final
-@attrs.frozen
+@guarded
 class SetForward:
     """The time of day was set forward by so many milliseconds, while the program ran."""
 
@@ -226,7 +227,7 @@ AnswerWord: TypeAlias = Literal["verified", "error", "unknown", "400", "403"]
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentAnswer:
     """What verify or inquiry answered; `amount` as far as it was told, always with "verified".
 

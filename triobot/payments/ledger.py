@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, assert_never, final
 import attrs
 
 from ..alarm_kinds import AlarmKind
+from ..frozen import guarded
 from ..money import PaymentNotice as Notice
 from ..money import PaymentOutcome as Outcome
 from . import schedule
@@ -33,7 +34,7 @@ from .table import Duty, Transition, When, find
 
 
 @final
-@attrs.frozen
+@guarded
 class Moved:
     """The next entry, to be stored before anything is done.
 
@@ -55,7 +56,7 @@ class Moved:
 
 
 @final
-@attrs.frozen
+@guarded
 class Impossible:
     """The table has no such pair: nothing moves; to be counted and alarmed."""
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, final
 
-import attrs
-
 from ..alarm_kinds import AlarmKind
+from ..frozen import guarded
 from ..money import PaymentOutcome as Outcome
 from .entry import CAPTURED, ENDED, UNPAID, State
 from .facts import FactName
@@ -68,7 +67,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
 
 
 @final
-@attrs.frozen
+@guarded
 class Due:
     """Something to do after the entry is stored."""
 
@@ -77,7 +76,7 @@ class Due:
 
 
 @final
-@attrs.frozen
+@guarded
 class TellOperator:
     """An alarm for the operator."""
 
@@ -86,7 +85,7 @@ class TellOperator:
 
 
 @final
-@attrs.frozen
+@guarded
 class Transition:
     """What becomes of an entry in one of these states when one of these facts comes.
 

@@ -15,8 +15,7 @@ import struct
 from pathlib import Path
 from typing import Final, final
 
-import attrs
-
+from ..frozen import guarded
 from ..open_files import CAREFUL, read_at
 
 HEAD: Final = 32
@@ -27,7 +26,7 @@ _AT_ONCE: Final = 64
 
 
 @final
-@attrs.frozen
+@guarded
 class LogHead:
     """The head of a log.
 
@@ -65,7 +64,7 @@ def read_head(data: bytes) -> LogHead | None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Entries:
     """Entries of a log that end with one that commits; or none.
 

@@ -29,6 +29,7 @@ import attrs
 
 from ..errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError, StoreVersionError
 from ..file_locks import try_lock
+from ..frozen import guarded
 from ..open_files import CAREFUL, OWNER_ONLY, read_at, room_beside, write_at
 from ..seams import Shipped
 from .log_file import HEAD, read_head
@@ -47,7 +48,7 @@ _EMPTY: Final = frozenset({"lost+found"})
 
 
 @final
-@attrs.frozen
+@guarded
 class Manifest:
     """What a replica is of.
 

@@ -20,8 +20,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, final
 
-import attrs
-
+from ..frozen import guarded
 from ..money import MovePayment
 from ..seams import Arrival, KeepRaw, OverQuota, Quota, StoreStatistics, Write
 from ..wire.ids import ChatId
@@ -51,7 +50,7 @@ DAY: Final = 24 * 60 * 60 * 1000
 
 
 @final
-@attrs.frozen
+@guarded
 class Delivery:
     """The last accepted delivery of a key."""
 
@@ -80,7 +79,7 @@ def names_chat(key: str, chat_id: ChatId) -> bool:
 
 
 @final
-@attrs.frozen
+@guarded
 class Cutoff:
     """Deliveries accepted before these instants decide nothing any more."""
 
@@ -122,7 +121,7 @@ def tell_moved(writes: Sequence[Write]) -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Retention:
     """How long a store keeps its leftovers, in milliseconds; 0 is until the next sweep, a minute at most.
 

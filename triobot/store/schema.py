@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from ..errors import ConfigError, StoreCorruptError, StoreVersionError
+from ..frozen import guarded
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .code_rows import CREATE_CODE
@@ -65,7 +66,7 @@ Copying: TypeAlias = Literal["from", "to"]
 
 
 @final
-@attrs.frozen
+@guarded
 class Stamp:
     """The platform and the bot that a store belongs to.
 
@@ -79,7 +80,7 @@ class Stamp:
 
 
 @final
-@attrs.frozen
+@guarded
 class StoredStamp:
     """What the store keeps of a stamp."""
 
@@ -129,7 +130,7 @@ def _host(base_url: str) -> str:
 
 
 @final
-@attrs.frozen
+@guarded
 class Migration:
     """One step of the schema.
 
@@ -319,7 +320,7 @@ _READABLE: Final = 8
 
 
 @final
-@attrs.frozen
+@guarded
 class SchemaVersion:
     """What a store says of its own schema."""
 

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast, final
 
-import attrs
-
 from ..bot import Bot
 from ..conversations.revival.stored import begun_journal
 from ..emulator.chats import PlatformChat, Pressed
 from ..errors import PaymentDeclinedError
+from ..frozen import guarded
 from ..journals import ConversationRow
 from ..operator.api import Filing, journal_lines
 from ..rooms import is_chat
@@ -53,7 +52,7 @@ PROMISES: Final = {
 
 
 @final
-@attrs.frozen
+@guarded
 class BrokenPromise:
     """What broke a promise.
 
@@ -73,7 +72,7 @@ class BrokenPromise:
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Circumstances:
     """What people did and the platform failed at, which explains some of what would else be a broken promise.
 

@@ -38,6 +38,7 @@ from ..emulator.faults import EventFault, Fault
 from ..emulator.person import AppError, Person
 from ..emulator.telling import told_chat
 from ..emulator.world import ImpossibleActError
+from ..frozen import guarded
 from ..resources import Provided
 from ..wire.content import Contact, Content, Image, Location
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit
@@ -108,7 +109,7 @@ Ts = TypeVarTuple("Ts")
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Plan:
     """How to simulate: for how long, with how many people, and what goes wrong.
 
@@ -130,7 +131,7 @@ class Plan:
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class SimulationResult:
     """How a simulation ended.
 

@@ -20,6 +20,7 @@ from ..emulator.chats import ChatMessage
 from ..engine import Record
 from ..engine.records import DONE, FIRED, TURNS, time_of
 from ..errors import TriobotError
+from ..frozen import guarded
 from ..money import PaymentNotice
 from ..wire.content import Blob, Contact, Location, Media
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
@@ -35,7 +36,7 @@ ALIKE: Final = 0.6
 
 
 @final
-@attrs.frozen
+@guarded
 class Paying:
     """Somebody pressed a payment button, or paid an invoice: what came of it."""
 
@@ -46,7 +47,7 @@ Given: TypeAlias = Event | Paying
 
 
 @final
-@attrs.frozen
+@guarded
 class PastAnswer:
     """What somebody did.
 

@@ -38,6 +38,7 @@ from ..emulator.world import User
 from ..engine import Record, encode_record
 from ..engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
 from ..errors import ConfigError
+from ..frozen import guarded
 from ..journals import AppendRecords, BeginConversation, ContinueConversation, Journal, Lease, PutStanding
 from ..money import PaymentRow
 from ..resources import Provided
@@ -72,7 +73,7 @@ _KEPT: Final = 256
 
 
 @final
-@attrs.frozen
+@guarded
 class Broke:
     """An error of the bot's own code in a branch.
 
@@ -87,7 +88,7 @@ class Broke:
 
 
 @final
-@attrs.frozen
+@guarded
 class Did:
     """What the developer did in a branch.
 
@@ -388,7 +389,7 @@ class LiveBranch:
 
 
 @final
-@attrs.frozen
+@guarded
 class Seeds:
     """What a branch begins with, besides its own conversation.
 

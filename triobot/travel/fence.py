@@ -18,6 +18,7 @@ from ..conversations.routes.schedules import Tick
 from ..emulator.chats import ChatMessage, Deleted, Edited, PlatformChat, Shown
 from ..emulator.world import ImpossibleActError, World
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from ..rooms import told
 from ..seams import (
     Acceptance,
@@ -42,7 +43,7 @@ OLDER: Final = "(an older message)"
 
 
 @final
-@attrs.frozen
+@guarded
 class WouldLeave:
     """Something that would have left.
 

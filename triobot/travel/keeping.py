@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast, final
 
-import attrs
-
 from ..conversations.codec import CODEC
 from ..conversations.data import declared_keys
 from ..conversations.doors.calls import Call, Signal
@@ -33,6 +31,7 @@ from ..emulator.world import World
 from ..engine import Record
 from ..engine.records import DONE, ENDED, FAILED, time_of
 from ..errors import ConfigError, PaymentError, UnrecordableError
+from ..frozen import guarded
 from ..rooms import is_chat
 from ..values import encode_value
 from ..wire.content import Contact, Content, Location, Media
@@ -57,7 +56,7 @@ _LARGEST: Final = 1_000_000
 
 
 @final
-@attrs.frozen
+@guarded
 class Kill:
     """The process was killed, or stopped and started again.
 
@@ -70,7 +69,7 @@ class Kill:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Line:
     """A line of the test.
 

@@ -16,6 +16,8 @@ import attrs
 import trio
 from trio.testing import MockClock
 
+from ..frozen import guarded
+
 SECONDS: Final = 60.0
 """Real seconds that a kept test may take before it is called saved."""
 
@@ -36,7 +38,7 @@ def real_time() -> Generator[None]:
 
 
 @final
-@attrs.frozen
+@guarded
 class KeptTest:
     """A test that was written down, and run.
 

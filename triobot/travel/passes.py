@@ -29,6 +29,7 @@ from ..conversations.services import Services
 from ..emulator.views import JsonObject
 from ..engine.records import CONTINUED, ENDED
 from ..errors import TriobotError
+from ..frozen import guarded
 from ..wire.rules import JsonValue
 from .notches import FORMAT, SECONDS, Frames, Notches, Progress, Write
 from .values import IN_FULL, shown
@@ -40,7 +41,7 @@ NEWEST: Final = 20_000
 
 
 @final
-@attrs.frozen
+@guarded
 class Passed:
     """What a pass found.
 

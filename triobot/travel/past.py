@@ -35,6 +35,7 @@ from ..engine.records import (
     time_of,
 )
 from ..errors import ConfigError, NondeterminismError
+from ..frozen import guarded
 from ..money import Captured, Charge, PaymentNotice
 from ..settings import Settings
 from ..wire.events import Event
@@ -109,7 +110,7 @@ def event_of(record: Record) -> Event | None:
 
 
 @final
-@attrs.frozen
+@guarded
 class OpenCharge:
     """A charge that waits for its money at the notch.
 
@@ -134,7 +135,7 @@ class OpenCharge:
 
 
 @final
-@attrs.frozen
+@guarded
 class Past:
     """A conversation as it stood at a notch.
 

@@ -19,6 +19,7 @@ import trio
 
 from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
+from ..frozen import guarded
 from ..lines import lines_of
 from ..wire.rules import JsonValue
 
@@ -30,7 +31,7 @@ Hear = Callable[[JsonObject], None]
 
 
 @final
-@attrs.frozen
+@guarded
 class FileReached:
     """What was reached of a file.
 

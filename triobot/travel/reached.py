@@ -23,6 +23,7 @@ import attrs
 from ..conversations.revival.stored import Stored
 from ..conversations.running.lines import is_authors
 from ..engine.records import OUTCOMES
+from ..frozen import guarded
 from ..wire.rules import JsonValue
 
 _NOTES: Final = "__triobot_reached__"
@@ -32,7 +33,7 @@ State: TypeAlias = Literal[0, 1, 2]
 
 
 @final
-@attrs.frozen
+@guarded
 class Statement:
     """A statement, from its first line to its last; of a compound one its head.
 
@@ -46,7 +47,7 @@ class Statement:
 
 
 @final
-@attrs.frozen
+@guarded
 class ProbedSource:
     """An author's file as it was loaded."""
 

@@ -25,6 +25,7 @@ from ..emulator.world import World
 from ..engine import decode_record
 from ..engine.records import DONE
 from ..errors import ConfigError
+from ..frozen import guarded
 from ..journals import ConversationId, ConversationRow, EndConversation, Journal, Lease
 from ..money import PaymentRow, PutPayment
 from ..payments.records import entry_of, row_of
@@ -39,7 +40,7 @@ from .branches import LiveBranch, open_branch, written_down
 
 
 @final
-@attrs.frozen
+@guarded
 class Replacement:
     """What could take a chat's place.
 

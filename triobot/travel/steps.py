@@ -21,6 +21,7 @@ from ..engine import Record
 from ..engine.records import CUT, FAILED, OUTCOMES
 from ..errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
 from ..exact.verdicts import differs
+from ..frozen import guarded
 from ..resources import Resource
 from ..testing.stubs import closed_name, name_of
 from .outside import real_time
@@ -54,7 +55,7 @@ class AskedStep:
 
 
 @final
-@attrs.frozen
+@guarded
 class DoneStep:
     """A step that was done in the branch.
 

@@ -28,6 +28,7 @@ from ..conversations.routes.declarations import Table
 from ..conversations.services import Services
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
+from ..frozen import guarded
 from ..lines import lines_of
 from ..wire.rules import JsonValue
 from .hiding import hidden, outline
@@ -55,7 +56,7 @@ Secrets: TypeAlias = Callable[[], Collection[str]]
 
 
 @final
-@attrs.frozen
+@guarded
 class BranchedFrom:
     """Where a branch comes from.
 
@@ -86,7 +87,7 @@ class _NotDoneError(TriobotError):
 
 
 @final
-@attrs.frozen
+@guarded
 class _KeptPass:
     """A pass that is kept.
 

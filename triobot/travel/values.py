@@ -30,6 +30,7 @@ from ..authors import contained, kind_of
 from ..conversations.inspection.closed import Closed
 from ..conversations.running.lines import is_authors
 from ..fields import fields_of, has_fields
+from ..frozen import guarded
 
 DOTS: Final = "\N{HORIZONTAL ELLIPSIS}"
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -48,7 +49,7 @@ PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
 
 
 @final
-@attrs.frozen
+@guarded
 class Extent:
     """How much is shown of a value.
 
@@ -67,6 +68,7 @@ class Extent:
     whole: int = 400
 
 
+USUAL: Final = Extent()
 IN_FULL: Final = Extent(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
 """For one value that somebody wants to see: 64 kB of it."""
 
@@ -74,7 +76,7 @@ _Write: TypeAlias = "Callable[[_Page, Any, int], None]"
 _ways: Final[dict[type, _Write]] = {}
 
 
-def shown(value: object, limits: Extent = Extent()) -> str:  # it is frozen
+def shown(value: object, limits: Extent = USUAL) -> str:
     """Write a value as a text of limited length; never raises what the value's own code does."""
     kind = type(value)
     if kind in _SHORT:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, final
 
-import attrs
+from ..frozen import guarded
 
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 @final
-@attrs.frozen
+@guarded
 class Response:
     """One answer: its status, body and headers."""
 
@@ -40,7 +40,7 @@ def try_later(seconds: int) -> Response:
 
 
 @final
-@attrs.frozen
+@guarded
 class Readiness:
     """Whether events are taken and handled, and the named states that it follows from.
 
@@ -67,7 +67,7 @@ def readiness_answer(readiness: Readiness) -> Response:
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class TrafficStatistics:
     """Requests that were refused before the inbox saw them, and answers that were lost.
 

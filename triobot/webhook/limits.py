@@ -13,6 +13,7 @@ from typing import Any, Final, final
 import attrs
 
 from ..errors import ConfigError
+from ..frozen import guarded
 from ..limits import PRIVATE, Networks, ServingLimits
 
 _OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
@@ -21,7 +22,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 
 
 @final
-@attrs.frozen(kw_only=True)
+@guarded(kw_only=True)
 class Limits:
     """How much the webhook takes, and how long it waits.
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from ..errors import ConfigError
+from ..frozen import guarded
 
 # 22 characters of six bits carry 132 bits; 512 keep the request line short.
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)
@@ -34,7 +35,7 @@ def _digest(text: bytes) -> bytes:
 
 
 @final
-@attrs.frozen
+@guarded
 class Secrets:
     """The accepted secrets, the current one first. `parse` and `generate` make them."""
 

@@ -10,17 +10,17 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from importlib import import_module
 from typing import Any, Final, cast, final
 
-import attrs
-
 from triobot import Buttons, Chat, Sent, recorded
 from triobot.errors import LocalProtocolError
 from triobot.extras import needing
+
+from ..frozen import guarded
 
 _DAY: Final = timedelta(days=1)
 
 
 @final
-@attrs.frozen
+@guarded
 class CalendarSystem:
     """How days are counted and named.
 
@@ -95,7 +95,7 @@ JALALI: Final = CalendarSystem(
 
 @final
 @recorded(name="triobot.widgets.month")
-@attrs.frozen
+@guarded
 class OtherMonth:
     """The key of a button that turns so many months; none of them: that leads back to the days."""
 
@@ -104,7 +104,7 @@ class OtherMonth:
 
 @final
 @recorded(name="triobot.widgets.no-day")
-@attrs.frozen
+@guarded
 class NoDay:
     """The key of a button that does nothing: a heading, or a day that can't be had."""
 

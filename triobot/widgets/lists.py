@@ -10,6 +10,8 @@ import attrs
 from triobot import Buttons, Chat, Sent, recorded
 from triobot.errors import ConfigError, LocalProtocolError
 
+from ..frozen import guarded
+
 K = TypeVar("K", bound=Hashable)
 K_co = TypeVar("K_co", covariant=True, bound=Hashable)
 
@@ -63,7 +65,7 @@ async def rating(
 
 @final
 @recorded(name="triobot.widgets.page")
-@attrs.frozen
+@guarded
 class OtherPage:
     """The key of a button that turns so many pages."""
 
@@ -114,7 +116,7 @@ async def pager(
 
 @final
 @recorded(name="triobot.widgets.done")
-@attrs.frozen
+@guarded
 class Done:
     """The key of the button that says that this is all."""
 
@@ -171,7 +173,7 @@ async def multi_select(
 
 
 @final
-@attrs.frozen
+@guarded
 class Menu(Generic[K_co]):
     """A node of a tree of choices, for `menu`.
 
@@ -199,7 +201,7 @@ class Menu(Generic[K_co]):
 
 @final
 @recorded(name="triobot.widgets.menu")
-@attrs.frozen
+@guarded
 class OtherMenu:
     """The key of a button that opens the menu of these titles, from the top; without any, the menu above."""
 

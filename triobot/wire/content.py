@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeGuard, as
 import attrs
 
 from ..errors import LocalProtocolError, RemoteProtocolError
+from ..frozen import guarded
 from .json_text import read_object
 from .rules import JsonValue, check_text, compact_json, is_a, is_text, their_fault
 
@@ -39,7 +40,7 @@ def _is_descriptor(instance: object, attribute: attrs.Attribute[Any], value: obj
 
 
 @final
-@attrs.frozen
+@guarded
 class Descriptor:
     """The platform's JSON object for an uploaded file, whole but for ``desc``.
 
@@ -72,7 +73,7 @@ def _as_path(value: str | Path) -> Path:
 
 
 @final
-@attrs.frozen
+@guarded
 class LocalFile:
     """A file on this machine that is still to be uploaded; it is read while it is sent."""
 
@@ -81,7 +82,7 @@ class LocalFile:
 
 
 @final
-@attrs.frozen
+@guarded
 class Blob:
     """Bytes in memory that are still to be uploaded."""
 
@@ -97,7 +98,7 @@ def _is_source(instance: object, attribute: attrs.Attribute[Any], value: object)
         raise LocalProtocolError("source", "must be a Descriptor, a LocalFile or a Blob; see open()")
 
 
-@attrs.frozen
+@guarded
 class Media:
     """A file of some kind with an optional caption; use one of its five classes.
 
@@ -180,7 +181,7 @@ def _integer(value: JsonValue | None) -> int | None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Image(Media):
     """A picture; the platform makes four resized ones (`screenshots`)."""
 
@@ -188,7 +189,7 @@ class Image(Media):
 
 
 @final
-@attrs.frozen
+@guarded
 class Video(Media):
     """A film with preview images."""
 
@@ -196,7 +197,7 @@ class Video(Media):
 
 
 @final
-@attrs.frozen
+@guarded
 class Audio(Media):
     """A piece of music; its tags are in ``descriptor.fields["tags"]``."""
 
@@ -204,7 +205,7 @@ class Audio(Media):
 
 
 @final
-@attrs.frozen
+@guarded
 class Voice(Media):
     """A recorded voice message."""
 
@@ -212,7 +213,7 @@ class Voice(Media):
 
 
 @final
-@attrs.frozen
+@guarded
 class File(Media):
     """Any other file."""
 
@@ -234,7 +235,7 @@ def _is_phone(instance: object, attribute: attrs.Attribute[Any], value: object) 
 
 
 @final
-@attrs.frozen
+@guarded
 class Contact:
     """A shared phone number (interface section 2.6)."""
 
@@ -258,7 +259,7 @@ def _is_longitude(instance: object, attribute: attrs.Attribute[Any], value: obje
 
 
 @final
-@attrs.frozen
+@guarded
 class Location:
     """A place on the map (interface section 2.7).
 

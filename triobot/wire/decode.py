@@ -31,6 +31,7 @@ from ..errors import (
     RefusedError,
     RemoteProtocolError,
 )
+from ..frozen import guarded
 from .content import Descriptor, content_of, is_content_type
 from .content import decode_content as decode_content
 from .events import (
@@ -110,7 +111,7 @@ _PHONE: Final = re.compile(r"\+[0-9]{4,15}", re.ASCII)
 
 
 @final
-@attrs.frozen
+@guarded
 class Envelope:
     """An event's fields before its type is looked at.
 

@@ -17,6 +17,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from .content import Blob, Content, Descriptor, LocalFile
 from .content import encode_content as encode_content
 from .events import (
@@ -71,7 +72,7 @@ _QUOTED: Final = {byte: quote_plus(bytes([byte])) for byte in range(256)}
 
 
 @final
-@attrs.frozen
+@guarded
 class FilePart:
     """The file of an upload: `name` is the part's field name, which is the file's kind."""
 
@@ -80,7 +81,7 @@ class FilePart:
 
 
 @final
-@attrs.frozen
+@guarded
 class Request:
     """An operation, ready to be sent: a form body, or a multipart body when there is a file."""
 
@@ -90,7 +91,7 @@ class Request:
 
 
 @final
-@attrs.frozen
+@guarded
 class Body:
     """Bytes with their content type."""
 

@@ -12,6 +12,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from .content import CONTENT_CLASSES, Content
 from .ids import (
     CallbackId,
@@ -36,7 +37,7 @@ V_co = TypeVar("V_co", covariant=True, default=str)
 
 
 @final
-@attrs.frozen
+@guarded
 class Sender:
     """The person behind an event; the platform may leave it out.
 
@@ -59,7 +60,7 @@ def _as_optional_callback_id(value: str | None) -> CallbackId | None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Join:
     """A user joined the service, or a group it is in."""
 
@@ -68,7 +69,7 @@ class Join:
 
 
 @final
-@attrs.frozen
+@guarded
 class Leave:
     """A user left."""
 
@@ -84,7 +85,7 @@ def _is_content(instance: object, attribute: attrs.Attribute[Any], value: object
 
 
 @final
-@attrs.frozen
+@guarded
 class Message(Generic[C_co]):
     """Text, media, a contact or a location. A key of a reply keyboard arrives as text, too.
 
@@ -97,7 +98,7 @@ class Message(Generic[C_co]):
 
 
 @final
-@attrs.frozen
+@guarded
 class Press(Generic[V_co]):
     """A click on an inline button that has ``cb_data``.
 
@@ -129,7 +130,7 @@ def _is_values(instance: object, attribute: attrs.Attribute[Any], value: object)
 
 
 @final
-@attrs.frozen
+@guarded
 class Submission:
     """A filled form.
 
@@ -156,7 +157,7 @@ class Submission:
 
 
 @final
-@attrs.frozen
+@guarded
 class InvoiceCallback:
     """A hint that an invoice was paid, **or** that paying it failed: the bytes are the same."""
 
@@ -171,7 +172,7 @@ def _is_code(instance: object, attribute: attrs.Attribute[Any], value: object) -
 
 
 @final
-@attrs.frozen
+@guarded
 class PayCallback:
     """A hint that an in-app payment succeeded or failed (interface section 6).
 
@@ -192,7 +193,7 @@ class PayCallback:
 
 
 @final
-@attrs.frozen
+@guarded
 class UnknownEvent:
     """An event of a type that this version doesn't know, or whose ``data`` it can't read.
 

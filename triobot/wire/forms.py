@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import attrs
 
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from .rules import check_text, check_tuple, is_one_of, is_optional_text, is_text
 
 Option: TypeAlias = tuple[str, str]
@@ -28,7 +29,7 @@ def _options(instance: object, attribute: attrs.Attribute[Any], value: object) -
 
 
 @final
-@attrs.frozen
+@guarded
 class TextField:
     """One line of text; `value` is what stands in it at first (gap 12)."""
 
@@ -38,7 +39,7 @@ class TextField:
 
 
 @final
-@attrs.frozen
+@guarded
 class TextArea:
     """Several lines of text; `value` is what stands in it at first (gap 12)."""
 
@@ -48,7 +49,7 @@ class TextArea:
 
 
 @final
-@attrs.frozen
+@guarded
 class Radio:
     """One of several options, all of them in sight."""
 
@@ -58,7 +59,7 @@ class Radio:
 
 
 @final
-@attrs.frozen
+@guarded
 class Select:
     """One of several options, in a list that opens."""
 
@@ -68,7 +69,7 @@ class Select:
 
 
 @final
-@attrs.frozen
+@guarded
 class Checkbox:
     """Yes or no; comes back as ``true`` when ticked."""
 
@@ -77,7 +78,7 @@ class Checkbox:
 
 
 @final
-@attrs.frozen
+@guarded
 class Inbuilt:
     """A code reader of the app."""
 
@@ -87,7 +88,7 @@ class Inbuilt:
 
 
 @final
-@attrs.frozen
+@guarded
 class Submit:
     """The button that sends the form; it has no name."""
 
@@ -118,7 +119,7 @@ def _is_form(instance: object, attribute: attrs.Attribute[Any], value: object) -
 
 
 @final
-@attrs.frozen
+@guarded
 class Form:
     """A form under a message: fields with unique names, and one submit button, last or not."""
 

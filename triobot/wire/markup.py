@@ -15,6 +15,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError, RemoteProtocolError
+from ..frozen import guarded
 from .forms import Checkbox, Form, FormField, Inbuilt, Option, Radio, Select, Submit, TextArea, TextField
 from .ids import RefId, as_ref_id
 from .json_text import read_json
@@ -46,7 +47,7 @@ V = TypeVar("V")
 
 
 @final
-@attrs.frozen
+@guarded
 class Key:
     """One button of a reply keyboard: `value` arrives as a text message, `label` is what is seen."""
 
@@ -62,7 +63,7 @@ def _is_key_rows(instance: object, attribute: attrs.Attribute[Any], value: objec
 
 
 @final
-@attrs.frozen
+@guarded
 class ReplyKeyboard:
     """Keys in place of the text field; no rows at all removes the keyboard (gap 10).
 
@@ -76,7 +77,7 @@ class ReplyKeyboard:
 
 
 @final
-@attrs.frozen
+@guarded
 class CallbackButton:
     """A click sends the bot an event with `data`; it stays until its message is edited or deleted."""
 
@@ -91,7 +92,7 @@ def _is_address(instance: object, attribute: attrs.Attribute[Any], value: object
 
 
 @final
-@attrs.frozen
+@guarded
 class LinkButton:
     """A click opens `url`."""
 
@@ -106,7 +107,7 @@ class LinkButton:
 
 
 @final
-@attrs.frozen
+@guarded
 class PayButton:
     """A click pays in place (interface section 2.4); `amount` is in `currency`, rials by default."""
 
@@ -129,7 +130,7 @@ def _is_button_rows(instance: object, attribute: attrs.Attribute[Any], value: ob
 
 
 @final
-@attrs.frozen
+@guarded
 class InlineKeyboard:
     """Rows of buttons under a message."""
 

@@ -12,6 +12,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError
+from ..frozen import guarded
 from .content import CONTENT_CLASSES, Blob, Content, Descriptor, LocalFile, Media, MediaKind
 from .forms import Form
 from .ids import (
@@ -80,7 +81,7 @@ def _are_below(instance: SendMessage, attribute: attrs.Attribute[Any], value: ob
 
 
 @final
-@attrs.frozen
+@guarded
 class SendMessage(Operation[Sent]):
     """Send text, media, a contact or a location (interface section 4.3). Never repeatable by itself.
 
@@ -102,7 +103,7 @@ def _is_new_content(instance: object, attribute: attrs.Attribute[Any], value: ob
 
 
 @final
-@attrs.frozen
+@guarded
 class EditMessage(Operation[None]):
     """Replace a message's content, its inline keyboard, or both. Repeatable.
 
@@ -124,7 +125,7 @@ class EditMessage(Operation[None]):
 
 
 @final
-@attrs.frozen
+@guarded
 class DeleteMessage(Operation[None]):
     """Delete a message of ours. Repeatable: deleting what is gone is answered 200."""
 
@@ -135,7 +136,7 @@ class DeleteMessage(Operation[None]):
 
 
 @final
-@attrs.frozen
+@guarded
 class SendAction(Operation[None]):
     """Show that the bot is typing. Repeatable."""
 
@@ -149,7 +150,7 @@ class SendAction(Operation[None]):
 
 
 @final
-@attrs.frozen
+@guarded
 class AnswerCallback(Operation[None]):
     """Answer a press: a tooltip, or an alert. Repeatable, and worth nothing when late.
 
@@ -165,7 +166,7 @@ class AnswerCallback(Operation[None]):
 
 
 @final
-@attrs.frozen
+@guarded
 class Upload(Operation[Descriptor]):
     """Hand over a file's bytes; the descriptor that comes back may be sent often. Repeatable.
 
@@ -203,7 +204,7 @@ def _is_expiry(instance: object, attribute: attrs.Attribute[Any], value: object)
 
 
 @final
-@attrs.frozen
+@guarded
 class CreateInvoice(Operation[InvoiceCreated]):
     """Ask a user for money through the wallet page (interface section 4.1). **Never** repeated by itself.
 
@@ -224,7 +225,7 @@ class CreateInvoice(Operation[InvoiceCreated]):
 
 
 @final
-@attrs.frozen
+@guarded
 class VerifyInvoice(Operation[PaymentState]):
     """Capture a paid invoice. What is not captured within its hour goes back to the user."""
 
@@ -235,7 +236,7 @@ class VerifyInvoice(Operation[PaymentState]):
 
 
 @final
-@attrs.frozen
+@guarded
 class InquireInvoice(Operation[PaymentState]):
     """Ask where an invoice stands; captures nothing."""
 
@@ -246,7 +247,7 @@ class InquireInvoice(Operation[PaymentState]):
 
 
 @final
-@attrs.frozen
+@guarded
 class VerifyPayment(Operation[PaymentState]):
     """Capture an in-app payment (interface section 4.2)."""
 
@@ -257,7 +258,7 @@ class VerifyPayment(Operation[PaymentState]):
 
 
 @final
-@attrs.frozen
+@guarded
 class InquirePayment(Operation[PaymentState]):
     """Ask where an in-app payment stands; captures nothing."""
 

@@ -7,12 +7,13 @@ from typing import final
 import attrs
 
 from ..errors import RemoteProtocolError
+from ..frozen import guarded
 from .ids import InvoiceId, MessageId, Recipient, as_invoice_id, as_optional_message_id, as_recipient
 from .rules import JsonValue, check_integer, is_a
 
 
 @final
-@attrs.frozen
+@guarded
 class Sent:
     """A message of ours: what `send` returns, and `edit` and `delete` take.
 
@@ -39,7 +40,7 @@ class Sent:
 
 
 @final
-@attrs.frozen
+@guarded
 class InvoiceCreated:
     """An invoice's id, to be kept: its callback and its verification name it."""
 
@@ -52,7 +53,7 @@ def _is_captured(instance: PaymentState, attribute: attrs.Attribute[int | None],
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentState:
     """The answer of verify and inquiry.
 
@@ -67,7 +68,7 @@ class PaymentState:
 
 
 @final
-@attrs.frozen
+@guarded
 class Answer:
     """The JSON of an operation outside the interface, unread; None for an empty body."""
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, final
 
 import attrs
 
+from ..frozen import guarded
 from .ids import ChatId, as_chat_id
 from .operations import Operation
 from .results import Answer
@@ -16,7 +17,7 @@ from .rules import is_a, is_one_of, is_text
 
 
 @final
-@attrs.frozen
+@guarded
 class RequestWalletCharge(Operation[Answer]):
     """Ask the user to top up the wallet."""
 
@@ -27,7 +28,7 @@ class RequestWalletCharge(Operation[Answer]):
 
 
 @final
-@attrs.frozen
+@guarded
 class GetGameData(Operation[Answer]):
     """Read a user's game data of one type."""
 
@@ -38,7 +39,7 @@ class GetGameData(Operation[Answer]):
 
 
 @final
-@attrs.frozen
+@guarded
 class PutGameData(Operation[Answer]):
     """Write a user's game data of one type; `force` overwrites a higher score."""
 
@@ -51,7 +52,7 @@ class PutGameData(Operation[Answer]):
 
 
 @final
-@attrs.frozen
+@guarded
 class GetGameConfig(Operation[Answer]):
     """Read a game's configuration."""
 
@@ -62,7 +63,7 @@ class GetGameConfig(Operation[Answer]):
 
 
 @final
-@attrs.frozen
+@guarded
 class SendGameEvent(Operation[Answer]):
     """Record an event of a game."""
 
@@ -74,7 +75,7 @@ class SendGameEvent(Operation[Answer]):
 
 
 @final
-@attrs.frozen
+@guarded
 class GetLeaderBoard(Operation[Answer]):
     """Read a game's best players of a period (gap 14: the field's name)."""
 

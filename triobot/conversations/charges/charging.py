@@ -35,6 +35,7 @@ from ...errors import (
     RefusedError,
     StoreError,
 )
+from ...frozen import guarded
 from ...money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice
 from ...seams import OnUnknown, Urgency, Write
 from ...values import encode_value, register
@@ -125,7 +126,7 @@ def _lift(conversation: Conversation, until: int) -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentNews:
     """Wakes a charge's wait: its payment has news. Never routed, and of no row of the inbox."""
 

@@ -15,13 +15,13 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
 
-import attrs
 import trio
 
 from ...alarm_kinds import ABOUT, Alarm
 from ...authors import contained, kind_of
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
+from ...frozen import guarded
 from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
 from ...seams import StaleRowError, Write
 from ...values import decode_value, encode_value, expect, register
@@ -57,7 +57,7 @@ for _cls in (Captured, PaymentNotice):
 
 
 @final
-@attrs.frozen
+@guarded
 class Paid(Generic[T_co]):
     """Verified money.
 

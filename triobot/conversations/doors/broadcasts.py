@@ -16,6 +16,7 @@ import trio
 
 from ...engine.records import Id
 from ...errors import ForeignTaskError, LocalProtocolError
+from ...frozen import guarded
 from ...seams import BroadcastStatus, Write, check_key
 from ...values import register
 from ...wire.content import Content
@@ -43,7 +44,7 @@ def _is_key(instance: object, attribute: attrs.Attribute[str], value: str) -> No
 
 
 @final
-@attrs.frozen
+@guarded
 class Broadcast:
     """One message to many chats, by a key of your choice; made by `Room.broadcast` and `Bot.broadcast`.
 
@@ -152,7 +153,7 @@ class Broadcast:
 
 
 @final
-@attrs.frozen
+@guarded
 class RecordedAnnouncing:
     """The door of `Room.broadcast`: what is done is stored with its record."""
 

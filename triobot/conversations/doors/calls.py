@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, cast, final
 import attrs
 
 from ...errors import LocalProtocolError, ProtocolError, RecordError
+from ...frozen import guarded
 from ...journals import ConversationId
 from ...seams import Arrival, InboxRow
 from ...values import decode_value, encode_value, register
@@ -47,7 +48,7 @@ class Place(Enum):
 
 
 @final
-@attrs.frozen
+@guarded
 class Call:
     """Start a route.
 
@@ -69,7 +70,7 @@ class Call:
 
 
 @final
-@attrs.frozen
+@guarded
 class Halt:
     """Stop a route, where it was started with this key; with None wherever it runs in the chat."""
 
@@ -84,7 +85,7 @@ class Halt:
 
 
 @final
-@attrs.frozen
+@guarded
 class Order:
     """What an operator wants of a conversation that is parked.
 
@@ -173,7 +174,7 @@ SIGNALS: Final = 256
 
 
 @final
-@attrs.frozen
+@guarded
 class Signal:
     """A signal, as filters see it besides the platform's events; a conversation gets its value.
 
@@ -189,7 +190,7 @@ class Signal:
 
 
 @final
-@attrs.frozen
+@guarded
 class PaymentArrived:
     """Money for an aside, as filters see it; the aside gets its `Paid`. It comes from the ledger's rows.
 

@@ -20,6 +20,7 @@ from typing_extensions import TypeVarTuple
 
 from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, UnrecordableError
+from ...frozen import guarded
 from ...rooms import hears, person_place, room_place
 from ...seams import OnUnknown, Write
 from ...values import encode_value
@@ -80,7 +81,7 @@ class Door(Protocol):
 
 
 @final
-@attrs.frozen
+@guarded
 class RecordedDoor:
     """The door of `Room.to`.
 
@@ -223,7 +224,7 @@ def recordable(value: object) -> object:
     return value
 
 
-@attrs.frozen
+@guarded
 class RoomRef:
     """A place of the bot's, seen from elsewhere: what it keeps, and what it can be told.
 

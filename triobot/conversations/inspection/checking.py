@@ -13,11 +13,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
-import attrs
-
 from ...engine import Record
 from ...engine.records import ENDS, time_of
 from ...errors import TriobotError
+from ...frozen import guarded
 from ...journals import ConversationId, ConversationRow, Lease
 from ...seams import Alarm
 from ..conversation import Conversation
@@ -35,7 +34,7 @@ RULE: Final = "what may differ between two runs goes through the chat: docs/the-
 
 
 @final
-@attrs.frozen
+@guarded
 class Checked:
     """A conversation and where it stands.
 

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast, final
 
-import attrs
 import trio
 
 from ...authors import leaves
@@ -24,6 +23,7 @@ from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
 from ...exact.verdicts import Parting
+from ...frozen import guarded
 from ...resources import Opened
 from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Urgency, Write
 from ...store import Store
@@ -169,7 +169,7 @@ SECONDS = 10.0
 
 
 @final
-@attrs.frozen
+@guarded
 class Divergence:
     """How the code and the journal part.
 

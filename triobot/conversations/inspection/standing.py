@@ -18,6 +18,7 @@ import trio
 from ...engine import Run
 from ...errors import TriobotError
 from ...exact.verdicts import differs
+from ...frozen import guarded
 from ...values import encode_value
 from ..running.hooks import HERE
 from ..running.leash import awaited, held
@@ -31,7 +32,7 @@ _ENTRIES: Final = frozenset({Run.run_within.__code__, held.__code__, awaited.__c
 
 
 @final
-@attrs.frozen
+@guarded
 class Spot:
     """Where one branch waits.
 
@@ -50,7 +51,7 @@ class Spot:
 
 
 @final
-@attrs.frozen
+@guarded
 class Standing:
     """Where a conversation stands.
 

@@ -13,6 +13,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ...errors import LocalProtocolError
+from ...frozen import guarded
 from ...wire.events import Event, Press
 from ...wire.markup import (
     SHARE_CONTACT,
@@ -35,7 +36,7 @@ L = TypeVar("L", bound=Hashable)
 
 
 @final
-@attrs.frozen
+@guarded
 class Choice(Generic[K_co]):
     """A button with a key."""
 
@@ -44,7 +45,7 @@ class Choice(Generic[K_co]):
 
 
 @final
-@attrs.frozen
+@guarded
 class Link:
     """A button that opens an address."""
 

@@ -24,10 +24,9 @@ from typing import (
     get_type_hints,
 )
 
-import attrs
-
 from ...errors import ConfigError, LocalProtocolError
 from ...fields import ValueField, fields_of, has_fields
+from ...frozen import guarded
 from ...values import known_fields
 from ...wire.forms import (
     Checkbox,
@@ -53,7 +52,7 @@ _FIELDS: Final = "it has str, int, bool, Literal and Enum, and a default for wha
 
 
 @final
-@attrs.frozen
+@guarded
 class Field:
     """How one field of a form looks, where its type doesn't say it.
 
@@ -77,7 +76,7 @@ class Unreadable(Exception):
 
 
 @final
-@attrs.frozen
+@guarded
 class _Slot:
     """One attribute of the class."""
 

@@ -38,6 +38,7 @@ from ...exact.sites import (
 )
 from ...exact.sources import Source
 from ...exact.verdicts import Build, Comparison, Judge, Parting, Told
+from ...frozen import guarded
 from ...journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
 from ...rooms import SHARED
 from ...wire.events import Event
@@ -209,7 +210,7 @@ def _sites_in(records: Iterable[Record], row: ConversationRow) -> set[int]:
 
 
 @final
-@attrs.frozen
+@guarded
 class Rested:
     """An operation in which a conversation stood.
 

@@ -14,6 +14,7 @@ from typing import Final, Self, cast, final
 import attrs
 
 from ...errors import ConfigError, LocalProtocolError
+from ...frozen import guarded
 from ...values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
@@ -48,7 +49,7 @@ class Per(Enum):
 
 
 @final
-@attrs.frozen(eq=False)
+@guarded(eq=False)
 class Hook:
     """What is around all routes of a router.
 
@@ -68,7 +69,7 @@ class Hook:
 
 
 @final
-@attrs.frozen(eq=False)
+@guarded(eq=False)
 class Route:
     """One declared coroutine: its kind, what starts it, its name in logs and in the store.
 
@@ -121,7 +122,7 @@ class Route:
 
 
 @final
-@attrs.frozen
+@guarded
 class Table:
     """All routes, by kind, in the order in which they are tried.
 

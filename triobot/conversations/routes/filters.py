@@ -19,7 +19,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ...errors import ConfigError
-from ...frozen import frozen
+from ...frozen import frozen, guarded
 from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
@@ -111,7 +111,7 @@ Look: TypeAlias = Callable[[Event, Setting], F | None]
 
 
 @final
-@attrs.frozen
+@guarded
 class Same:
     """What filters that take the same have in common.
 
@@ -130,7 +130,7 @@ class Same:
 
 
 @final
-@attrs.frozen(eq=False)
+@guarded(eq=False)
 class Filter(Generic[E_co]):
     """Takes some events, each as an `E_co`; made by the functions of `triobot.filters`.
 
@@ -297,7 +297,7 @@ def refuse_uncalled(taken: object, who: str) -> None:
 
 
 @final
-@attrs.frozen
+@guarded
 class Command:
     """A ``/command``, typed or tapped on a keyboard.
 

@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 
 from ...errors import ConfigError
 from ...fields import fields_of, has_fields
+from ...frozen import guarded
 from ...values import expect, register
 from ...wire.events import Event, Message, Sender
 from ...wire.ids import ChatId
@@ -27,7 +28,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @final
-@attrs.frozen
+@guarded
 class Match(Generic[T_co]):
     """A text that a pattern took; see `triobot.filters.matches`.
 

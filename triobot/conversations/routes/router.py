@@ -22,6 +22,7 @@ import attrs
 from typing_extensions import TypeVar
 
 from ...errors import ConfigError
+from ...frozen import guarded
 from ...wire.events import Event
 from ..running.lines import calling_line
 from .declarations import Hook as Hook
@@ -66,7 +67,7 @@ _IN_NO_CHAT: Final = frozenset({RouteKind.ROOM, RouteKind.JOB})
 
 
 @final
-@attrs.frozen
+@guarded
 class _Options:
     """What a declaration says besides its filter."""
 

@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-import attrs
-
 from ...errors import ConfigError, UnrecordableError
+from ...frozen import guarded
 from ...values import encode_value, register
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _FIELDS: Final = 5
 
 
 @final
-@attrs.frozen
+@guarded
 class Tick:
     """What starts a run of a job.
 
@@ -59,7 +58,7 @@ class Missed(Enum):
 
 
 @final
-@attrs.frozen
+@guarded
 class Cron:
     """A cron expression of five fields in a zone."""
 
@@ -97,7 +96,7 @@ class Cron:
 
 
 @final
-@attrs.frozen
+@guarded
 class Interval:
     """Whole multiples of a length of time, counted from the beginning of 1970 in UTC."""
 
@@ -130,7 +129,7 @@ Schedule: TypeAlias = Cron | Interval
 
 
 @final
-@attrs.frozen
+@guarded
 class Timetable:
     """What the clock says of a route: when it is due, and what becomes of due times that passed."""
 

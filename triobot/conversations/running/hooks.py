@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import CoroutineType
 from typing import Final, Protocol, final
 
-import attrs
 import trio
 
 from ...engine import Run
 from ...errors import ConfigError, ForeignTaskError
+from ...frozen import guarded
 from ..notices import Declined, Notify
 from ..routes.declarations import Hook, Route
 
@@ -37,7 +37,7 @@ def begin(route: Route, room: object, args: Sequence[object]) -> Awaitable[None]
 
 
 @final
-@attrs.frozen
+@guarded
 class Hooked:
     """A route's function within its hooks.
 

@@ -19,6 +19,7 @@ import trio
 
 from ...authors import all_of, contained, kind_of, note
 from ...errors import TriobotError
+from ...frozen import guarded
 
 
 def _places(*names: str) -> tuple[str, ...]:
@@ -256,7 +257,7 @@ def _left_out(shown: traceback.TracebackException) -> int:
 
 
 @final
-@attrs.frozen
+@guarded
 class Position:
     """A frame of an author's code: where it stands, and what is written there."""
 

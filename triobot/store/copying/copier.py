@@ -25,8 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, final
 
-import attrs
-
 from ...errors import (
     ConfigError,
     StoreAwayError,
@@ -35,6 +33,7 @@ from ...errors import (
     StoreFullError,
     StoreLockedError,
 )
+from ...frozen import guarded
 from ...seams import STREAM_ID, WallClock
 from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, file_of, get_meta, put_meta
 from .ends import CopyEnd, identity_of, last_number, open_end
@@ -51,7 +50,7 @@ _SETTINGS: Final = f"SELECT name, value FROM settings WHERE name <> '{STREAM_ID}
 
 
 @final
-@attrs.frozen
+@guarded
 class TableCount:
     """How many rows of a table there were to be copied, and how many are in the copy."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias, final
 
-import attrs
-
+from ...frozen import guarded
 from ..sql import Sql
 
 Row: TypeAlias = tuple[Any, ...]
@@ -15,7 +14,7 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 @final
-@attrs.frozen
+@guarded
 class CopiedTable:
     """A table of a store, as a copy sees it.
 

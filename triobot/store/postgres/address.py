@@ -6,11 +6,11 @@ import re
 from typing import Any, Final, final
 from urllib.parse import parse_qsl, urlencode
 
-import attrs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ...errors import ConfigError
+from ...frozen import guarded
 
 SCHEMA: Final = "triobot"
 """The schema of a store whose address names none."""
@@ -28,7 +28,7 @@ _FORM: Final = (
 
 
 @final
-@attrs.frozen
+@guarded
 class PostgresAddress:
     """Where a store is.
 

@@ -11,8 +11,7 @@ import re
 from functools import cache
 from typing import Final, final
 
-import attrs
-
+from ...frozen import guarded
 from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
@@ -72,7 +71,7 @@ def translated_schema(statement: str) -> bytes:
 
 
 @final
-@attrs.frozen
+@guarded
 class RowsTogether:
     """A statement of the tables that takes many rows at once, each of its values being a column of them.
 

@@ -15,11 +15,11 @@ import threading
 import time
 from typing import Any, Final, final
 
-import attrs
 import psycopg
 from psycopg.rows import TupleRow
 
 from ...errors import StoreAwayError
+from ...frozen import guarded
 from .address import PostgresAddress, from_the_other_end
 
 _SHORT: Final = 2
@@ -64,7 +64,7 @@ def go_on(connection: psycopg.Connection[TupleRow]) -> bool:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Found:
     """A server, as a connection has found it.
 

@@ -25,6 +25,7 @@ import psycopg
 import trio
 
 from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
+from ...frozen import guarded
 from ...seams import Hear, Relayed
 from .address import PostgresAddress, read_address
 from .failures import first_line
@@ -134,7 +135,7 @@ def _has_rung(connection: Connection) -> bool:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Piece:
     n: int
     status: int
@@ -143,7 +144,7 @@ class _Piece:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Look:
     """What an asker sees.
 
@@ -318,7 +319,7 @@ class _Unwritten:
 
 
 @final
-@attrs.frozen
+@guarded
 class _Round:
     """What one look of whoever answers has brought.
 

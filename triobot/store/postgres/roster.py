@@ -11,10 +11,10 @@ import socket
 from collections.abc import Sequence
 from typing import Final, final
 
-import attrs
 import psycopg
 
 from ...errors import ConfigError, StoreAwayError
+from ...frozen import guarded
 from ...version import __version__
 from .address import PostgresAddress, read_address
 from .failures import first_line
@@ -44,7 +44,7 @@ _THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL AND to_regclass('shard
 
 
 @final
-@attrs.frozen
+@guarded
 class NodeRow:
     """A process of a bot that lives.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final, final
 
-import attrs
+from ...frozen import guarded
 
 OLDEST: Final = 14
 
 
 @final
-@attrs.frozen
+@guarded
 class ServerFacts:
     """What a server says of itself, in this session.
 
