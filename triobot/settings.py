@@ -6,7 +6,6 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -289,6 +288,8 @@ def read_environment(environ: Mapping[str, str], prefix: str = PREFIX) -> Settin
         own = name[len(prefix) :].removesuffix("_FILE")
         if not name.startswith(prefix) or own in _KNOWN:
             continue
+        from difflib import get_close_matches  # by those only that have such a variable
+
         # What begins with a prefix of the author's choice may be the author's own.
         if prefix == PREFIX or get_close_matches(own, _KNOWN, n=1, cutoff=0.8):
             known = ", ".join(f"{prefix}{one}" for one in _KNOWN)

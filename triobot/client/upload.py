@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import cache
 from io import FileIO
 from typing import Final, Protocol, Self, TypeAlias, final
 
@@ -24,19 +25,6 @@ from ..errors import LocalProtocolError
 from ..frozen import guarded
 from ..wire.content import Blob, Descriptor, LocalFile
 from .exchange import Patience
-
-# The table that comes with Python, and nothing of the machine's own: the same file has the same type
-# everywhere, and nothing is read from disk.
-_TYPES: Final = mimetypes.MimeTypes(filenames=())
-for _type, _suffix in (
-    ("audio/ogg", ".ogg"),
-    ("audio/ogg", ".oga"),
-    ("audio/mp4", ".m4a"),
-    ("audio/wav", ".wav"),
-    ("video/x-matroska", ".mkv"),
-    ("video/3gpp", ".3gp"),
-):
-    _TYPES.add_type(_type, _suffix)
 
 _PACKED: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 
@@ -86,13 +74,32 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+@cache
+def _types() -> mimetypes.MimeTypes:
+    """Make the table that comes with Python: with the machine's, the same file would have two types.
+
+    It is made for the first file that is sent, since Python reads the machine's table for its own use then.
+    """
+    types = mimetypes.MimeTypes(filenames=())
+    for kind, suffix in (
+        ("audio/ogg", ".ogg"),
+        ("audio/ogg", ".oga"),
+        ("audio/mp4", ".m4a"),
+        ("audio/wav", ".wav"),
+        ("video/x-matroska", ".mkv"),
+        ("video/3gpp", ".3gp"),
+    ):
+        types.add_type(kind, suffix)
+    return types
+
+
 def media_type(filename: str) -> str:
     """Return the media type that a file's name suggests; ``application/octet-stream`` if it suggests none."""
     # Only the ending: guess_type reads what it is given as a URL.
     stem, dot, ending = filename.rpartition(".")
     if not (stem and dot):
         return "application/octet-stream"
-    guess, packed = _TYPES.guess_type(f"file.{ending}", strict=False)
+    guess, packed = _types().guess_type(f"file.{ending}", strict=False)
     if packed is not None:
         return _PACKED.get(packed, "application/octet-stream")
     return guess or "application/octet-stream"
