@@ -313,7 +313,6 @@ def rarely_collected(*, ends: bool = False) -> Generator[None]:
             memory that took seconds, in which a new process waited for this one.
     """
     before, enabled = gc.get_threshold(), gc.isenabled()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     try:

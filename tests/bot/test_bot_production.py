@@ -32,7 +32,7 @@ async def main():
     async with trio.open_nursery() as nursery:
         await nursery.start(lambda task_status: bot.serve(settings=settings, task_status=task_status))
         bot.asgi
-        import triobot.cli.run
+        import triobot.cli.run_work
         {ALSO}; print(*sys.modules)
         bot.stop()
 
@@ -46,7 +46,7 @@ def loaded_for_development(also: str = "pass") -> set[str]:
     program = RUNS.replace("{SECRET}", SECRET).replace("{ALSO}", also)
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     names = set(done.stdout.split())
-    assert {"triobot.bot", "triobot.runtime", "triobot.cli.run"} <= names
+    assert {"triobot.bot", "triobot.runtime", "triobot.cli.run_work"} <= names
     return {known for known in DEVELOPMENT for name in names if f"{name}.".startswith(f"{known}.")}
 
 

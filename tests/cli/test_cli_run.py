@@ -16,7 +16,7 @@ from cli_rig import Command, child_environment
 
 from tests.loopback import PATIENCE
 from triobot.cli import main
-from triobot.cli.run import inherited_socket
+from triobot.cli.run_work import inherited_socket
 from triobot.errors import ConfigError
 from triobot.store.lock import take_lock
 
@@ -171,7 +171,7 @@ def test_a_closed_output_is_no_terminal(
 ) -> None:
     """As whoever starts a service by `>&-` leaves it."""
     monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr("triobot.cli.run.run_together", lambda bots, **_: None)
+    monkeypatch.setattr("triobot.cli.run_work.run_together", lambda bots, **_: None)
 
     assert not main(["run", "hello:bot", "--store", "memory:"])
 

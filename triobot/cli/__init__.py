@@ -1,13 +1,15 @@
 """The command line: ``triobot`` and ``python -m triobot``.
 
 One module a command, and of these only the one that is asked for is imported: the help needs none of them,
-and ``triobot run`` never loads the emulator. What goes wrong on purpose is one line on the error output and
+and ``triobot run`` never loads the emulator. Where the work is in a module of its own (`_APART`), a command's
+help and its wrong usage load no Trio either. What goes wrong on purpose is one line on the error output and
 exit code 1; wrong usage is exit code 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import sys
 from collections.abc import Sequence
@@ -39,6 +41,8 @@ COMMANDS: Final = {
     "completion": "print a script that completes commands in your shell",
 }
 """What each does; the module has the command's name."""
+_APART: Final = {"run": ".run_work", "journal": ".journal_work"}
+"""Where the work of a command is, if not beside its arguments."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -61,6 +65,10 @@ class CommandModule(Protocol):
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Add its arguments."""
         ...
+
+
+class WorkModule(Protocol):
+    """The module with the work of a command: its own, unless that is apart."""
 
     def run(self, arguments: argparse.Namespace) -> None:
         """Do what was asked."""
@@ -91,7 +99,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read a command's arguments; ``run`` is what runs it. Without any, the help is asked for.
+    """Read a command's arguments; ``work`` is the module that does it. Without any, the help is asked for.
 
     Raises:
         SystemExit: help or the version was asked for and printed, or the usage is wrong.
@@ -112,12 +120,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for name, summary in COMMANDS.items():
         its = commands.add_parser(name, help=summary, formatter_class=plain, allow_abbrev=False)
         if name == asked:
-            command = cast("CommandModule", import_module(f".{name.replace('-', '_')}", __name__))
+            module = f".{name.replace('-', '_')}"
+            command = cast("CommandModule", import_module(module, __name__))
             its.description, its.epilog = f"{summary[0].upper()}{summary[1:]}.", command.DETAILS
             its.add_argument(
                 "--debug", action="store_true", help="show tracebacks and the runtime's own debug log"
             )
-            its.set_defaults(run=command.run)
+            its.set_defaults(work=_APART.get(name, module))
             command.declare(its)
     if asked not in COMMANDS and not asked.startswith("-"):
         parser.error(_unknown(asked))
@@ -147,9 +156,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             for Ctrl-C.
     """
     set_up_streams()
-    arguments = parse(sys.argv[1:] if argv is None else argv)
+    gc.disable()  # hundreds of modules and classes come into being, and hardly any garbage
     try:
-        arguments.run(arguments)
+        arguments = parse(sys.argv[1:] if argv is None else argv)
+        work = cast("WorkModule", import_module(arguments.work, __name__))
+        gc.freeze()
+    finally:
+        gc.enable()
+    try:
+        work.run(arguments)
     except BaseException as error:
         from .terminal import report
 

@@ -10,8 +10,8 @@ from typing import Final
 from ..alarm_kinds import ABOUT
 from ..errors import ConfigError
 from ..operator.requests import EndAlarms, ListAlarms, Told
-from .arguments import add_actions, add_json
-from .consulting import add_bot_options, consult, instant, settings_of
+from .arguments import add_actions, add_bot_options, add_json
+from .consulting import consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\

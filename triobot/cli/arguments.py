@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ..rooms import LARGEST_PLACE
-
 
 def add_actions(
     parser: argparse.ArgumentParser, described: Mapping[str, str], *, unsaid: str | None = None
@@ -70,7 +68,7 @@ port: Final = whole("a number from 0 to 65535", 0, 65535)
 positive: Final = whole("a number from 1", 1)
 chat: Final = whole("a chat's number, which has up to 18 digits, such as 1234", -(10**18) + 1)
 person: Final = whole("a person's number, which has up to 18 digits, such as 71", -(10**18) + 1)
-place: Final = whole("the number of a chat or a room, such as 1234", -LARGEST_PLACE, LARGEST_PLACE)
+place: Final = whole("the number of a chat or a room, such as 1234", -(2**63) + 1, 2**63 - 1)
 
 
 def mode(text: str) -> int:
@@ -78,6 +76,25 @@ def mode(text: str) -> int:
     if not re.fullmatch(r"(0o?)?[0-7]{3}", text):
         raise argparse.ArgumentTypeError("must be a mode in octal, such as 660")
     return int(text[-3:], 8)
+
+
+def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.ArgumentParser) -> None:
+    """Add what names a bot's store; it may stand before a command's action and behind it."""
+    for place in (parser, *actions):
+        default = None if place is parser else argparse.SUPPRESS
+        place.add_argument(
+            "--bot",
+            metavar="MODULE:BOT",
+            default=default,
+            help="take the settings from this bot (default: the TRIOBOT_* variables)",
+        )
+        place.add_argument(
+            "--store", metavar="URL", default=default, help="the bot's store, if `triobot run` is given one"
+        )
+    for action in actions:
+        action.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of errors"
+        )
 
 
 def add_json(

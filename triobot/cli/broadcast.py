@@ -15,8 +15,8 @@ from ..operator.requests import AboutBroadcasts, Told
 from ..seams import BroadcastStatus
 from ..settings import Settings
 from ..wire.rules import JsonValue
-from .arguments import add_actions, add_json
-from .consulting import add_bot_options, ask_bot, settings_of
+from .arguments import add_actions, add_bot_options, add_json
+from .consulting import ask_bot, settings_of
 from .terminal import is_terminal, progress_line
 
 Ask: TypeAlias = "Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]"

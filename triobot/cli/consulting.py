@@ -51,25 +51,6 @@ class _OpenElsewhereError(StoreError):
     """Another process has the store, and could not be asked; nothing was done."""
 
 
-def add_bot_options(parser: argparse.ArgumentParser, *actions: argparse.ArgumentParser) -> None:
-    """Add what names a bot's store; it may stand before a command's action and behind it."""
-    for place in (parser, *actions):
-        default = None if place is parser else argparse.SUPPRESS
-        place.add_argument(
-            "--bot",
-            metavar="MODULE:BOT",
-            default=default,
-            help="take the settings from this bot (default: the TRIOBOT_* variables)",
-        )
-        place.add_argument(
-            "--store", metavar="URL", default=default, help="the bot's store, if `triobot run` is given one"
-        )
-    for action in actions:
-        action.add_argument(
-            "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of errors"
-        )
-
-
 def settings_of(arguments: argparse.Namespace) -> Settings:
     """Read the settings that name the store.
 

@@ -11,8 +11,8 @@ from ..errors import ConfigError
 from ..operator.requests import Forget
 from ..rooms import person_place, room_place
 from ..wire.ids import ChatId, SenderId
-from .arguments import add_json, chat, person
-from .consulting import add_bot_options, consult, settings_of
+from .arguments import add_bot_options, add_json, chat, person
+from .consulting import consult, settings_of
 from .terminal import is_terminal
 
 DETAILS: Final = """\

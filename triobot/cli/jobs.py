@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..operator.requests import AboutJobs, Told
-from .arguments import add_actions, add_json
-from .consulting import add_bot_options, consult, instant, settings_of
+from .arguments import add_actions, add_bot_options, add_json
+from .consulting import consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\

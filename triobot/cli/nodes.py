@@ -11,8 +11,8 @@ import attrs
 import trio
 
 from ..store import read_nodes
-from .arguments import add_json
-from .consulting import add_bot_options, settings_of, span
+from .arguments import add_bot_options, add_json
+from .consulting import settings_of, span
 from .terminal import harmless
 
 if TYPE_CHECKING:

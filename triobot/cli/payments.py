@@ -13,8 +13,8 @@ from typing import Final, cast
 from ..operator.requests import AboutPayments
 from ..payments.entry import STATES
 from ..settings import Settings
-from .arguments import add_actions, add_json, chat, positive
-from .consulting import add_bot_options, consult, instant, settings_of
+from .arguments import add_actions, add_bot_options, add_json, chat, positive
+from .consulting import consult, instant, settings_of
 from .terminal import harmless
 
 DETAILS: Final = """\

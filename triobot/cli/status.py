@@ -17,17 +17,8 @@ from ..errors import StoreError
 from ..operator.calling import is_on_server
 from ..operator.requests import Status, Told
 from ..settings import Settings
-from .arguments import add_json
-from .consulting import (
-    add_bot_options,
-    ask_running,
-    consult,
-    gather,
-    instant,
-    settings_of,
-    span,
-    store_file,
-)
+from .arguments import add_bot_options, add_json
+from .consulting import ask_running, consult, gather, instant, settings_of, span, store_file
 from .terminal import harmless
 
 DETAILS: Final = """\

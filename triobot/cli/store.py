@@ -28,8 +28,8 @@ from ..store import (
     restore_sqlite,
 )
 from ..store.copying import copy_elsewhere
-from .arguments import add_actions, add_json
-from .consulting import add_bot_options, moment, settings_of, stamp_of, store_file
+from .arguments import add_actions, add_bot_options, add_json
+from .consulting import moment, settings_of, stamp_of, store_file
 from .store_stream import copied, stream
 
 DETAILS: Final = """\

@@ -1,0 +1,184 @@
+"""What ``triobot journal`` does: which conversations there are, where each stands, what happened in one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final, cast
+
+import attrs
+import trio
+
+from ..conversations.revival.changed import sites_of
+from ..errors import ConfigError, LocalProtocolError
+from ..journals import ConversationId
+from ..operator.requests import ListJournals, ReadCode, SettleParked, ShowJournal, Told
+from ..operator.views import redacted, worded
+from ..rooms import told as named
+from ..wire.ids import ChatId
+from .consulting import consult, instant, moment, settings_of
+from .journal_check import accept, check, lines_of_sites
+from .loading import load_bot
+from .terminal import harmless
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do what was asked."""
+    if arguments.action in ("check", "accept"):
+        target = arguments.target or arguments.bot
+        if target is None:
+            raise ConfigError(f"which code? triobot journal {arguments.action} MODULE:BOT")
+        arguments.bot = target
+        (_check if arguments.action == "check" else _accept)(arguments, target)
+        return
+    if arguments.action in ("retry", "end"):
+        _settle(arguments)
+        return
+    if arguments.action == "list":
+        only = None if arguments.chat is None else ChatId(arguments.chat)
+        request = ListJournals(only, arguments.after, arguments.limit, crashed=True)
+        for told in consult(settings_of(arguments), request):
+            print(json.dumps(told) if arguments.json else harmless(_standing(told)))
+        return
+    answer = consult(settings_of(arguments), ShowJournal(ConversationId(arguments.number)))
+    export = arguments.action == "export"
+    if export or arguments.json:
+        for told in answer:
+            print(json.dumps(redacted(told) if export and arguments.redact else told))
+        return
+    for line in _shown(answer, lines_of_sites(consult(settings_of(arguments), ReadCode()))):
+        print(harmless(line))
+
+
+def _accept(arguments: argparse.Namespace, target: str) -> None:
+    settings, bot = settings_of(arguments), load_bot(target)
+    found = trio.run(partial(accept, bot, settings, arguments.code, do=arguments.yes))
+    if arguments.json:
+        print(json.dumps({"code": arguments.code, "concerned": len(found), "done": arguments.yes}))
+        return
+    if not found:
+        raise ConfigError(f"no conversation would be parked for two lines of the code {arguments.code}")
+    for (route, parting), count in Counter((route, one.parting) for route, one in found).most_common():
+        assert parting is not None
+        for line in (f"{count} of {route}", f"    recorded  {parting[0]}", f"    now       {parting[1]}"):
+            print(harmless(line))
+    said = "go on as if the two were one" if arguments.yes else "would go on; say --yes to do it"
+    print(f"{len(found)} conversations {said}")
+
+
+def _check(arguments: argparse.Namespace, target: str) -> None:
+    look = partial(check, sample=arguments.sample, processes=arguments.processes, as_json=arguments.json)
+    if not trio.run(look, load_bot(target), settings_of(arguments), target):
+        raise SystemExit(1)
+
+
+def _settle(arguments: argparse.Namespace) -> None:
+    """Retry or end what is parked, or count it first."""
+    end = arguments.action == "end"
+    number = arguments.number
+    if (number, arguments.chat, arguments.route, arguments.reason) == (None, None, None, None):
+        raise ConfigError("which ones? a NUMBER, --chat CHAT, --route NAME or --reason TEXT")
+    try:
+        request = SettleParked(
+            None if number is None else ConversationId(number),
+            None if arguments.chat is None else ChatId(arguments.chat),
+            arguments.route,
+            arguments.reason,
+            end=end,
+            say=arguments.say if end else "",
+            dry=False,
+        )
+    except LocalProtocolError as error:
+        raise ConfigError(f"--{error.field} {error.rule}".replace("because", "reason")) from None
+    if number is None and not arguments.yes:
+        request = attrs.evolve(request, end=False, say="", dry=True)
+    *groups, total = consult(settings_of(arguments), request)
+    if arguments.json:
+        for told in (*groups, total):
+            print(json.dumps(told))
+        return
+    for told in groups:
+        print(harmless(f"{told['count']:>7}  {told['route']}: {told['because']}"))
+    what = "ended" if end else "tried again"
+    if not request.dry:
+        known = f" ({total['parked']} are parked)" if total["done"] != total["parked"] else ""
+        print(f"{total['done']} conversations are being {what}{known}")
+    elif total["parked"]:
+        print(f"{total['parked']} conversations would be {what}; say --yes to do it")
+    else:
+        print("no such conversation is parked")
+
+
+def _standing(told: Told) -> str:
+    record = cast("Told | None", told["last_record"])
+    last = "-" if record is None else " ".join(str(part) for name, part in record.items() if name != "at")
+    room = cast("list[str]", told.get("room") or [])
+    state = _state(told)
+    place = named(ChatId(cast("int", told["chat_id"])), (room[0], room[1]) if room else None)
+    return (
+        f"{told['conversation']}  {place}  {told['kind']} {told['route']}"
+        f"  {state}"
+        f"  records {told['position']}  last {last}"
+        f"  begun {instant(told['started_at'])}"
+    )
+
+
+def _state(told: Told) -> str:
+    if told["ended_at"] is not None:
+        error = told["error"]
+        return f"{'ended' if error is None else 'crashed'} {instant(told['ended_at'])}" + (
+            "" if error is None else f" ({error})"
+        )
+    if told["parked_because"] is not None:
+        return f"PARKED: {told['parked_because']}"
+    if told["unfinished"]:
+        return "at work"
+    return "waits" if told["wake_at"] is None else f"waits until {instant(told['wake_at'])}"
+
+
+def _shown(answer: list[Told], lines: Mapping[int, str]) -> Iterator[str]:
+    row, *rest = answer
+    for name, value in row.items():
+        if value is not None:
+            yield f"{name}: {instant(value) if name.endswith('_at') else value}"
+    yield ""
+    told = [{**worded(one), "line": lines.get(_site_of(one), "")} for one in rest]
+    yield from _table([_HEAD, *map(_cells, told)])
+
+
+_HEAD: Final = ("n", "when", "what", "id", "kind", "line", "value")
+
+
+def _site_of(told: Told) -> int:
+    sites = sites_of(json.loads(str(told["record"]))) if "record" in told else ()
+    return sites[-1] if sites else 0
+
+
+def _cells(told: Told) -> tuple[str, ...]:
+    """Write a record, or what is known of an effect, in the columns of the table."""
+    at = told.get("at", told.get("intended_at"))
+    value = told.get("value", "")
+    if told.get("event") is not None:
+        value = f"{value} (event {told['event']})"
+    if told.get("failed"):
+        value = f"failed: {value}"
+    return (
+        str(told.get("n", "")),
+        moment(at),
+        str(told.get("what", "Intended")),
+        str(told.get("id", told.get("operation", ""))),
+        str(told.get("kind", told.get("name", ""))),
+        str(told["line"]),
+        str(value).lstrip(),
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD) - 1)]
+    for row in rows:
+        *narrow, last = row
+        cells = [cell.ljust(width) for cell, width in zip(narrow, widths, strict=True)]
+        yield "  ".join([*cells, last]).rstrip()
