@@ -38,7 +38,7 @@ from .conversations.chat import Room
 from .conversations.data import Keeping, Key, Speech
 from .conversations.doors.broadcasts import Broadcast
 from .conversations.doors.calls import RoomName
-from .conversations.doors.refs import RoomRef, person_ref, room_ref
+from .conversations.doors.refs import RoomRef, person_ref, place_ref, room_ref
 from .conversations.questions.buttons import Buttons, Keyboard, inline_of, reply_of
 from .conversations.routes.declarations import check_arguments, check_async
 from .conversations.routes.router import Router, table_of
@@ -549,6 +549,14 @@ class Bot(Router):
         """
         refuse_conversations("bot.person()", "chat.person()")
         return person_ref(self._outside(), sender_id)
+
+    def place(self, name: str, key: str | int = "") -> RoomRef:
+        """Open what is kept under a name of your choice, from outside conversations; see `Chat.place`.
+
+        Raises: as `to`.
+        """
+        refuse_conversations("bot.place()", "chat.place()")
+        return place_ref(self._outside(), name, key, f"{calling_line()}: place()")
 
     @property
     def shared(self) -> RoomRef:

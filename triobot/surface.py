@@ -6,6 +6,7 @@ from .bot import Bot as Bot
 from .conversations.blocks import ChatChannel as ChatChannel
 from .conversations.blocks import ChatEvent as ChatEvent
 from .conversations.blocks import ChatNursery as ChatNursery
+from .conversations.blocks import Retry as Retry
 from .conversations.blocks import Scope as Scope
 from .conversations.charges.paid import Paid as Paid
 from .conversations.chat import Chat as Chat

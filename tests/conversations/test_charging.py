@@ -22,7 +22,9 @@ from triobot.errors import (
     BadRequestError,
     ConfigError,
     DeliveryUnknownError,
+    LocalProtocolError,
     PaymentDeclinedError,
+    PaymentExpiredError,
     PaymentHandedOverError,
     StoreFullError,
 )
@@ -973,6 +975,26 @@ async def test_an_invoice_expires(bill: Shop, autojump_clock: MockClock) -> None
         await town.says("bill")
         await trio.sleep(601)
         assert isinstance(bill.outcomes[0], trio.TooSlowError)
+
+
+async def test_a_charge_ends_at_the_time_that_it_was_given(autojump_clock: MockClock) -> None:
+    """Who pays later gets the goods all the same, as with any charge that is over."""
+    shop = Shop(expires=60)
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        await trio.sleep(59)
+        assert shop.outcomes == []
+        await trio.sleep(2)
+        assert isinstance(shop.outcomes[0], PaymentExpiredError)
+
+
+@pytest.mark.parametrize("expires", [0, -1, 86_401, 1.5])
+async def test_a_charge_expires_within_its_buttons_day(expires: int) -> None:
+    shop = Shop(expires=expires)
+    async with open_town(shop.bot) as town:
+        await town.says("buy")
+        assert isinstance(shop.outcomes[0], LocalProtocolError)
+        assert await town.store.payments.find(limit=9) == []
 
 
 async def test_an_invoice_whose_answer_is_lost(bill: Shop) -> None:

@@ -47,7 +47,7 @@ def takes(bot: Router, event: Event) -> list[str]:
     table, setting = table_of(bot), Setting()
     routes = (*table.interrupts, *table.asides, *table.conversations)
     found = [route.kind.value for route in routes if route.filter.look(event, setting) is not None]
-    return [*found, *("ignored" for taken in table.ignored if taken.look(event, setting) is not None)]
+    return [*found, *("ignored" for one in table.ignored if one.filter.look(event, setting) is not None)]
 
 
 def test_the_routes_of_a_router_share_a_filter() -> None:
@@ -214,3 +214,43 @@ async def test_what_waits_for_its_turn_is_counted_once() -> None:
         held.release()
         await town.rest()
         assert town.sent() == ["said"] * 3
+
+
+# --- with a word
+
+
+async def test_who_floods_is_told_once_a_minute(autojump_clock: MockClock) -> None:
+    """The chat hears the words once, whoever writes; then again in the next minute."""
+    bot = Router()
+    bot.ignore(flooding(per_minute=2), say="Slowly, please.")
+    bot.aside(text("hello"))(say)
+    bot.conversation(another("first"))
+    async with open_town(bot) as town:
+        for _ in range(6):
+            await town.says("hello")
+        assert town.sent() == ["said", "said", "Slowly, please."]
+        await trio.sleep(61)
+        for _ in range(5):
+            await town.says("hello")
+        assert town.sent()[3:] == ["said", "said", "Slowly, please."]
+
+
+async def test_a_press_that_is_ignored_is_told_so_each_time(autojump_clock: MockClock) -> None:
+    """A press is answered anyway, to whoever pressed alone."""
+    bot = Router()
+    bot.ignore(by(ALI.id), say="You can't vote.")
+    bot.conversation(another("first"))
+    async with open_town(bot) as town:
+        for n in range(3):
+            await town.presses_data("x", n + 1)
+        await town.rest()
+        assert [(what, words) for what, _, words in town.outbox.presses] == [
+            ("refused", "You can't vote.")
+        ] * 3
+        await town.says("and now?")
+        assert town.sent() == ["You can't vote."]
+
+
+def test_the_words_are_a_text() -> None:
+    with pytest.raises(ConfigError, match=r"ignore\(say=\) takes a text"):
+        Router().ignore(text("x"), say=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -47,7 +47,7 @@ def test_the_order_is_that_of_the_lines_and_the_bare_one_comes_last() -> None:
     assert [route.bare for route in table.conversations] == [False, False, False, True]
     assert names(table.interrupts) == ["cancel", "stop"]
     assert names(table.asides) == ["help"]
-    assert [taken.name for taken in table.ignored] == ["text(x)"]
+    assert [one.filter.name for one in table.ignored] == ["text(x)"]
 
 
 def test_the_decorated_function_comes_back() -> None:

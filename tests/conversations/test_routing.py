@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from triobot.conversations.routes.filters import Filter, Setting
-from triobot.conversations.routes.router import Route, RouteKind, Table
+from triobot.conversations.routes.router import Ignored, Route, RouteKind, Table
 from triobot.conversations.routes.routing import (
     Break,
     Decision,
@@ -119,7 +119,7 @@ class World:
 
     def decide(self, event: Event, *, jumped: bool = False) -> Decision:
         table = Table(
-            ignored=() if self.ignored is None else (self.ignored,),
+            ignored=() if self.ignored is None else (Ignored(self.ignored),),
             interrupts=(route(RouteKind.INTERRUPT, self.interrupt),) if self.interrupt is not None else (),
             asides=(route(RouteKind.ASIDE, self.aside),) if self.aside is not None else (),
             conversations=(route(RouteKind.CONVERSATION, self.conversation),)

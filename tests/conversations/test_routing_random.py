@@ -15,7 +15,7 @@ from town import ALI, CHAT, REZA, SARA
 from tests.samples import examples
 from triobot.conversations.doors.calls import Signal
 from triobot.conversations.places import Places
-from triobot.conversations.routes.declarations import Route, RouteKind, Table
+from triobot.conversations.routes.declarations import Ignored, Route, RouteKind, Table
 from triobot.conversations.routes.filters import Filter, Setting
 from triobot.conversations.routes.routing import (
     ROWS,
@@ -148,7 +148,9 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     def routes(kind: str) -> tuple[Route, ...]:
         return tuple(Route(RouteKind(kind), nothing, taken, kind) for taken in filters(kind))
 
-    table = Table(filters("ignore"), routes("interrupt"), routes("aside"), routes("conversation"))
+    table = Table(
+        tuple(map(Ignored, filters("ignore"))), routes("interrupt"), routes("aside"), routes("conversation")
+    )
     places: Any = Places(table)
     runners = {owner: Runner(owner) for owner in world.live}
     places.live.update(runners)

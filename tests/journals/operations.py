@@ -36,6 +36,7 @@ from triobot import (
     Location,
     Otherwise,
     Paid,
+    Retry,
     Room,
     Router,
     Texts,
@@ -459,6 +460,14 @@ async def charge_declined(chat: Chat) -> None:
         await chat.send("Declined")
 
 
+@scene(Wait(100))
+async def charge_expired(chat: Chat) -> None:
+    try:
+        await chat.charge(200_000, "A pizza", item=Pizza("large"), expires=60)
+    except PaymentExpiredError:
+        await chat.send("Too late")
+
+
 @scene(Wait(400))
 async def invoice_expired(chat: Chat) -> None:
     try:
@@ -524,6 +533,14 @@ async def step_fails(chat: Chat) -> None:
             await chat.send(f"Known: {error}")
         except StepError as error:
             await chat.send(f"Unknown: {error.kind}")
+
+
+@scene(Wait(30))
+async def step_again(chat: Chat) -> None:
+    try:
+        await chat.step(fail, "raises", retry=Retry(times=3, after=2, on=LookupError))
+    except StepError as error:
+        await chat.send(f"Three times: {error.kind}")
 
 
 # --- in the place of clocks and dice
@@ -674,6 +691,12 @@ async def refs(chat: Chat) -> None:
     await chat.send(f"{name} {visits} {asked}")
     await chat.receive(text())
     await chat.send("Done")
+
+
+@scene()
+async def places(chat: Chat) -> None:
+    visits = await chat.place("day", "2026-03-01").update(VISITS, more, 2)
+    await chat.send(f"{visits}")
 
 
 @attrs.frozen

@@ -766,6 +766,7 @@ DOORS: Final[Mapping[str, str]] = {
     "Live.__init__": "made by the chat",
     "Menu.__init__": "a_key_of_buttons",
     "Resource.__init__": "a_resource",
+    "Retry.__init__": NO_CODE,
     "Room.continue_as": "a_successor",
     "Room.move_on_when": "a_block_s_filter",
     "Room.receive": "a_wait_s_filter",

@@ -1,9 +1,9 @@
 """The command line: ``triobot`` and ``python -m triobot``.
 
 One module a command, and of these only the one that is asked for is imported: the help needs none of them,
-and ``triobot run`` never loads the emulator. Where the work is in a module of its own (`_APART`), a command's
-help and its wrong usage load no Trio either. What goes wrong on purpose is one line on the error output and
-exit code 1; wrong usage is exit code 2.
+and ``triobot run`` never loads the emulator. Where a command's work is in a module of its own,
+its help loads no Trio either. What goes wrong on purpose is one line on the error output and exit code 1;
+wrong usage is exit code 2.
 """
 
 from __future__ import annotations

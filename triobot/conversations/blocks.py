@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Generic, Self, cast, final
+from typing import Final, Generic, Self, cast, final
 
+import attrs
 import trio
 from typing_extensions import TypeVar, TypeVarTuple
 
@@ -18,7 +19,9 @@ from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
+from ..frozen import guarded
 from ..wire.events import Event, Press
+from .charges.paid import named_step
 from .conversation import Conversation
 from .routes.filters import Filter, check_filter
 from .routes.routing import Watch
@@ -164,24 +167,18 @@ class FailScope:
             raise trio.TooSlowError from None
 
 
-async def run_step(
+async def _try(
     conversation: Conversation,
     fn: Callable[..., Awaitable[T]],
     args: tuple[object, ...],
-    raises: type[Exception] | tuple[type[Exception], ...],
-    first: Callable[[], Awaitable[None]] | None = None,
+    own: tuple[type[Exception], ...],
+    first: Callable[[], Awaitable[None]] | None,
 ) -> T:
-    """Run a side effect; chat operations inside it are refused.
-
-    Args:
-        first: what has to come to its end before it is begun; if that fails, this is what the step comes to.
-    """
     if not callable(fn):
         raise ConfigError(
             "step() takes an async function and its arguments, as in chat.step(bake, 3), and not what calling"
             " it returned, as in chat.step(bake(3))"
         )
-    own = check_raises(raises)
     conversation.enter(OperationKind.STEP)
     print, instead = fingerprint_of_call(fn, args), conversation.services.instead
 
@@ -228,7 +225,80 @@ async def run_step(
     return done
 
 
-def check_raises(raises: object) -> tuple[type[Exception], ...]:
+LONGEST_PAUSE: Final = 24 * 3600.0
+"""Seconds between two tries of a step, at most."""
+
+
+@final
+@guarded
+class Retry:
+    """How often a step that fails is tried again; for ``chat.step(fn, retry=...)``.
+
+    Attributes:
+        times: how often it is tried in all, from 2 to 100.
+        after: seconds before the second try.
+        growth: how many times as long each further pause is, up to a day.
+        on: which errors of the step are worth another try; all of them when empty.
+
+    Raises:
+        ConfigError: one of these is something else.
+
+    Examples:
+        >>> Retry(times=5, after=2)  # behind 2, 4, 8 and 16 seconds
+    """
+
+    times: int
+    after: float = attrs.field(default=1.0, kw_only=True)
+    growth: float = attrs.field(default=2.0, kw_only=True)
+    on: type[Exception] | tuple[type[Exception], ...] = attrs.field(default=(), kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_raises(self.on, "Retry(on=)")
+        if type(self.times) is not int or not 2 <= self.times <= 100:
+            raise ConfigError(
+                "Retry(times=) is how often a step is tried in all: a whole number from 2 to 100"
+            )
+        numbers = (self.after, self.growth)
+        if not all(type(one) in (int, float) and 0 <= one < math.inf for one in numbers) or self.growth < 1:
+            raise ConfigError("Retry(after=) takes seconds, and growth= a number from 1 up")
+
+
+def pause_behind(tries: int, retry: Retry) -> float:
+    """Return the seconds behind so many tries."""
+    pause = float(retry.after)
+    for _ in range(tries - 1):
+        pause = min(pause * retry.growth, LONGEST_PAUSE)
+    return min(pause, LONGEST_PAUSE)
+
+
+async def run_step(
+    conversation: Conversation,
+    fn: Callable[..., Awaitable[T]],
+    args: tuple[object, ...],
+    raises: type[Exception] | tuple[type[Exception], ...],
+    retry: Retry | None = None,
+) -> T:
+    """Run a side effect, in which chat operations are refused; each try and each pause is an operation."""
+    giving = conversation.giving
+    # What has to come to its end before it is begun; if that fails, this is what the step comes to.
+    first = None if giving is None else giving.step(args)
+    conversation.gives(*named_step(fn, args))
+    own = check_raises(raises)
+    if retry is not None:
+        if giving is not None:
+            giving.check_repeatable(args)
+        on = check_raises(retry.on)
+        again = on or (StepError, *own)
+        for tries in range(1, retry.times):
+            try:
+                return await _try(conversation, fn, args, (*own, *on), first)
+            except again:
+                pause = pause_behind(tries, retry)
+            await conversation.sleep(pause)
+    return await _try(conversation, fn, args, own, first)
+
+
+def check_raises(raises: object, who: str = "step(raises=)") -> tuple[type[Exception], ...]:
     """Return, as a tuple, the errors that a step may come back with.
 
     Raises:
@@ -236,7 +306,7 @@ def check_raises(raises: object) -> tuple[type[Exception], ...]:
     """
     classes = cast("tuple[object, ...]", raises) if isinstance(raises, tuple) else (raises,)
     if not all(isinstance(cls, type) and issubclass(cls, Exception) for cls in classes):
-        raise ConfigError("step(raises=) takes a class of errors such as ValueError, or a tuple of them")
+        raise ConfigError(f"{who} takes a class of errors such as ValueError, or a tuple of them")
     return cast("tuple[type[Exception], ...]", classes)
 
 

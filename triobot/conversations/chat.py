@@ -32,6 +32,7 @@ from .blocks import (
     ChatEvent,
     ChatNursery,
     FailScope,
+    Retry,
     Scope,
     check_sleep,
     open_nursery,
@@ -40,12 +41,12 @@ from .blocks import (
 )
 from .charges import charging
 from .charges.charging import Late
-from .charges.paid import Currency, named_step
+from .charges.paid import Currency
 from .chat_data import ChatData
 from .conversation import Conversation
 from .doors.broadcasts import Broadcast, RecordedAnnouncing
 from .doors.calls import Signal, room_of
-from .doors.refs import RecordedDoor, RoomRef, person_ref, room_ref
+from .doors.refs import RecordedDoor, RoomRef, person_ref, place_ref, room_ref
 from .questions import asking, boards
 from .questions.asking import check_content, check_edit, check_sent, on_unknown_of
 from .questions.boards import Board
@@ -153,6 +154,7 @@ class Room(Generic[E_co]):
         fn: Callable[[*Args], Awaitable[T]],
         *args: *Args,
         raises: type[Exception] | tuple[type[Exception], ...] = (),
+        retry: Retry | None = None,
     ) -> T:
         """Run a side effect, at least once; it gets arguments, returns a value, touches nothing else.
 
@@ -160,17 +162,17 @@ class Room(Generic[E_co]):
 
         Args:
             raises: errors that come back as themselves; all others come back as `StepError`.
+            retry: how often it is tried again when it fails; the conversation sleeps between the tries.
 
         Raises:
+            ConfigError: a `retry` in an aside for a payment, and no argument holds the payment's key: the
+                other side could not tell the second try from a second sale.
             PaymentHandedOverError: in an aside for a payment: an operator, or another aside, has it by now;
                 `fn` was not called.
 
         Cancellation: *ambiguous*: it may have reached the other side.
         """
-        giving = self._conversation.giving
-        first = None if giving is None else giving.step(args)
-        self._conversation.gives(*named_step(fn, args))
-        return await run_step(self._conversation, fn, args, raises, first)
+        return await run_step(self._conversation, fn, args, raises, retry)
 
     @overload
     def to(self, place: int | str, /) -> ChatRef: ...
@@ -211,6 +213,18 @@ class Room(Generic[E_co]):
         """
         return person_ref(RecordedDoor(self._conversation), sender_id)
 
+    def place(self, name: str, key: str | int = "") -> RoomRef:
+        """Return what is kept under a name of your choice, as of a day or a product; see `to` for `key`.
+
+        Nothing runs there. Each call of it is an operation of this conversation. `triobot forget --room`
+        deletes it, by its name and key.
+
+        Examples:
+            >>> async def book(chat: Chat, day: str, hour: int) -> None:
+            ...     await chat.place("clinic", day).update(TAKEN, lambda taken: {hour: chat.id, **taken})
+        """
+        return place_ref(RecordedDoor(self._conversation), name, key, f"{calling_line()}: place()")
+
     @property
     def shared(self) -> RoomRef:
         """Return what is kept of the bot itself. Each call is an operation of this conversation.
@@ -243,7 +257,7 @@ class Room(Generic[E_co]):
         as by a cancellation.
 
         Raises:
-            ConfigError: `fn` is declared as no room; or a nursery is open.
+            ConfigError: `fn` is declared as no room, or as no route of a chat; or a nursery is open.
             UnrecordableError: `event` can't be recorded.
         """
         await self._conversation.continue_as(fn, ())
@@ -256,12 +270,7 @@ class Room(Generic[E_co]):
         return datetime.fromtimestamp(self._conversation.run.now() / 1000, tz)
 
     def random(self) -> random.Random:
-        """Return dice that fall the same way after a restart; each call gives others. Not for secrets.
-
-        Examples:
-            >>> async def toss(chat: Chat) -> None:
-            ...     await chat.send(chat.random().choice(["Heads", "Tails"]))
-        """
+        """Return dice that fall the same way after a restart; each call gives others. Not for secrets."""
         self._conversation.check_task()
         return self._conversation.run.random()
 
@@ -309,14 +318,6 @@ class Room(Generic[E_co]):
 
         The block is cancelled at its next chat operation: a question ends with its buttons, a send that is
         queued is withdrawn. Verifying a payment is not cut short for some seconds.
-
-        Examples:
-            >>> async def ask_twice(chat: Chat) -> None:
-            ...     with chat.move_on_when(text("back")) as back:
-            ...         await chat.ask("One?")
-            ...         await chat.ask("Two?")
-            ...     if back.event is not None:
-            ...         await chat.send("Back, then.")
         """
         return Scope(self._conversation, inf, until=taken)
 
@@ -667,6 +668,7 @@ class Chat(Room[E_co]):
         *,
         item: object,
         currency: Currency = "IRR",
+        expires: int | None = None,
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> None: ...
@@ -679,6 +681,7 @@ class Chat(Room[E_co]):
         item: object,
         options: Mapping[K, str] | Buttons[K],
         currency: Currency = "IRR",
+        expires: int | None = None,
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> K | None: ...
@@ -690,6 +693,7 @@ class Chat(Room[E_co]):
         item: object,
         options: Mapping[Any, str] | Buttons[Any] | None = None,
         currency: Currency = "IRR",
+        expires: int | None = None,
         late: Late = "deliver",
         otherwise: OtherwisePolicy | None = None,
     ) -> object:
@@ -706,6 +710,7 @@ class Chat(Room[E_co]):
             amount: at least 1; in `currency`.
             text: the message above the button, and the description in the user's list.
             item: what is bought; it has to be recordable.
+            expires: seconds after which the charge ends by itself, from 1 up; the button's own day when None.
             late: what becomes of money that is paid when the charge has ended without it. "deliver": the
                 aside gives the goods all the same. "refund": it is never verified, and the platform gives it
                 back within the hour.
@@ -719,13 +724,14 @@ class Chat(Room[E_co]):
             LocalProtocolError: the amount is no whole number from 1 up, or above the bot's `max_amount`; or
                 the text, or the item, is too large to be kept.
             ConfigError: there is no aside for such an item.
-            PaymentExpiredError: the button's life of 24 hours is over; also a `trio.TooSlowError`.
+            PaymentExpiredError: the time of `expires`, or the button's life of 24 hours, is over; also a
+                `trio.TooSlowError`.
 
         Platform: interface sections 2.4 and 4.2.
         """
         buttons = options if isinstance(options, Buttons) or options is None else Buttons(options)
-        conversation = self._conversation
-        return await charging.charge(conversation, amount, text, item, currency, buttons, late, otherwise)
+        what = (amount, text, item, currency, buttons, expires, late, otherwise)
+        return await charging.charge(self._conversation, *what)
 
     async def invoice(
         self,
@@ -767,18 +773,13 @@ class Chat(Room[E_co]):
         return await self.to(self.id).stop(fn, key=key)
 
     async def continue_as(self, fn: Callable[[Chat[E_co], *Args], Awaitable[None]], *args: *Args) -> NoReturn:
-        """End here, and go on as another route's function, in the same place with the same event.
-
-        For loops without an end: nothing of what was recorded so far is kept. The blocks around it are left
-        as by a cancellation.
+        """End here, and go on as another route's function; see `Room.continue_as`.
 
         Args:
             fn: a function that a decorator of the bot has declared; this one, often.
             args: what it gets besides the chat; each must be recordable, and arrives as a copy.
 
-        Raises:
-            ConfigError: `fn` is no route, or doesn't take these arguments; or a chat nursery is open.
-            UnrecordableError: an argument, or `event`, can't be recorded.
+        Raises: as there, also for arguments that `fn` doesn't take or that can't be recorded.
 
         Examples:
             >>> @bot.aside

@@ -349,8 +349,8 @@ class ChatLife:
 
     def _act(self, decision: Decision, delivery: Delivery) -> None:
         match decision:
-            case Drop(why):
-                self._drop(delivery, why)
+            case Drop(why, say):
+                self._drop(delivery, why, say)
             case Start():
                 self._start(decision, delivery)
             case End(watch, value):
@@ -606,14 +606,14 @@ class ChatLife:
         for earlier in mine:
             self._drop(earlier, why)
 
-    def _drop(self, delivery: Delivery, why: str) -> None:
+    def _drop(self, delivery: Delivery, why: str, say: str = "") -> None:
         if why == "nobody":
             self._advise(delivery)
         elif why == UNHEARD and self.services.notice is not None:
             room = room_of(delivery.event)
             begins = [route.filter.name for route in self._table_for(delivery.event).conversations]
             self.services.notice(Unheard(delivery.event, room, begins))
-        self._refusals.drop(delivery, why)
+        self._refusals.drop(delivery, why, say)
 
     def _advise(self, delivery: Delivery) -> None:
         if (notice := self.services.notice) is not None:

@@ -14,7 +14,7 @@ from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage
 from .data import OURS, Kept, words_for
-from .routes.filters import is_payment
+from .routes.filters import Flood, is_payment
 from .routes.routing import BOARD, Delivery, token_of
 from .services import Services
 from .shared import Shared
@@ -41,13 +41,17 @@ class Refusals:
         self._told_at: int | None = None
         self._offers: dict[int, tuple[str, int]] = {}
 
-    def drop(self, delivery: Delivery, why: str) -> None:
-        """Forget an event, and count it under this word."""
+    def drop(self, delivery: Delivery, why: str, say: str = "") -> None:
+        """Forget an event, and count it under this word; `say` this of it, once a minute at most."""
         event = delivery.event
         self._work.count(why)
         self._work.commits.consumed([delivery.seq])
         if isinstance(event, Press):
-            self._services.outbox.refuse_press(event, "")
+            self._services.outbox.refuse_press(event, say)
+        elif say:
+            told = cast("Flood", self._services.memory.setdefault((TOLD, say), Flood(per_minute=1)))
+            if not told.is_over(self._chat_id, delivery.seq, delivery.at):
+                self._tell(event, say)
         if is_payment(event):
             self._services.raise_alarm(
                 Alarm(

@@ -501,11 +501,15 @@ async def charge(
     item: object,
     currency: Currency,
     options: Buttons[Any] | None,
+    expires: int | None,
     late: Late,
     otherwise: OtherwisePolicy | None,
 ) -> object:
     """Send a payment button and wait until it is paid, or return the key of another that is pressed."""
-    asked = _asked(conversation, "button", amount, text, item, currency, late, BUTTON_LIFE)
+    if expires is not None:
+        check_integer("expires", expires, least=1, most=BUTTON_LIFE)
+    life = expires or BUTTON_LIFE
+    asked = _asked(conversation, "button", amount, text, item, currency, late, life)
     token = new_token(conversation)
     keys = {question_data(token, key): key for key in (keys_of(options).values() if options else ())}
     more = keyboard_of(options, token).rows if options else ()

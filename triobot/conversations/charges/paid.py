@@ -276,6 +276,18 @@ class Giving:
             self._keyed = self._keyed or any(_names(arg, self.paid.key) for arg in args)
         return self._check
 
+    def check_repeatable(self, args: tuple[object, ...]) -> None:
+        """Refuse to try a step again by which the other side could give the goods twice.
+
+        Raises:
+            ConfigError: no argument holds the payment's key.
+        """
+        if not any(_names(arg, self.paid.key) for arg in args):
+            raise ConfigError(
+                "step(retry=) in an aside for a payment needs the payment's key as an argument, by which the"
+                " other side knows a second try: chat.step(fn, ..., chat.event.key, retry=...)"
+            )
+
     def gives(self, what: str, args: Sequence[object]) -> None:
         """Note what may be the goods."""
         if not what or self._conversation.services.notice is None:

@@ -236,6 +236,7 @@ class RoomRef:
     _door: Door = attrs.field(repr=False)
     _whose: Recipient = attrs.field(repr=False)
     _room: RoomName | None = attrs.field(default=None, repr=False)
+    _deaf: bool = attrs.field(default=False, repr=False)
 
     @property
     def _place(self) -> ChatId:
@@ -346,8 +347,9 @@ class RoomRef:
         Cancellation: *ambiguous*; with a `key` it may simply be repeated.
         """
         place = self._place
-        if not hears(place):
-            raise LocalProtocolError("person", "keeps data, and hears nothing: tell a chat or a room")
+        if self._deaf or not hears(place):
+            what = "place" if self._deaf else "person"
+            raise LocalProtocolError(what, "keeps data, and hears nothing: tell a chat or a room")
         await self._door.signal(place, value, key, self._room)
 
 
@@ -373,13 +375,29 @@ def room_ref(door: Door, table: Table, fn: Callable[..., object], key: str | int
         ConfigError: it is no room's, or the key is none.
     """
     route = table.route_of(fn, None, who, room=True)
+    name = _room_key(key, who, "a room's key")
+    return RoomRef(door, room_place(route.first_name, name), (route.first_name, name))
+
+
+def place_ref(door: Door, name: str, key: str | int, who: str) -> RoomRef:
+    """Return what is kept under this name and key, in a room of the same name if there is one.
+
+    Raises:
+        ConfigError: the name or the key is none.
+    """
+    if not _room_key(name, who, what := "a place's name and key"):
+        raise ConfigError(f"{who} takes {what}: the name is empty")
+    return RoomRef(door, room_place(name, _room_key(key, who, what)), None, True)
+
+
+def _room_key(key: str | int, who: str, what: str) -> str:
     name = str(key) if type(key) is int else key
     with suppress(LocalProtocolError):
         name = check_text("key", name, empty=True)
         if len(name) <= LONGEST_ROOM_KEY and "\0" not in name:
-            return RoomRef(door, room_place(route.first_name, name), (route.first_name, name))
+            return name
     raise ConfigError(
-        f"{who} takes a room's key: a text of at most {LONGEST_ROOM_KEY} characters, or a whole number"
+        f"{who} takes {what}: a text of at most {LONGEST_ROOM_KEY} characters, or a whole number"
     )
 
 

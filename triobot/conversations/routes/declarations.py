@@ -123,6 +123,15 @@ class Route:
 
 @final
 @guarded
+class Ignored:
+    """What is dropped before anything else sees it, and what the chat hears of it; nothing when empty."""
+
+    filter: Filter[object]
+    say: str = ""
+
+
+@final
+@guarded
 class Table:
     """All routes, by kind, in the order in which they are tried.
 
@@ -131,7 +140,7 @@ class Table:
         of_room: it is that of a room, where a signal that nothing takes is dropped.
     """
 
-    ignored: Sequence[Filter[object]]
+    ignored: Sequence[Ignored]
     interrupts: Sequence[Route]
     asides: Sequence[Route]
     conversations: Sequence[Route]
@@ -140,9 +149,7 @@ class Table:
     jobs: Sequence[Route] = ()
 
     @classmethod
-    def of(
-        cls, routes: Sequence[Route], ignored: Sequence[Filter[object]], hooks: Sequence[Hook] = ()
-    ) -> Self:
+    def of(cls, routes: Sequence[Route], ignored: Sequence[Ignored], hooks: Sequence[Hook] = ()) -> Self:
         """Put the routes in order, and the hooks that are around all of them around each.
 
         Raises:
@@ -184,7 +191,7 @@ class Table:
     @cached_property
     def asks_kept(self) -> bool:
         """Return whether a filter looks at what the chat keeps, which is to be read first then."""
-        filters = (*self.ignored, *(route.filter for route in self.routes))
+        filters = (*(one.filter for one in self.ignored), *(route.filter for route in self.routes))
         return any(one.asks_kept for one in filters)
 
     @property
@@ -413,7 +420,9 @@ def _check_bare(conversations: Sequence[Route]) -> None:
 def _check_reachable(table: Table) -> None:
     """Refuse a route that could never start, since those before it take all that its filter takes."""
     before: list[tuple[Same, str]] = [
-        (taken.same, f"ignore({taken.name})") for taken in table.ignored if taken.same is not None
+        (one.filter.same, f"ignore({one.filter.name})")
+        for one in table.ignored
+        if one.filter.same is not None
     ]
     for route in (*table.interrupts, *table.asides, *table.conversations):
         same, named = route.filter.same, f"@{route.kind.value} {route.name} ({route.line})"

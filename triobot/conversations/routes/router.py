@@ -26,6 +26,7 @@ from ...frozen import guarded
 from ...wire.events import Event
 from ..running.lines import calling_line
 from .declarations import Hook as Hook
+from .declarations import Ignored as Ignored
 from .declarations import Per as Per
 from .declarations import Route as Route
 from .declarations import RouteKind as RouteKind
@@ -157,7 +158,7 @@ class Router:
             check_filter(when, "Router(when=)")
         self._when = when
         self._routes: list[Route] = []
-        self._ignored: list[Filter[object]] = []
+        self._ignored: list[Ignored] = []
         self._hooks: list[Hook] = []
 
     @overload
@@ -462,10 +463,20 @@ class Router:
         check_hooks(self._hooks)
         return hook
 
-    def ignore(self, taken: Filter[object], /) -> None:
-        """Count and drop what this takes, before anything else sees it."""
+    def ignore(self, taken: Filter[object], /, *, say: str = "") -> None:
+        """Count and drop what this takes, before anything else sees it.
+
+        Args:
+            say: what the chat hears of it, once a minute at most; a crash may lose that. A press is always
+                answered, with these words.
+
+        Examples:
+            >>> bot.ignore(flooding(per_minute=30), say="Slowly, please: I can't keep up.")
+        """
         check_filter(taken, "ignore()")
-        self._ignored.append(self._behind(taken))
+        if not isinstance(cast("object", say), str):
+            raise ConfigError("ignore(say=) takes a text")
+        self._ignored.append(Ignored(self._behind(taken), say))
 
     def include(self, router: Router, /) -> None:
         """Add another module's routes behind those declared so far, within the hooks that it has.
@@ -481,7 +492,7 @@ class Router:
             check_new(route, self._routes)
             taken = route.filter if route.kind in _IN_NO_CHAT else self._behind(route.filter)
             self._routes.append(attrs.evolve(route, filter=taken).within(router._hooks))
-        self._ignored.extend(self._behind(taken) for taken in router._ignored)
+        self._ignored.extend(Ignored(self._behind(one.filter), one.say) for one in router._ignored)
 
     def _add(
         self,

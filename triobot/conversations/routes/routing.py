@@ -284,9 +284,14 @@ def token_of(event: Event) -> str | None:
 @final
 @frozen
 class Drop:
-    """Forget it, and count it under this word."""
+    """Forget it, and count it under this word.
+
+    Attributes:
+        say: what the chat hears of it, once a minute at most.
+    """
 
     why: str
+    say: str = ""
 
 
 @final
@@ -471,8 +476,8 @@ def _asked(asked: Call | Halt | Order, case: Case) -> Decision:
 def _ignored(case: Case) -> Decision | None:
     case.setting.asked.taker = None
     for ignored in case.table.ignored:
-        if _look(ignored, case.event, case.setting, case.failed) is not None:
-            return Drop("ignored")
+        if _look(ignored.filter, case.event, case.setting, case.failed) is not None:
+            return Drop("ignored", ignored.say)
     return None
 
 
@@ -559,7 +564,14 @@ class Row:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    Row("ignore", "`ignore`", "counted and dropped", _ignored, True, True),
+    Row(
+        "ignore",
+        "`ignore`",
+        "counted and dropped; with `say=` the chat hears why",
+        _ignored,
+        True,
+        True,
+    ),
     Row(
         "block",
         "an open `move_on_when` block",
