@@ -35,6 +35,7 @@ log: Final = logging.getLogger("triobot.watchdog")
 STILL_AFTER: Final = 1.0
 DELAY: Final = 10.0
 """Seconds between two lines about a stop that lasts."""
+_DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
 _ASKED: Final = 4
 """How often a loop at work is asked in the time after which it stands still; systemd is told as often."""
 
@@ -168,10 +169,12 @@ def _keep_asking(
         except trio.RunFinishedError:
             return
         while not alive.wait(still_after / _ASKED) and not over.is_set():
+            frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
+            if is_at_breakpoint(frame):
+                asked = time.monotonic()
             still = time.monotonic() - asked
             if still >= max(still_after, 2 * told):
                 told = still
-                frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
                 log.error("every chat has waited for %.1f s: %s", still, _why(frame))
         if told and not over.is_set():
             log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
@@ -181,6 +184,13 @@ def _is_at_rest(frame: FrameType | None) -> bool:
     if frame is None or frame.f_code.co_name != "get_events":
         return False
     return str(frame.f_globals.get("__name__")).startswith("trio._core.")
+
+
+def is_at_breakpoint(frame: FrameType | None) -> bool:
+    """Return whether a person looks at what runs in this frame, in a debugger."""
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(_DEBUGGERS):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _why(frame: FrameType | None) -> str:

@@ -327,6 +327,10 @@ class Rerun(Onlooker):
         """Wait until it stands somewhere."""
         with trio.move_on_after(seconds):
             await self._at_end.wait()
+        for _ in range(_PATIENCE):  # the loop may have stood still, such as at a breakpoint
+            if self._at_end.is_set():
+                break
+            await trio.lowlevel.checkpoint()
         if self._leash.cut and self._end is None and self.divergence is None:
             self._hangs(self._leash.line)
         elif not self._at_end.is_set():

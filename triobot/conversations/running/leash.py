@@ -27,10 +27,10 @@ class Left(BaseException):
 
 @final
 class Leash:
-    """Holds the tasks of one dry run.
+    """Holds the tasks of one dry run. A ``breakpoint()`` in them does nothing: it was stopped at before.
 
     Args:
-        seconds: of real time that they have; looked at whenever one of them goes on.
+        seconds: of real time that their code may take; looked at whenever one of them goes on.
 
     Attributes:
         seconds: as they were given.
@@ -42,7 +42,7 @@ class Leash:
         self.seconds = seconds
         self.cut = False
         self.line = "?"
-        self._until = time.perf_counter() + seconds
+        self._left = seconds
         self._tasks: set[trio.lowlevel.Task] = set()
         self._fewer = trio.lowlevel.ParkingLot()
 
@@ -54,16 +54,21 @@ class Leash:
         self._tasks.add(task)
         try:
             while True:
+                began, stop = time.perf_counter(), sys.breakpointhook
+                sys.breakpointhook = _go_on
                 try:
                     trap = inner.send(sent) if error is None else inner.throw(error)
                 except StopIteration as stopped:
                     return cast("T", stopped.value)
+                finally:
+                    sys.breakpointhook = stop
+                    self._left -= time.perf_counter() - began
                 sent = error = None
                 try:
                     sent = yield trap
                 except BaseException as raised:  # it is the inner coroutine's to catch
                     error = raised
-                if self.cut or time.perf_counter() > self._until:
+                if self.cut or self._left < 0:
                     if not self.cut:
                         self.cut, self.line = True, waiting_line(awaiting_frames(inner))
                     # For ever, not until the interpreter's end.
@@ -81,6 +86,10 @@ class Leash:
                 for task in self._tasks:
                     _unshield(task)
                 await self._fewer.park()
+
+
+def _go_on(*_: object, **__: object) -> None:
+    """Stop at no breakpoint."""
 
 
 def _unshield(task: trio.lowlevel.Task) -> None:
