@@ -17,7 +17,7 @@ from quart_trio import QuartTrio
 
 import triobot.emulator
 from triobot.emulator.control import control_blueprint
-from triobot.emulator.coverage import CoverageControl
+from triobot.emulator.crowd import CrowdControl
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.faults import EventFault, Fault, Switches
 from triobot.emulator.follower import stream_blueprint
@@ -30,7 +30,7 @@ from triobot.wire.results import Sent
 
 PATH: Final = Path(triobot.emulator.__file__).with_name("openapi.json")
 DESCRIBED: Final[dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
-NEED_A_BOT: Final = ("/stream", "/openapi", "/bot/journal", "/lines/file")
+NEED_A_BOT: Final = ("/stream", "/openapi", "/bot/journal")
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 
@@ -95,7 +95,7 @@ def answer_of(said: Mapping[str, Any]) -> Mapping[str, Any]:
 def served(exchange: Exchange) -> Iterator[tuple[str, str]]:
     """Each route that is there: its method, and its path as the description writes it."""
     app = QuartTrio(__name__)
-    control = control_blueprint(exchange, CoverageControl(exchange))
+    control = control_blueprint(exchange, CrowdControl(exchange))
     for part in (control, past_blueprint(exchange), stream_blueprint(exchange)):
         app.register_blueprint(part)
     for rule in app.url_map.iter_rules():
@@ -164,7 +164,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
             assert answer.status_code == 200, (path, answer.text)
             assert list(misfits(answer_of(said), answer.json(), path)) == []
             seen += 1
-        assert seen == 14
+        assert seen == 13
         nursery.cancel_scope.cancel()
 
 

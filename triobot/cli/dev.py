@@ -33,7 +33,7 @@ from ..errors import ConfigError
 from ..extras import install_line
 from ..operator.calling import file_of
 from ..settings import read_environment
-from ..travel.probes import Probes
+from ..travel.crowds import CrowdProcess
 from ..travel.twins import Twins
 from ..wire.rules import JsonValue
 from .arguments import port
@@ -153,14 +153,11 @@ async def _dev(arguments: argparse.Namespace) -> None:
             )
             # A store is written by its own bot alone, which the token tells from others.
             settings = read_environment(environ)
-            since = platform.exchange.clock.now()
-            journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, since, settings, opening)
+            journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
             twins = Twins(_module("dev_twin"), environ, arguments.bot, journals, platform.exchange.tell)
             platform.exchange.travels = twins
-            probes = Probes(
-                _module("dev_probe"), environ, arguments.bot, journals.of_this_run, platform.exchange.tell
-            )
-            platform.exchange.coverage = probes
+            crowd = CrowdProcess(_module("dev_crowd"), environ, arguments.bot, platform.exchange.tell)
+            platform.exchange.crowds = crowd
             platform.exchange.reload = reload = HeldReload(twins, supervisor, journals, platform.exchange)
             _greet(arguments, platform, store)
             await platforms.start(announced, arguments, platform)
@@ -168,7 +165,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
                 bots.start_soon(supervisor.run, environ, platform.exchange.tell)
                 bots.start_soon(keep_asking, supervisor, store, platform.exchange)
                 bots.start_soon(twins.run, supervisor.wait_up)
-                bots.start_soon(probes.run)
+                bots.start_soon(crowd.run)
                 if not arguments.no_reload:
                     bots.start_soon(_reload, arguments.bot, reload)
                 async for _ in signals:

@@ -1,7 +1,14 @@
-"""Lets a crowd use the bot in the process of a probe, and says what came of it."""
+"""The process of a crowd under ``triobot dev``: ``python -m triobot.cli.dev_crowd FD``; see `travel.crowds`.
+
+What the crowd is made of comes as JSON on its standard input; what it says goes to FD as lines of JSON, the
+last of which has ``again`` or ``error``.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
@@ -9,18 +16,33 @@ from typing import Any, cast
 from ..bot import Bot
 from ..emulator.views import JsonObject
 from ..engine.records import time_of
+from ..errors import TriobotError
 from ..testing import virtual
 from ..testing.promises import BrokenPromise
 from ..testing.simulating import FirstBroken, Plan, simulate_until_broken
 from ..travel.past import notch_starts
-from ..travel.reached import Reached
 from ..wire.rules import JsonValue
 from .exported import read_exported
+from .loading import load_bot
 from .simulate import again
 
 
-def let_in(bot: Bot, asked: Mapping[str, Any], reached: Reached, say: Callable[[JsonObject], None]) -> None:
-    """Let a crowd use the bot, and say what came of it."""
+def main() -> None:
+    """Let the crowd in."""
+    asked: Mapping[str, Any] = json.loads(sys.stdin.buffer.read())
+    with os.fdopen(int(sys.argv[1]), "wb") as line:
+
+        def say(told: JsonObject) -> None:
+            line.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+            line.flush()
+
+        try:
+            _let_in(load_bot(asked["bot"]), asked, say)
+        except TriobotError as error:
+            say({"error": str(error)})
+
+
+def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None]) -> None:
     plan, found = Plan(**asked["plan"]), FirstBroken()
 
     def progress(part: float) -> None:
@@ -37,7 +59,7 @@ def let_in(bot: Bot, asked: Mapping[str, Any], reached: Reached, say: Callable[[
     if found.promise is not None:
         told["first"] = _told_first(found, found.promise)
         told["journals"] = cast("JsonValue", found.journals)
-    say({**told, "again": again(asked["bot"], plan), "files": reached.told()})
+    say({**told, "again": again(asked["bot"], plan)})
 
 
 def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
@@ -51,3 +73,7 @@ def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
         times = [time_of(records[place]) for place in notch_starts(records)]
         told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
     return told
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final, cast, final
 
 import trio
@@ -24,9 +23,6 @@ from .consulting import gather, stamp_of
 _MOST: Final = 1_000
 """Conversations, or payments, of a chat in one answer."""
 
-_RUN_AGAIN: Final = 500
-"""Conversations that are run again to find the lines that they reached."""
-
 Marks = Callable[[int], Sequence[JsonObject]]
 
 
@@ -37,7 +33,6 @@ class StoredJournals:
     Args:
         ask: carries a question to the running bot, or to its store while it is down.
         marks: returns when its process was killed and started again, since a wall time.
-        since: when this run began.
         settings: of the bot, for what is written while it is down; None: nothing is.
         opening: has room for one that opens the store of a bot which is down; None: nothing but this does.
     """
@@ -46,7 +41,6 @@ class StoredJournals:
         self,
         ask: Callable[[Request, Tell], Awaitable[object]],
         marks: Marks,
-        since: int = 0,
         settings: Settings | None = None,
         opening: trio.Semaphore | None = None,
     ) -> None:
@@ -55,7 +49,6 @@ class StoredJournals:
         # The store of a bot that is down is opened for each question, by one at a time.
         self._opening = trio.Semaphore(1) if opening is None else opening
         self._marks = marks
-        self._since = since
 
     def marks(self, since: int) -> Sequence[JsonObject]:
         """Return when the bot's process was killed, and started again, since this wall time."""
@@ -71,25 +64,11 @@ class StoredJournals:
 
     async def waiting(self) -> Sequence[JsonObject]:
         """Return the rows of conversations that go on, those last for which something came last."""
-        rows = await self._of_all_chats()
-        open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
-        return sorted(open_now, key=lambda row: cast("int", row["updated_at"]))
-
-    async def _of_all_chats(self) -> Sequence[JsonObject]:
         rows: list[JsonObject] = []
         while page := await self._lines(ListJournals(after=_number_of(rows[-1:]), limit=_MOST)):
             rows += page
-        return rows
-
-    async def of_this_run(self) -> Sequence[Sequence[JsonObject]]:
-        """Return the journals of what has happened in this run."""
-        rows = await self._of_all_chats()
-        newest = [row for row in rows if cast("int", row["updated_at"]) >= self._since][-_RUN_AGAIN:]
-        found: list[Sequence[JsonObject]] = []
-        for row in newest:
-            with suppress(TravelError):  # it has just ended
-                found.append(await self.journal(_number_of([row])))
-        return [lines for lines in found if lines]
+        open_now = [row for row in rows if row["ended_at"] is None and row["parked_because"] is None]
+        return sorted(open_now, key=lambda row: cast("int", row["updated_at"]))
 
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
         """Return a journal: its row, its records, its effects."""

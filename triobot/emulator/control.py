@@ -47,8 +47,6 @@ what isn't on the screen, but may come), 503 while the bot is too far behind.
 ``GET  bot``                          how the bot's process is, under ``triobot dev``; else null
 ``GET  bot/journal``                  ``?conversation=``: what happened in it, record by record
 ``POST bot/kill``, ``bot/restart``    what may be done to it
-``GET  lines``, ``POST lines``        how much of each of the bot's files was reached; a POST looks anew
-``GET  lines/file``                   ``?file=``: one of them, and which of its lines
 ``GET  crowd``                        how the crowd is
 ``POST crowd``                        ``chats``, ``groups``, ``hours``, ``crashes``, ``faults``, ``seed``: let
                                       random people use the bot, beside the real one, until a promise breaks

@@ -224,23 +224,11 @@ class Travels(Looks, Protocol):
         ...
 
 
-class Coverage(Protocol):
-    """Which lines of the bot were reached, and a crowd that uses it; see `docs/travel.md`.
+class Crowds(Protocol):
+    """A crowd that uses the bot; see `docs/travel.md`.
 
     What can't be told raises a `TravelError`.
     """
-
-    async def look(self) -> None:
-        """Find out what this run has reached by now."""
-        ...
-
-    def files(self) -> JsonValue:
-        """Tell of each file how much of it was reached."""
-        ...
-
-    def file(self, number: int) -> JsonValue:
-        """Tell of one file which lines were reached."""
-        ...
 
     def crowd(self) -> JsonValue:
         """Tell how the crowd is."""
@@ -295,7 +283,7 @@ class Exchange:
         liberties: how often the bot took each, by operation.
         hear_liberty: is told of each the first time that it is taken.
         travels: what shows the past of its conversations, where something does.
-        coverage: what tells which lines of the bot were reached, where something does.
+        crowds: what lets a crowd use the bot, where something does.
         reload: what holds back new code, where something does.
         address: whether a bot listens where events are posted to.
     """
@@ -323,7 +311,7 @@ class Exchange:
         self.liberties: Counter[tuple[str, Liberty]] = Counter()
         self.hear_liberty: Callable[[str, Liberty], None] | None = None
         self.travels: Travels | None = None
-        self.coverage: Coverage | None = None
+        self.crowds: Crowds | None = None
         self.reload: Reload | None = None
         self.address = address or BotAddress(None)
         self.address.tell = self.tell

@@ -164,7 +164,7 @@ class Follower:
             "bot": bot.view() if bot is not None else None,
             "runtime": bot.runtime() if bot is not None else {},
             "inside": _inside(bot),
-            "crowd": None if exchange.coverage is None else exchange.coverage.crowd(),
+            "crowd": None if exchange.crowds is None else exchange.crowds.crowd(),
             "travel": [] if exchange.travels is None else list(exchange.travels.view()),
             "held": [] if exchange.reload is None else list(exchange.reload.view()),
         }

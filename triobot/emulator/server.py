@@ -30,7 +30,7 @@ from ..wire.operations import Upload
 from .api import operations_app, platform_blueprint
 from .blobs import Blobs
 from .control import LONGEST_BODY, control_blueprint
-from .coverage import CoverageControl
+from .crowd import CrowdControl
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send
 from .exchange import Exchange, Recorder, ShiftedClock
 from .faults import FaultPlan, Outage, Switches
@@ -217,7 +217,7 @@ def make_routed_app(
     app = QuartTrio(__name__)
     app.config["MAX_CONTENT_LENGTH"] = largest_upload + LONGEST_BODY
     if control_token is not None:
-        control = control_blueprint(exchange, CoverageControl(exchange))
+        control = control_blueprint(exchange, CrowdControl(exchange))
         for blueprint in (past_blueprint(exchange), control, stream_blueprint(exchange)):
             app.register_blueprint(behind_the_door(blueprint))
         app.register_blueprint(page_blueprint(control_token, tickets or Tickets()))

@@ -9,10 +9,9 @@
 //   thread, bubble, lines   one chat as one person sees it, and what stands between its messages
 //   media, text, buttons, places, paying, form, composer, recorder, transcript, saving
 //                           what a message holds, and what a person does
-//   wallet, inspector (with calls), inside, mischief, machine
+//   wallet, inspector (with calls), inside, crowd, mischief, machine
 //                           the panels beside the chats
 //   held                    what may be done about chats that new code doesn't fit
-//   coverage/               which lines were reached, and the crowd
 //   travel/                 a conversation's time: state and story are told by notches, and know no page; passes reads
 //                           them; say puts them in words; timeline, chat, code, values and view show them; branches,
 //                           branch and notes let it go on in another way, kept keeps it as a test; links leads from
@@ -21,7 +20,7 @@
 // There is one rule for all of them: what comes from a bot or from a person becomes a text node (ui.html), and
 // nothing is fetched but from this server (world.ownPath).
 
-import { coveragePanel } from "./coverage/panel.js";
+import { crowdPanel } from "./crowd.js";
 import { askForAddress, dress, tools } from "./frame.js";
 import { heldBanner } from "./held.js";
 import { insidePanel } from "./inside.js";
@@ -188,11 +187,11 @@ const panels = {
     },
   }),
   inside: insidePanel({ travel: (chat, conversation) => openTravel(chat, conversation) }),
-  coverage: coveragePanel({ travel: openCrowd }),
+  crowd: crowdPanel({ travel: openCrowd }),
   mischief: mischiefPanel(),
   machine: machinePanel(),
 };
-const PICTURES = { wallet: "wallet", inspector: "inspect", inside: "inside", coverage: "lines", mischief: "bolt", machine: "terminal" };
+const PICTURES = { wallet: "wallet", inspector: "inspect", inside: "inside", crowd: "crowd", mischief: "bolt", machine: "terminal" };
 
 /** @param {{name: string, isChosen: boolean, choose: () => void, picture?: string}} given */
 const Tab = ({ name, isChosen, choose, picture = PICTURES[name] }) => html`

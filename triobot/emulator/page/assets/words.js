@@ -1,7 +1,7 @@
 // The page's own words, in English and in Persian. What bots and people write is never in here.
 
 import { ENGLISH as BRANCH_ENGLISH, PERSIAN as BRANCH_PERSIAN } from "./words_branch.js";
-import { ENGLISH as COVERAGE_ENGLISH, PERSIAN as COVERAGE_PERSIAN } from "./words_coverage.js";
+import { ENGLISH as CROWD_ENGLISH, PERSIAN as CROWD_PERSIAN } from "./words_crowd.js";
 import { ENGLISH as HELD_ENGLISH, PERSIAN as HELD_PERSIAN } from "./words_held.js";
 import { ENGLISH as INSIDE_ENGLISH, PERSIAN as INSIDE_PERSIAN } from "./words_inside.js";
 import { ENGLISH as INSPECT_ENGLISH, PERSIAN as INSPECT_PERSIAN } from "./words_inspect.js";
@@ -431,8 +431,8 @@ const PERSIAN = {
 };
 
 const TABLES = {
-  en: { ...ENGLISH, ...INSIDE_ENGLISH, ...INSPECT_ENGLISH, ...REQUESTS_ENGLISH, ...TRAVEL_ENGLISH, ...BRANCH_ENGLISH, ...COVERAGE_ENGLISH, ...HELD_ENGLISH },
-  fa: { ...PERSIAN, ...INSIDE_PERSIAN, ...INSPECT_PERSIAN, ...REQUESTS_PERSIAN, ...TRAVEL_PERSIAN, ...BRANCH_PERSIAN, ...COVERAGE_PERSIAN, ...HELD_PERSIAN },
+  en: { ...ENGLISH, ...INSIDE_ENGLISH, ...INSPECT_ENGLISH, ...REQUESTS_ENGLISH, ...TRAVEL_ENGLISH, ...BRANCH_ENGLISH, ...CROWD_ENGLISH, ...HELD_ENGLISH },
+  fa: { ...PERSIAN, ...INSIDE_PERSIAN, ...INSPECT_PERSIAN, ...REQUESTS_PERSIAN, ...TRAVEL_PERSIAN, ...BRANCH_PERSIAN, ...CROWD_PERSIAN, ...HELD_PERSIAN },
 };
 let chosen = localStorage.getItem(KEY) ?? (navigator.language.startsWith("fa") ? "fa" : "en");
 if (!(chosen in TABLES)) chosen = "en";

@@ -1,13 +1,11 @@
-// Which lines of the bot were reached, by this run and by a crowd; and the crowd: random people in a process of their
-// own, whom the first broken promise stops.
+// The crowd: random people in a process of their own, whom the first broken promise stops.
 
-import { number } from "../format.js";
-import { act, look } from "../link.js";
-import { toast, tried } from "../sheet.js";
-import { draw as put, html, Icon, IconButton, root } from "../ui.js";
-import { t } from "../words.js";
-import { listen, world } from "../world.js";
-import { percent, showSource } from "./source.js";
+import { number } from "./format.js";
+import { act } from "./link.js";
+import { toast, tried } from "./sheet.js";
+import { draw as put, html, Icon, IconButton, root } from "./ui.js";
+import { t } from "./words.js";
+import { listen, world } from "./world.js";
 
 // What a crowd is made of, with its least and what is usual.
 const FIELDS = {
@@ -20,35 +18,11 @@ const FIELDS = {
 };
 
 /** @param {{travel: (first: any) => void}} hooks `travel` goes to where a promise broke */
-export function coveragePanel({ travel }) {
-  const element = root("div", { class: "panel-body coverage" });
+export function crowdPanel({ travel }) {
+  const element = root("div", { class: "panel-body crowd-panel" });
   const plan = Object.fromEntries(Object.entries(FIELDS).map(([name, [, , usual]]) => [name, Number(usual)]));
-  /** @type {any} */
-  let lines = null;
-  let problem = "";
-  let looking = false;
   // Whoever has let the crowd in is led to where it ends; another page only shows it.
   let mine = false;
-  // What the bot has done since somebody looked is looked at when the panel is opened, not at each turn: that would
-  // run all journals each time.
-  let stale = true;
-  let starts = 0;
-
-  async function lookAgain() {
-    if (looking) return;
-    looking = true;
-    stale = false;
-    starts = world.bot?.starts ?? 0;
-    draw();
-    try {
-      lines = await act("lines");
-      problem = "";
-    } catch (error) {
-      problem = error instanceof Error ? error.message : t("failed");
-    }
-    looking = false;
-    draw();
-  }
 
   const letIn = () =>
     tried(async () => {
@@ -56,8 +30,7 @@ export function coveragePanel({ travel }) {
       await act("crowd", plan);
     });
 
-  async function over(crowd) {
-    lines = await look("lines").catch(() => lines);
+  function over(crowd) {
     if (crowd.state === "held") plan.seed += 1; // the next one is another one
     draw();
     if (mine && crowd.opens && element.isConnected) travel(crowd.first);
@@ -65,7 +38,7 @@ export function coveragePanel({ travel }) {
   }
 
   function draw() {
-    put(world.bot ? html`${crowdSection()}${linesSection()}` : html`<p class="hint">${t("noProcess")}</p>`, element);
+    put(world.bot ? crowdSection() : html`<p class="hint">${t("noProcess")}</p>`, element);
   }
 
   function crowdSection() {
@@ -133,64 +106,12 @@ export function coveragePanel({ travel }) {
     `;
   }
 
-  function linesSection() {
-    const files = lines?.files ?? [];
-    return html`
-      <section class="trick">
-        <div class="coverage-head">
-          <h2>${t("linesReached")}</h2>
-          <span class="spring"></span>
-          <button type="button" class="chip" disabled=${looking} onclick=${lookAgain}><${Icon} name="replay" size=${15} />${t("lookAgain")}</button>
-        </div>
-        ${looking && html`<p class="hint" role="status">${t("looksAtLines")}</p>`}
-        ${problem && html`<p class="hint" role="alert">${problem}</p>`}
-        ${!looking && lines && lines.conversations !== null && html`<p class="hint">${t("ofConversations", { count: number(lines.conversations) })}</p>`}
-        <ul class="reach-files">
-          ${files.map((file) => html`<${FileRow} key=${file.path} file=${file} />`)}
-        </ul>
-      </section>
-    `;
-  }
-
   listen((fresh) => {
     const news = fresh.crowd && world.crowd;
     if (news && news.state !== "runs" && news.state !== "none" && !fresh.all) over(news);
-    if (!element.isConnected) return void (stale ||= fresh.all || fresh.changes.length > 0);
-    if (fresh.all || fresh.crowd || fresh.bot) draw();
-    // New code has other lines.
-    if (world.bot?.phase === "running" && world.bot.starts !== starts) lookAgain();
+    if (element.isConnected && (fresh.all || fresh.crowd || fresh.bot)) draw();
   });
-  return {
-    element,
-    draw() {
-      draw();
-      if (world.bot && stale) lookAgain();
-    },
-  };
-}
-
-/** A file: how much of it was reached, and by whom. */
-function FileRow({ file }) {
-  const rows = [
-    ["byRun", file.run],
-    ["byCrowd", file.crowd],
-  ];
-  return html`
-    <li>
-      <button type="button" class="reach-file" onclick=${() => showSource(file.file)}>
-        <b dir="ltr">${file.name}</b>
-        ${rows.map(
-          ([by, much]) => html`
-            <span class=${`reach-row ${much ? "" : "unknown"}`} key=${by}>
-              <span>${t(by)}</span>
-              <span class="reach-bar" aria-hidden="true">${much && html`<i style=${{ inlineSize: `${(100 * much.reached) / (much.of || 1)}%` }}></i>`}</span>
-              <span class="digits">${much ? percent(much) : t("notLooked")}</span>
-            </span>
-          `,
-        )}
-      </button>
-    </li>
-  `;
+  return { element, draw };
 }
 
 async function copy(text) {
