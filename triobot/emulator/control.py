@@ -94,7 +94,7 @@ from .follower import NEWEST, NEWEST_CALLS, view_history
 from .pusher import PushQueueFullError
 from .script import ENDS, PersonAct, write_test
 from .traffic import view_calls
-from .views import SHOWN, JsonObject, view_bill, view_chat, view_user
+from .views import SHOWN, JsonObject, json_for_pages, view_bill, view_chat, view_user
 from .world import ImpossibleActError, NotShownError, User
 
 Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
@@ -102,6 +102,7 @@ Given: TypeAlias = "JsonValue | Awaitable[JsonValue]"
 
 LONGEST_BODY: Final = 32 * 1024 * 1024
 _MOST_CALLS: Final = 1_000
+_DIGITS: Final = 19
 _NOT_OURS: Final = "the bot's process isn't ours: only `triobot dev` starts one"
 LONGEST_WAIT: Final = 60
 _MOST_PRESSES: Final = 10
@@ -241,7 +242,7 @@ def _are_integers(value: object) -> bool:
 def as_number(name: str, value: object) -> int:
     """Parse an integer of an address, where everything is text."""
     text = str(value)
-    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= 18):
+    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= _DIGITS):
         raise BadAskError(f"{name!r} must be an integer")
     return int(text)
 
@@ -320,7 +321,7 @@ async def _answered(exchange: Exchange, answer: Callable[[Asked], Given]) -> Res
         return _refused(503, str(error))
     except FileTooLargeError:
         return _refused(400, "the file is too large")
-    return Response(compact_json(value), 200, content_type="application/json")
+    return Response(json_for_pages(value), 200, content_type="application/json")
 
 
 async def read_body() -> bytes:

@@ -40,13 +40,13 @@ import attrs
 import trio
 from quart import Blueprint, Response, websocket
 
-from ..wire.rules import JsonValue, compact_json
+from ..wire.rules import JsonValue
 from .chats import Change, MoneyMoved, PlatformChat
 from .deliveries import view_delivery
 from .door import PROTOCOL
 from .exchange import BotProcess, Exchange
 from .traffic import view_call, view_calls
-from .views import JsonObject, view_bill, view_change, view_entry, view_keyboard, view_user
+from .views import JsonObject, json_for_pages, view_bill, view_change, view_entry, view_keyboard, view_user
 
 # What a page shows of a chat before somebody scrolls up.
 NEWEST: Final = 60
@@ -248,14 +248,14 @@ async def told(exchange: Exchange) -> AsyncGenerator[str]:
     Nothing (an empty text) is a beat.
     """
     follower = Follower(exchange)
-    yield compact_json(follower.everything())
+    yield json_for_pages(follower.everything())
     heard = 0
     while True:
         with trio.move_on_after(_BEAT):
             heard = await exchange.wait_news(heard)
         await trio.sleep(_TOGETHER)
         news = follower.news()
-        yield "" if news is None else compact_json(news)
+        yield "" if news is None else json_for_pages(news)
 
 
 async def events(exchange: Exchange) -> AsyncGenerator[bytes]:

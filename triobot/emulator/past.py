@@ -43,9 +43,10 @@ from quart import Blueprint, Response, request
 from ..errors import TriobotError
 from ..wire.encode import encode_error
 from ..wire.ids import ChatId
-from ..wire.rules import JsonValue, compact_json
+from ..wire.rules import JsonValue
 from .control import Asked, BadAskError, as_number, read_body
 from .exchange import Exchange, Looks, TravelError, Travels
+from .views import json_for_pages
 
 _JSON: Final = "application/json"
 _NEWEST: Final = 256
@@ -274,7 +275,7 @@ async def told(
     except (TriobotError, OSError) as error:
         return _refused(503, str(error))
     if not isinstance(value, bytes):
-        return _packed(gzip.compress(compact_json(value).encode("utf-8", "replace"), 5), status, kind)
+        return _packed(gzip.compress(json_for_pages(value).encode("utf-8", "replace"), 5), status, kind)
     return _packed(value, status, kind)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import attrs
@@ -9,7 +10,7 @@ import attrs
 from ..wire.content import Contact, Content, Descriptor, Location, Media
 from ..wire.forms import Checkbox, Form, FormField, Inbuilt, Radio, Select, Submit, TextArea, TextField
 from ..wire.markup import CallbackButton, InlineButton, InlineKeyboard, LinkButton, PayButton, ReplyKeyboard
-from ..wire.rules import JsonValue
+from ..wire.rules import JsonValue, compact_json
 from .bills import Bill
 from .chats import (
     Change,
@@ -34,6 +35,20 @@ from .world import User, World
 JsonObject = dict[str, JsonValue]
 
 SHOWN: Final = 50
+_LONG: Final = re.compile(r"(?<![\d.])-?\d{16,}(?![\d.eE])")
+_TEXT_OR_LONG: Final = re.compile(rf'"(?:[^"\\]|\\.)*"|{_LONG.pattern}')
+
+
+def json_for_pages(value: JsonValue) -> str:
+    """Return the JSON text of a value, in which a number of 16 digits and more, such as a room's, is text."""
+    return exact_for_pages(compact_json(value))
+
+
+def exact_for_pages(text: str) -> str:
+    """Return JSON whose long numbers are texts: JavaScript would round them."""
+    if _LONG.search(text) is None:
+        return text
+    return _TEXT_OR_LONG.sub(lambda found: found[0] if found[0][0] == '"' else f'"{found[0]}"', text)
 
 
 def view_user(user: User) -> JsonObject:

@@ -26,7 +26,7 @@ import trio
 from ..conversations.revival.stored import Stored
 from ..conversations.routes.declarations import Table
 from ..conversations.services import Services
-from ..emulator.views import JsonObject
+from ..emulator.views import JsonObject, exact_for_pages
 from ..errors import TriobotError
 from ..frozen import guarded
 from ..lines import lines_of
@@ -310,7 +310,7 @@ def packed_window(passed: Passed, start: int, end: int) -> bytes:
     parts: list[bytes] = []
     room = LARGEST
     for notch in passed.window(start, min(end, start + WINDOW)):
-        part = _json(notch)
+        part = _for_pages(notch)
         if parts and len(part) > room:
             break
         room -= len(part) + 1
@@ -320,7 +320,11 @@ def packed_window(passed: Passed, start: int, end: int) -> bytes:
 
 
 def _packed(told: JsonObject) -> bytes:
-    return gzip.compress(_json(told), _LEVEL)
+    return gzip.compress(_for_pages(told), _LEVEL)
+
+
+def _for_pages(told: JsonObject) -> bytes:
+    return exact_for_pages(_json(told).decode()).encode()
 
 
 def _json(told: JsonObject) -> bytes:

@@ -1,5 +1,6 @@
 // What a request says: its fields, whose it is, what it sent; and how it is taken elsewhere, as curl and as HAR.
 
+import { idOf } from "./link.js";
 import { botName, ownerOf, world } from "./world.js";
 
 export const failed = (call) => call.took !== null && (call.status === null || call.status >= 400);
@@ -49,7 +50,7 @@ function recipientOf(call) {
 export function chatOf(call) {
   const recipient = recipientOf(call);
   if (recipient === null) return null;
-  if (world.chats.has(Number(recipient))) return Number(recipient);
+  if (world.chats.has(idOf(recipient))) return idOf(recipient);
   for (const chat of world.chats.values())
     if (chat.name === recipient || ownerOf(chat)?.phone === recipient) return chat.id;
   return null;
@@ -69,8 +70,8 @@ export function whoOf(call) {
 export function sentBy(call) {
   if (call.way !== "operation" || call.name !== "sendMessage" || call.status !== 200) return null;
   const message = parsed(call.answer)?.id;
-  const chat = Number(recipientOf(call));
-  return typeof message === "number" && Number.isFinite(chat) ? { chat, message } : null;
+  const chat = recipientOf(call);
+  return typeof message === "number" && /^-?\d+$/.test(chat) ? { chat: idOf(chat), message } : null;
 }
 
 const readable = (call) =>

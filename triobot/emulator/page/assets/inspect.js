@@ -107,10 +107,9 @@ async function onEnter(event) {
   event.preventDefault();
   const [first] = found();
   if (first) return openTravel(first);
-  const chat = Number(words.trim());
-  if (!Number.isSafeInteger(chat) || !words.trim()) return;
+  if (!/^-?\d+$/.test(words.trim())) return;
   await tried(async () => {
-    keep(await conversationsOf(chat));
+    keep(await conversationsOf(words.trim()));
     if (!found().length) toast(t("travelNone"));
     draw();
   });

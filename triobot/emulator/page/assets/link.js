@@ -17,13 +17,16 @@ const PLACE = /^#c\/(-?\d+)\/(\d+)(?:\/n\/(\d+)|\/(answers))?$/;
 
 let token = takeToken();
 
+/** The number of a chat as scripts have it: that of a room has more digits than JavaScript's, and stays text. */
+export const idOf = (/** @type {any} */ text) => /** @type {any} */ (Number.isSafeInteger(Number(text)) ? Number(text) : text);
+
 /** What the address names: chat, conversation, a notch's number, if there is one, and whether its answers go to new code. */
 export function placeInAddress() {
   const found = PLACE.exec(location.hash);
   if (!found) return null;
   const [, chat, conversation, notch, answers] = found;
   return {
-    chat: Number(chat),
+    chat: idOf(chat),
     conversation: Number(conversation),
     notch: notch === undefined ? null : Number(notch),
     answers: answers !== undefined,

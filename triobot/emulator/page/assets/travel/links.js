@@ -2,6 +2,7 @@
 // conversation's story that it became. Pure.
 
 import { decoded, sentBy, structure } from "../calls.js";
+import { idOf } from "../link.js";
 
 /**
  * @typedef {import("./story.js").Item} Item
@@ -61,13 +62,13 @@ export function ofCall(call) {
   if (call.way === "operation" && call.name === "editMessage") {
     const edited = (items) => items.find((item) => item.messageId === Number(fields.message_id));
     const edit = (item) => item?.edits.find(({ sent }) => sent.text === fields.data);
-    return { at: call.at, chat: Number(fields.chat_id), find: (items) => edit(edited(items)) };
+    return { at: call.at, chat: idOf(fields.chat_id), find: (items) => edit(edited(items)) };
   }
   if (call.way !== "event") return null;
   const what = KINDS[fields.type] ?? "message";
   const text = fields.type === "text" ? fields.data : undefined;
   const isIt = (item) => text === undefined || item.notch.in?.text === text;
-  return { at: call.at, chat: Number(fields.chat_id), find: (items) => ofEvent(items, what, nameIn(fields.data), call.at, isIt) };
+  return { at: call.at, chat: idOf(fields.chat_id), find: (items) => ofEvent(items, what, nameIn(fields.data), call.at, isIt) };
 }
 
 // --- the other way: the request among all that are known, the oldest first
@@ -79,7 +80,7 @@ const fieldsOf = (call) => Object.fromEntries(decoded(call));
 /** What an event of these types says that was posted for a chat; null for another request. */
 function posted(call, chat, types) {
   const fields = call.way === "event" ? fieldsOf(call) : null;
-  return fields && Number(fields.chat_id) === chat && types.includes(fields.type) ? fields : null;
+  return fields && idOf(fields.chat_id) === chat && types.includes(fields.type) ? fields : null;
 }
 
 /** The request that sent a message. @returns {Choose} */
@@ -93,7 +94,7 @@ export const sending = (chat, message) => (calls) =>
 export const editing = (chat, message, text) => (calls) =>
   calls.findLast((call) => {
     const fields = call.way === "operation" && call.name === "editMessage" ? fieldsOf(call) : {};
-    return Number(fields.chat_id) === chat && Number(fields.message_id) === message && fields.data === text;
+    return idOf(fields.chat_id) === chat && Number(fields.message_id) === message && fields.data === text;
   });
 
 /** The request that posted what a notch took. @param {number} chat @param {import("./state.js").Notch} notch @returns {Choose} */
