@@ -42,7 +42,7 @@ PLACES = "[...document.querySelectorAll('.inside-chat')].map((one) => one.datase
 
 @pytest.mark.slow
 async def test_rooms_and_an_aside_are_opened(browser: Browser, tmp_path: Path) -> None:
-    """From *Inside* a room, and the room to which that one spoke; from the chat the aside that called the first."""
+    """From *Inside* a room and one to which that one spoke; from the chat the aside that called the first."""
     async with developing(browser, tmp_path, "duel", source=BOT) as page:
         await sees(page, "Wait a moment.")
         await page.click(".rail .tab", "Inside")

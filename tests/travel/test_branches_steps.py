@@ -19,7 +19,7 @@ from triobot.errors import LocalProtocolError, StepError
 from triobot.filters import join
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notch_starts
+from triobot.travel.past import before_failure, notch_starts
 from triobot.travel.typed import UNKNOWN, of_type
 
 
@@ -112,11 +112,65 @@ async def test_a_step_that_was_done_gives_its_recorded_result(autojump_clock: Mo
     async with open_branch(bot, stored, asked_first(stored)) as branch:
         await branch.says("bread")
 
+        # A recorded error is not given again unasked: its cause may be mended.
+        [asked] = branch.asked
+        assert asked.name.endswith("buy")
+        assert repr(asked.recorded) == "NoFlourError('none left')"
+        await branch.raises("NoFlourError", "none left")
         assert said(branch) == ["No flour: none left", "bread: 5 HOT 205", "Again?"]
-        assert [step.how for step in branch.steps] == ["recorded"] * 3
+        assert [step.how for step in branch.steps] == ["recorded", "raised", "recorded"]
         assert branch.steps[0].name.endswith("bake")
         assert branch.asked == []
     assert calls == []  # nothing was opened, either
+
+
+async def test_a_recorded_result_is_asked_for_where_that_is_wanted(autojump_clock: MockClock) -> None:
+    bot, calls = a_kitchen()
+    stored = await ordered(bot)
+    async with open_branch(bot, stored, asked_first(stored)) as branch:
+        await branch.says("bread")
+        bake = branch.steps[0].name
+    calls.clear()
+    async with open_branch(bot, stored, asked_first(stored), asks=[bake]) as branch:
+        await branch.says("bread")
+        assert [asked.name for asked in branch.asked] == [bake]
+        await branch.runs()
+        assert calls == ["bread"]
+        assert branch.asked[0].name.endswith("buy")
+
+
+@pytest.mark.parametrize("notch", [2, 3, 4])
+async def test_a_branch_at_a_crash_begins_before_the_step_that_failed(
+    autojump_clock: MockClock, notch: int
+) -> None:
+    """From the error on, and from the end; one step before, the branch begins where it was opened."""
+    bot, prices = Bot(), {"tea": 5}
+
+    async def price_of(what: str) -> int:
+        await trio.lowlevel.checkpoint()
+        return prices[what]
+
+    @bot.conversation(join(), name="order")
+    async def order(chat: Chat) -> None:
+        price = await chat.step(price_of, await chat.ask("What?"))
+        await chat.send(f"It costs {price}.")
+
+    with library(ended=True) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("What?")
+            await sara.says("milk")
+            await sara.sees()
+            world.takes_alarm("conversation_crashed")
+    [stored] = kept.all().values()
+    prices["milk"] = 7
+    begins = before_failure(stored, notch)
+    async with open_branch(bot, stored, begins) as branch:
+        assert branch.failures == []
+        assert repr(branch.asked[0].recorded) == "StepError('KeyError', \"'milk'\")"
+        await branch.runs()
+        assert said(branch) == ["It costs 7."]
 
 
 async def test_a_step_with_other_arguments_asks(autojump_clock: MockClock) -> None:

@@ -148,7 +148,7 @@ async def test_new_code_is_given_the_same_answers(tmp_path: Path) -> None:
         }
         own = look["id"]
         look = read(await rig.twins.in_branch(own, "answers", {"way": "insist"}))
-        assert look["answers"] == {"left": 1, "stopped": "the step price has no recorded result"}
+        assert look["answers"] == {"left": 1, "stopped": "the step price waits for you"}
         await rig.twins.in_branch(own, "step", {"returns": 3})
         look = read(await rig.twins.in_branch(own, "answers", {"way": "insist"}))
         assert look["answers"] == {"left": 0, "stopped": None}
@@ -185,12 +185,14 @@ class FakeTravels:
     def passed(self, id: str) -> dict[str, int]:
         return {"chat_id": -7}
 
-    async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
+    async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str]) -> bytes:
+        assert not asks
         return self._note("branch", id, notch, group)
 
     async def same_answers(
-        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int
+        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int, asks: Sequence[str]
     ) -> bytes:
+        assert not asks
         return self._note("same answers", chat_id, conversation, group, numbers)
 
     async def in_branch(self, id: str, what: str, given: dict[str, Any]) -> bytes:

@@ -202,6 +202,10 @@ class Asked:
         """Read a list of integers; empty if it isn't given."""
         return cast("list[int]", self._read(name, [], "a list of integers", _are_integers))
 
+    def list_of_texts(self, name: str) -> list[str]:
+        """Read a list of texts; empty if it isn't given."""
+        return cast("list[str]", self._read(name, [], "a list of texts", _are_texts))
+
     def inner(self, name: str) -> Asked:
         """Read an object; empty if it isn't given."""
         return Asked(self._object(name))
@@ -237,6 +241,10 @@ def _has_half_letters(value: object) -> bool:
 
 def _are_integers(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_integer, cast("list[object]", value)))
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[object]", value))
 
 
 def as_number(name: str, value: object) -> int:

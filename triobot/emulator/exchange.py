@@ -197,12 +197,22 @@ class Travels(Looks, Protocol):
         """Begin a pass over the first of these journals, of a chat elsewhere; returns its id."""
         ...
 
-    async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
-        """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
+    async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
+        """Open a branch at a notch of a pass; return how it looks, as compressed JSON.
+
+        Args:
+            asks: steps whose recorded results are not given.
+        """
         ...
 
     async def same_answers(
-        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int
+        self,
+        chat_id: int,
+        conversation: int,
+        *,
+        group: bool | None,
+        numbers: int,
+        asks: Sequence[str] = (),
     ) -> bytes:
         """Give the present code the answers that were given in a conversation, in a branch.
 

@@ -11,7 +11,8 @@
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text
 ``GET  pass/ID/value``                ``?notch=&branch=&frame=&name=``: one variable, up to 64 kB of it
 ``DELETE pass/ID``                    forget it
-``POST pass/ID/branch``               ``notch``: open a branch there; how it looks
+``POST pass/ID/branch``               ``notch``: open a branch there; how it looks; ``asks``: the steps
+                                      whose recorded results are not given
 ``POST CHAT/CONVERSATION/answers``    open a branch in which the present code gets the answers that were given
 ``GET  held``                         the conversations that hold back new code, and what was chosen for them
 ``POST CHAT/CONVERSATION/held``       ``way``: ``wait`` until it ends, or ``end`` it
@@ -174,19 +175,22 @@ def past_blueprint(exchange: Exchange) -> Blueprint:
 
     async def branch(id: str) -> Response:
         async def opened() -> bytes:
-            notch = (await _asked("notch")).integer("notch", 0)
-            return await looks().branch(id, notch, group=group_of_pass(id))
+            given = await _asked("notch", "asks")
+            notch, asks = given.integer("notch", 0), given.list_of_texts("asks")
+            return await looks().branch(id, notch, group=group_of_pass(id), asks=asks)
 
         return await told(opened, 201)
 
     async def same(chat: str, conversation: str) -> Response:
         async def opened() -> bytes:
-            await _asked()
+            asks = (await _asked("asks")).list_of_texts("asks")
             chat_id, number = as_number("chat", chat), _conversation(conversation)
             numbers = exchange.world.last_message
             # What it sends may be this chat's: no other message has these numbers.
             exchange.world.number_from(numbers + _KEPT_FREE, exchange.world.invoices)
-            return await looks().same_answers(chat_id, number, group=group_of(chat_id), numbers=numbers)
+            return await looks().same_answers(
+                chat_id, number, group=group_of(chat_id), numbers=numbers, asks=asks
+            )
 
         return await told(opened, 201)
 

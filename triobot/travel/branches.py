@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, cast, final
@@ -422,6 +422,7 @@ async def open_branch(
     settings: Settings | None = None,
     seed: int = 0,
     numbers: int = 0,
+    asks: Collection[str] = (),
 ) -> AsyncGenerator[LiveBranch]:
     """Let a conversation go on from a notch while the block runs; it is thrown away at its end.
 
@@ -433,6 +434,7 @@ async def open_branch(
         settings: of which the branch has what isn't its own; None: the defaults.
         seed: of the platform's chance.
         numbers: messages get numbers above this one.
+        asks: functions whose recorded results are not given: the branch asks about such a step.
 
     Raises:
         ConfigError: there is no such notch, or time isn't virtual.
@@ -443,7 +445,7 @@ async def open_branch(
     others = [_by(one, past.at) for one in beside if one.row.id != stored.row.id]
     own, provided = apart(bot)
     later = [record for one in (stored, *beside) for record in _behind(one, past)]
-    steps = Steps(later, [cast("Any", one.resource) for one in provided])
+    steps = Steps(later, [cast("Any", one.resource) for one in provided], asks)
     try:
         with virtual_time(), tempfile.TemporaryDirectory(prefix="triobot-branch-") as folder:
             clock, late = VirtualWallClock(past.at), list[LiveBranch]()

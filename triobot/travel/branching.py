@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeAlias, cast, final
@@ -20,14 +20,15 @@ from trio.testing import MockClock
 from ..authors import contained
 from ..bot import Bot
 from ..emulator.views import JsonObject, view_bill, view_keyboard, view_user
-from ..errors import LocalProtocolError, TriobotError
+from ..errors import LocalProtocolError, StepError, TriobotError
 from ..rooms import is_chat
 from ..settings import Settings
 from ..wire.rules import JsonValue
 from .branches import MOST, LiveBranch, open_branch
 from .keeping import Kill, write_test
-from .past import look_back
+from .past import before_failure, look_back
 from .same_answers import SameAnswers, open_same_answers
+from .told import cut
 from .twin import BranchedFrom
 
 _SHOWN: Final = 2_000
@@ -128,9 +129,9 @@ class Branching:
         kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
         match what:
             case "branch":
-                return await self.open(origin(), int(asked["notch"]))
+                return await self.open(origin(), int(asked["notch"]), asks=asked["asks"])
             case "same answers":
-                return await self.open(origin(), None, numbers=int(asked["numbers"]))
+                return await self.open(origin(), None, numbers=int(asked["numbers"]), asks=asked["asks"])
             case "in branch":
                 return await self.do(asked["id"], asked["what"], asked["given"])
             case "replacement":
@@ -143,18 +144,21 @@ class Branching:
                 self.close(asked["id"])
                 return None
 
-    async def open(self, origin: BranchedFrom, notch: int | None, *, numbers: int = 0) -> JsonObject:
+    async def open(
+        self, origin: BranchedFrom, notch: int | None, *, numbers: int = 0, asks: Collection[str] = ()
+    ) -> JsonObject:
         """Open a branch at a notch; without one, from the start with the answers that were given.
 
         Args:
             numbers: of the latter, messages get numbers above this one.
+            asks: steps whose recorded results are not given.
 
         Raises:
             NoBranchError: three are open.
         """
         if len(self._open) >= MOST:
             raise NoBranchError(f"{MOST} branches are open: close one of them first")
-        thread = _Thread(origin, partial(self._opened, origin, notch, numbers))
+        thread = _Thread(origin, partial(self._opened, origin, notch, numbers, asks))
         id = f"b{next(self._numbers)}"
         self._open[id] = thread
         try:
@@ -166,11 +170,14 @@ class Branching:
             raise
 
     @asynccontextmanager
-    async def _opened(self, origin: BranchedFrom, notch: int | None, numbers: int) -> AsyncGenerator[There]:
+    async def _opened(
+        self, origin: BranchedFrom, notch: int | None, numbers: int, asks: Collection[str]
+    ) -> AsyncGenerator[There]:
         bot = self._bot()
-        given: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings}
+        given: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings, "asks": asks}
         if notch is not None:
-            async with open_branch(bot, origin.stored, notch, **given) as branch:
+            begins = before_failure(origin.stored, notch)
+            async with open_branch(bot, origin.stored, begins, **given) as branch:
                 yield branch, None
         else:
             async with open_same_answers(bot, origin.stored, numbers=numbers, **given) as same:
@@ -303,6 +310,7 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
                 "args": list(asked.args),
                 "returns": asked.returns,
                 "conversation": asked.conversation,
+                "recorded": None if asked.recorded is None else _told_error(asked.recorded),
             }
             for asked in branch.asked
         ],
@@ -324,6 +332,12 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
         "answers": None if same is None else {"left": len(same.left), "stopped": same.stopped},
     }
     return told
+
+
+def _told_error(error: Exception) -> JsonObject:
+    if isinstance(error, StepError):
+        return {"kind": error.kind, "text": cut(error.text)}
+    return {"kind": type(error).__name__, "text": cut(str(error))}
 
 
 def _shown(value: object) -> str:

@@ -25,7 +25,9 @@ from ..engine.records import (
     ABSENT,
     DONE,
     EFFECTS,
+    ENDED,
     ENDS,
+    FAILED,
     FIRED,
     PATCHED,
     READ,
@@ -46,6 +48,7 @@ from ..wire.results import Sent
 
 _VERIFY: Final = "verify"
 _CHARGE: Final = "charge"
+_STEP: Final = "step"
 _BESIDE_DATA: Final = (":", "#")
 
 
@@ -78,6 +81,23 @@ def up_to(stored: Stored, notch: int) -> Stored:
 
 def _is_beside(record: Record) -> bool:
     return record[0] not in TURNS and record[0] not in EFFECTS and record[0] not in (PATCHED, START)
+
+
+def before_failure(stored: Stored, notch: int) -> int:
+    """Return the notch from which a failure is run again; the same one, where none is.
+
+    The journal has the error of a step that failed, and would give it to code that is mended by now.
+    """
+    begins = [stored.records[place] for place in notch_starts(stored.records)]
+    over = begins[-1][0] == ENDED
+    last = len(begins) - 1 - over
+    failed = stored.row.error is not None or (over and begins[-1][2] is not None)
+    if not failed or notch < last:
+        return notch
+    notch = last
+    while notch > 0 and begins[notch][0] == FAILED and begins[notch][3] == _STEP:
+        notch -= 1
+    return notch
 
 
 def time_at(stored: Stored) -> int:

@@ -8,7 +8,7 @@ and the rest follows. What comes of it could take the chat's place.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, final
 
@@ -159,7 +159,7 @@ class SameAnswers:
         if (late := answer.at - branch.now) > 0 and not branch.asked:
             await branch.waits(late / 1000)
         if branch.asked:
-            self.stopped = f"the step {branch.asked[0].name} has no recorded result"
+            self.stopped = f"the step {branch.asked[0].name} waits for you"
         elif branch.ended:
             self.stopped = "the conversation is over, and this answer was not given"
         else:
@@ -220,6 +220,7 @@ async def open_same_answers(
     settings: Settings | None = None,
     seed: int = 0,
     numbers: int = 0,
+    asks: Collection[str] = (),
 ) -> AsyncGenerator[SameAnswers]:
     """Run new code from the start of a conversation while the block runs, and give it what people answered.
 
@@ -228,7 +229,7 @@ async def open_same_answers(
         stored: the conversation's journal, of the old code.
         sent: what the old code sent, by operation, as far as that is known (`Past.sent`): so a question is
             known again that has other words now.
-        kept, beside, group, settings, seed: as for `open_branch`.
+        kept, beside, group, settings, seed, asks: as for `open_branch`.
         numbers: messages get numbers above this one.
 
     Raises:
@@ -250,6 +251,7 @@ async def open_same_answers(
         settings=settings,
         seed=seed,
         numbers=numbers,
+        asks=asks,
     ) as branch:
         same = SameAnswers(branch, answers_in(stored, sent))
         await same.go_on()

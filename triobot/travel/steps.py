@@ -1,13 +1,14 @@
 """Steps in a branch: their recorded results, else what the developer says, who may also run them.
 
 A step may call the kitchen. So nothing runs by itself: the result is the recorded one, if the journal behind
-the notch has the same function with the same arguments; else the branch stops and asks.
+the notch has the same function with the same arguments. Else the branch stops and asks: also about an error,
+since its cause may be mended by now, and about a function that the developer wants to be asked about.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, Literal, cast, final
 
@@ -18,7 +19,7 @@ from ..conversations.codec import CODEC
 from ..conversations.inspection.closed import Closed
 from ..conversations.services import StepCall
 from ..engine import Record
-from ..engine.records import CUT, FAILED, OUTCOMES
+from ..engine.records import DONE, FAILED, OUTCOMES
 from ..errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
 from ..exact.verdicts import differs
 from ..frozen import guarded
@@ -34,7 +35,7 @@ _SHOWN: Final = 200
 @final
 @attrs.define(eq=False)
 class AskedStep:
-    """A step that has no recorded result, and waits for the developer.
+    """A step that waits for the developer.
 
     Attributes:
         number: counts those of the branch, from 1.
@@ -42,6 +43,7 @@ class AskedStep:
         args: its arguments, as Python shows them.
         returns: the type that its function is said to return, as Python shows it; empty if it doesn't say.
         conversation: the number of the one that waits for it.
+        recorded: the error that was recorded.
     """
 
     number: int
@@ -50,6 +52,7 @@ class AskedStep:
     returns: str
     conversation: int
     call: StepCall = attrs.field(repr=False)
+    recorded: Exception | None = attrs.field(default=None, repr=False)
     answered: trio.Event = attrs.field(factory=trio.Event, repr=False)
     do: Callable[[], Awaitable[object]] | None = attrs.field(default=None, repr=False)
 
@@ -76,13 +79,20 @@ class Steps:
     Args:
         records: in which the recorded results are found, those behind the notch.
         resources: which a step that runs may use.
+        asks: functions whose recorded results are not given.
 
     Attributes:
         asked: those that wait for the developer, by number.
         done: those that were done.
     """
 
-    def __init__(self, records: Sequence[Record], resources: Sequence[Resource[object]]) -> None:
+    def __init__(
+        self,
+        records: Sequence[Record],
+        resources: Sequence[Resource[object]],
+        asks: Collection[str] = (),
+    ) -> None:
+        self._asks = asks
         self._records = [record for record in records if record[0] in OUTCOMES and record[3] == _STEP]
         self._used: list[Record] = []
         self._resources = resources
@@ -93,13 +103,13 @@ class Steps:
     async def __call__(self, call: StepCall) -> object:
         """Do what is done in place of a step's function."""
         name = name_of(call)
-        if (record := self._recorded(call)) is not None:
+        record, error = self._recorded(call), None
+        if record is not None and record[0] == FAILED:
+            error = CODEC.error_of(record[5], call.raises)
+        elif record is not None and record[0] == DONE and name not in self._asks:
             await trio.lowlevel.checkpoint()
-            failed = record[0] == FAILED
-            outcome = CODEC.error_of(record[5], call.raises) if failed else CODEC.value_of(record[5])
+            outcome = CODEC.value_of(record[5])
             self.done.append(DoneStep(name, "recorded", outcome))
-            if isinstance(outcome, Exception):
-                raise outcome
             return outcome
         self._count += 1
         asked = AskedStep(
@@ -109,6 +119,7 @@ class Steps:
             shown(returned_by(call.fn)),
             call.conversation,
             call,
+            error,
         )
         self.asked[asked.number] = asked
         try:
@@ -119,16 +130,13 @@ class Steps:
         return await asked.do()
 
     def _recorded(self, call: StepCall) -> Record | None:
-        """Return the first record of this step that was not given, or the last that was.
-
-        None as well for one that a block cut short: it is to be seen what happens meanwhile.
-        """
+        """Return the first record of this step that was not given, or the last that was."""
         same = [record for record in self._records if _is_same(record[4], call)]
         left = [record for record in same if not any(record is used for used in self._used)]
         record = left[0] if left else same[-1] if same else None
         if record is not None:
             self._used.append(record)
-        return None if record is None or record[0] == CUT else record
+        return record
 
     # --- what the developer says
 

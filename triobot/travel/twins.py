@@ -486,22 +486,28 @@ class Twins:
 
     # --- branches
 
-    async def branch(self, id: str, notch: int, *, group: bool | None) -> bytes:
+    async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
         """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
         one = self._find(id)
         given = await self._around(one, group)
-        told = await self._ask(id, "branch", notch=notch, **given)
+        told = await self._ask(id, "branch", notch=notch, asks=list(asks), **given)
         return self._opened(cast("bytes", told), one.twin, _kills(one))
 
     async def same_answers(
-        self, chat_id: int, conversation: int, *, group: bool | None, numbers: int
+        self,
+        chat_id: int,
+        conversation: int,
+        *,
+        group: bool | None,
+        numbers: int,
+        asks: Sequence[str] = (),
     ) -> bytes:
         """Give the present code the answers that were given in a conversation, in a branch."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
         beside, twin = await self._beside(chat_id, conversation), await self._loaded()
-        asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers}
+        asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers, "asks": list(asks)}
         told = await twin.ask("same answers", **asked)
         return self._opened(cast("bytes", told), twin, [], lines)
 

@@ -35,9 +35,9 @@ const NOT_ENOUGH = 1_000;
  * A branch that is open.
  * @param {Look} look
  * @param {string} title
- * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void}} hooks
+ * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void}} hooks `instead` asks about a step whose recorded result was given
  */
-export function branchPane(look, title, { throwAway, keep, taken }) {
+export function branchPane(look, title, { throwAway, keep, taken, instead }) {
   let told = look;
   let isLost = false;
   let isTouched = false;
@@ -106,7 +106,7 @@ export function branchPane(look, title, { throwAway, keep, taken }) {
           <div class="messages" role="log" aria-live="polite">${entriesOf()}</div>
         </div>
         <div class="branch-notes">
-          <${Notes} told=${told} isLost=${isLost} tries=${tries} takePlace=${takePlace} bills=${openInvoices()} place=${element} />
+          <${Notes} told=${told} isLost=${isLost} tries=${tries} takePlace=${takePlace} instead=${(step) => instead(pane, step)} bills=${openInvoices()} place=${element} />
         </div>
         ${
           people.length > 0 &&

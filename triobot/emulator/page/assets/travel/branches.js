@@ -32,14 +32,15 @@ export function branchesBeside({ draw, shows, taken }) {
   // What was opened for a place that nobody looks at any more is thrown away at once.
   let turn = 0;
 
-  /** Open a branch, and show it. @param {() => Promise<any>} ask @param {string} title */
-  async function begin(ask, title) {
+  /** Open a branch, and show it. @param {(asks: string[]) => Promise<any>} ask @param {string} title @param {string[]} asks steps whose recorded results are not given */
+  async function begin(ask, title, asks = []) {
     if (opening) return;
     const mine = (turn += 1);
     opening = mine;
     draw();
     await tried(async () => {
-      const pane = branchPane(await ask(), title, { throwAway, keep, taken });
+      const instead = (pane, step) => (throwAway(pane), begin(ask, title, [...asks, step]));
+      const pane = branchPane(await ask(asks), title, { throwAway, keep, taken, instead });
       if (mine !== turn) return pane.close();
       open.push(pane);
       shown = pane;
@@ -64,16 +65,16 @@ export function branchesBeside({ draw, shows, taken }) {
   function at(pass, notch) {
     const isReplaced = notch.n > 0 && CAME.has(notch.in?.what ?? "");
     const from = isReplaced ? notch.n - 1 : notch.n;
-    return begin(() => act(`travel/pass/${pass.id}/branch`, { notch: from }), t("branchAt", { n: number(notch.n) }));
+    return begin((asks) => act(`travel/pass/${pass.id}/branch`, { notch: from, asks }), t("branchAt", { n: number(notch.n) }));
   }
 
   /** What came before a crash is taken again by the code as it is now. @param {import("./state.js").Pass} pass @param {number} notch */
   const again = (pass, notch) =>
     begin(
-      async () => {
+      async (asks) => {
         const fresh = await openPass({ chat: pass.chat_id, conversation: pass.conversation, crowd: pass.crowd }, () => {}, () => true);
         try {
-          return await act(`travel/pass/${fresh?.id}/branch`, { notch });
+          return await act(`travel/pass/${fresh?.id}/branch`, { notch, asks });
         } finally {
           if (fresh) closePass(fresh.id);
         }
@@ -81,7 +82,7 @@ export function branchesBeside({ draw, shows, taken }) {
       t("branchAgain", { n: number(notch) }),
     );
 
-  const answers = (chat, conversation) => begin(() => act(`travel/${chat}/${conversation}/answers`), t("branchAnswers"));
+  const answers = (chat, conversation) => begin((asks) => act(`travel/${chat}/${conversation}/answers`, { asks }), t("branchAnswers"));
 
   function column() {
     if (!open.length && !opening) return null;

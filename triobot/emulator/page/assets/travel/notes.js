@@ -15,9 +15,9 @@ function valueOf(typed, type) {
   }
 }
 
-/** A step that has no recorded result. It returns a value, raises an error, or runs: the last by a choice each time. */
+/** A step that waits. It returns a value, raises an error, or runs: the last by a choice each time. */
 function AskedStep({ asked, tries, place }) {
-  const { step, name, args, returns } = asked;
+  const { step, name, args, returns, recorded } = asked;
   const give = (event, given) => {
     event.preventDefault();
     const typed = Object.fromEntries(new FormData(event.target));
@@ -30,15 +30,15 @@ function AskedStep({ asked, tries, place }) {
   return html`
     <section class="note asks" aria-label=${t("stepAsks", { step: name })}>
       <h3>${t("stepAsks", { step: name })}</h3>
-      <p class="faint">${t("stepAsksWhy")}</p>
+      <p class="faint">${recorded ? t("stepFailedThen", { error: [recorded.kind, recorded.text].filter(Boolean).join(": ") }) : t("stepAsksWhy")}</p>
       <pre dir="ltr" tabindex="0">${name}(${args.join(", ")})${returns && ` → ${returns}`}</pre>
       <form onsubmit=${(event) => give(event, ({ value }) => ({ returns: valueOf(value, returns) }))}>
         <input name="value" dir="ltr" aria-label=${returns ? t("stepValueOf", { type: returns }) : t("stepValue")} placeholder=${returns} />
         <button type="submit" class="button primary">${t("stepReturns")}</button>
       </form>
       <form onsubmit=${(event) => give(event, ({ kind, text }) => ({ raises: kind, text }))}>
-        <input name="kind" dir="ltr" required aria-label=${t("stepErrorKind")} placeholder="ValueError" />
-        <input name="text" dir="auto" aria-label=${t("stepErrorText")} />
+        <input name="kind" dir="ltr" required value=${recorded?.kind ?? ""} aria-label=${t("stepErrorKind")} placeholder="ValueError" />
+        <input name="text" dir="auto" value=${recorded?.text ?? ""} aria-label=${t("stepErrorText")} />
         <button type="submit" class="button">${t("stepRaises")}</button>
       </form>
       <button type="button" class="button" onclick=${run}>${t("stepRuns")}</button>
@@ -98,6 +98,11 @@ const Folded = ({ title, rows, open = false }) =>
     </details>
   `;
 
+const DoneStep = ({ done, instead }) => html`
+  <code dir="ltr">${done.name}(…) → ${done.outcome}</code> <span class="faint">${t(`step_${done.how}`)}</span>
+  ${done.how === "recorded" && html`<button type="button" class="chip" title=${t("stepInsteadWhy")} onclick=${() => instead(done.name)}>${t("stepInstead")}</button>`}
+`;
+
 const nameOf = (file) => String(file).split(/[\\/]/).at(-1);
 
 /** Each task of what goes on in the chat, with the line in which it is. */
@@ -111,7 +116,7 @@ const standsIn = (stands) =>
   );
 
 /** All of it. @param {any} given */
-export function Notes({ told, isLost, tries, takePlace, bills, place }) {
+export function Notes({ told, isLost, tries, takePlace, instead, bills, place }) {
   if (isLost) return html`<p class="note broke" role="alert">${t("branchGone")}</p>`;
   return html`
     ${told.answers && html`<${Answers} told=${told} tries=${tries} takePlace=${takePlace} />`}
@@ -128,7 +133,8 @@ export function Notes({ told, isLost, tries, takePlace, bills, place }) {
     />
     <${Folded}
       title=${t("stepsDone")}
-      rows=${told.steps.map((done) => html`<code dir="ltr">${done.name}(…) → ${done.outcome}</code> <span class="faint">${t(`step_${done.how}`)}</span>`)}
+      open=${told.steps.some((done) => done.how === "recorded")}
+      rows=${told.steps.map((done) => html`<${DoneStep} done=${done} instead=${instead} />`)}
     />
     <${Folded} title=${t("branchStands")} rows=${standsIn(told.stands)} />
   `;
