@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from triobot.conversations import data as data_module
 from triobot.conversations.chat import Chat, ChatRef
 from triobot.conversations.data import Key
-from triobot.conversations.doors.calls import CALL, Call, call_arrival
+from triobot.conversations.doors.calls import CALL, SIGNAL, Call, call_arrival
 from triobot.conversations.routes.filters import command, signal, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import (
@@ -23,6 +23,7 @@ from triobot.errors import (
     ConversationEndedError,
     ForeignTaskError,
     LocalProtocolError,
+    StoreAwayError,
     StoreFullError,
     UnrecordableError,
 )
@@ -670,3 +671,45 @@ async def test_what_hands_over_without_end_can_be_interrupted(
         assert len(seen) < 20
     assert store.rows == {}
     assert await store.conversations(CHAT) == []
+
+
+async def test_a_store_that_is_away_for_a_moment_fails_no_call(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation that starts, tells or stops something must not end because the database was away."""
+    router, store = Router(), FakeStore()
+    away = 0
+
+    @router.aside
+    async def remind(chat: Chat, order: int) -> None:
+        said = await chat.receive(signal(int))
+        await chat.send(f"Order {order}, {said}")
+        await chat.sleep(1_000)
+
+    @router.conversation
+    async def talk(chat: Chat) -> None:
+        nonlocal away
+        away = 2
+        assert await chat.start(remind, 7, key="7")
+        away = 2
+        await chat.to(CHAT).signal(8)
+        await chat.sleep(60)
+        away = 2
+        assert await chat.stop(remind, key="7")
+        await chat.send("stopped")
+
+    accept = store.accept
+
+    async def accepting(arrival: Arrival, **more: Any) -> Any:
+        nonlocal away
+        if away and arrival.content_type in (CALL, SIGNAL):
+            away -= 1
+            raise StoreAwayError("away")
+        return await accept(arrival, **more)
+
+    monkeypatch.setattr(store, "accept", accepting)
+    async with open_town(router, store=store) as town:
+        await town.says("hi")
+        await trio.sleep(100)
+        await town.rest()
+        assert (away, [str(said) for said in town.sent()]) == (0, ["Order 7, 8", "stopped"])

@@ -16,10 +16,11 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
-from triobot.errors import PaymentHandedOverError
+from triobot.errors import PaymentHandedOverError, StoreAwayError
 from triobot.money import PaymentRow
+from triobot.payments.cashier import Cashier
 from triobot.payments.facts import Plain, PlainName
-from triobot.wire.ids import ChatId
+from triobot.wire.ids import ChatId, RefId
 from triobot.wire.operations import InquirePayment, VerifyPayment
 from triobot.wire.results import PaymentState
 
@@ -299,4 +300,25 @@ async def test_the_end_of_an_aside_that_cannot_go_on_lets_another_begin(autojump
         await town.dispatcher.elsewhere.order(there, end=True, say="")
         await trio.sleep(60)
         assert shop.baked == [False]
+        assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())
+
+
+async def test_a_store_that_is_away_for_a_moment_fails_no_step(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger is asked before the step; else what was paid for would be given by another run, or never."""
+    shop, may_give = Shop(), Cashier.may_give
+    away = [StoreAwayError("away"), StoreAwayError("away")]
+
+    async def asked(cashier: Cashier, id: RefId, *, uncertain: bool = False) -> bool:
+        if away:
+            raise away.pop()
+        return await may_give(cashier, id, uncertain=uncertain)
+
+    monkeypatch.setattr(Cashier, "may_give", asked)
+    async with open_town(shop.bot()) as town:
+        await buys(town)
+        await town.says("home")
+        await trio.sleep(10)
+        assert (away, shop.baked, shop.heard) == ([], [False], ["given"])
         assert ((await row_of(town)).state, await alarms(town)) == ("settled", set())

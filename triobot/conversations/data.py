@@ -597,7 +597,11 @@ class Keeping:
 
 
 async def await_store(read: Callable[[], Awaitable[T]]) -> T:
-    """Return what this reads from the store; while the store is away, wait: that fails no conversation."""
+    """Return what this reads from the store, or does there if it is there; while that is away, wait.
+
+    Else a conversation would fail for what is over in a moment. Of what was done while it was away nothing is
+    stored, so it may be done again.
+    """
     while True:
         try:
             return await read()

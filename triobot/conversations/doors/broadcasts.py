@@ -24,7 +24,7 @@ from ...wire.ids import ChatId, as_chat_id
 from ...wire.markup import InlineKeyboard
 from ...wire.operations import SendMessage
 from ..conversation import Conversation
-from ..data import Keeping, Key
+from ..data import Keeping, Key, await_store
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
 from ..running.branches import OperationKind, step_tasks
@@ -185,13 +185,15 @@ class RecordedAnnouncing:
 
     async def status(self, key: str) -> BroadcastStatus:
         """Read how far it is."""
-        return await self._conversation.effect(OperationKind.BROADCAST, lambda _: self._live.status(key))
+        return await self._conversation.effect(
+            OperationKind.BROADCAST, lambda _: await_store(partial(self._live.status, key))
+        )
 
     async def stop(self, key: str, also: Also | None = None) -> bool:
         """Tell nobody more."""
 
         async def body(own: Id) -> bool:
-            return await self._live.stop(key, partial(self._done, own))
+            return await await_store(partial(self._live.stop, key, partial(self._done, own)))
 
         return await self._conversation.effect(OperationKind.BROADCAST, body)
 

@@ -102,7 +102,8 @@ class RecordedDoor:
         self._conversation.gives(f"a signal {type(value).__qualname__}", (value,))
 
         async def body(own: Id) -> None:
-            await elsewhere.signal(place, value, key or self._once(own, value), room)
+            once = key or self._once(own, value)
+            await await_store(partial(elsewhere.signal, place, value, once, room))
 
         await self._conversation.effect(OperationKind.SIGNAL, body)
 
@@ -120,17 +121,8 @@ class RecordedDoor:
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
             also = None if key is None else partial(self._done, own, OperationKind.START)
-            return await elsewhere.start(
-                chat_id,
-                route.name,
-                args,
-                key=key,
-                once=once,
-                value=value,
-                sender=sender,
-                own=own_chat,
-                also=also,
-            )
+            start = partial(elsewhere.start, chat_id, route.name, args, key=key, once=once, value=value)
+            return await await_store(partial(start, sender=sender, own=own_chat, also=also))
 
         started = await conversation.effect(OperationKind.START, body)
         # Without a key of the author's, what was dropped is what this very operation had started.
@@ -146,7 +138,8 @@ class RecordedDoor:
 
         async def body(own: Id) -> bool:
             also = None if itself else partial(self._done, own, OperationKind.STOP)
-            return await elsewhere.stop(chat_id, name, key, own=own_chat, also=also)
+            stop = partial(elsewhere.stop, chat_id, name, key, own=own_chat, also=also)
+            return await await_store(stop)
 
         return await conversation.effect(OperationKind.STOP, body)
 
