@@ -9,8 +9,10 @@ import stat
 from functools import partial
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 from webhook_rig import (
     SECRET,
     Rig,
@@ -29,6 +31,7 @@ from webhook_rig import (
 from tests.loopback import PATIENCE
 from triobot.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.errors import ConfigError
+from triobot.webhook.app import serve_stock
 from triobot.webhook.limits import Limits
 from triobot.webhook.serving import answering, serve
 
@@ -455,6 +458,31 @@ class TestStopping:
                 await rig.stopped.wait()
 
         assert rig.texts == ["last word"]
+
+    @pytest.mark.parametrize("sent", [0, 20, -3], ids=["no byte", "half a head", "most of the body"])
+    async def test_behind_hypercorn_what_has_begun_may_end_too(self, sent: int) -> None:
+        rig, request = make_rig(limits=QUICK), post(form("last word"), close=False)
+        limits = attrs.evolve(QUICK, settle_seconds=2 * PATIENCE)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rig.inbox.run)
+            served = partial(
+                serve_stock,
+                lambda path: rig.endpoint,
+                [TcpBind("127.0.0.1", 0)],
+                shutdown=rig.shutdown,
+                limits=limits,
+            )
+            (address,) = await nursery.start(served)
+            rig.port = int(address.rsplit(":", 1)[1])
+            async with await rig.connect() as stream:
+                await stream.send_all(request[:sent])
+                await wait_all_tasks_blocked(0.02)
+                rig.shutdown.set()
+                await wait_all_tasks_blocked(0.02)
+                await stream.send_all(request[sent:])
+                with trio.fail_after(PATIENCE):
+                    assert status(await read_answer(stream)) == 200
+            nursery.cancel_scope.cancel()
 
     async def test_idle_connections_do_not_hold_it_up(self) -> None:
         async with serving() as rig, await rig.connect() as stream:

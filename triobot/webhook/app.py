@@ -353,7 +353,7 @@ async def serve_stock(
     key: str | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the webhook until `shutdown` is set, then answer the requests in hand, and return.
+    """Serve the webhook until `shutdown` is set, settle as `Limits` say, and answer the requests in hand.
 
     The limits of a request hold as on our own listener, but hypercorn measures a head only while its end is
     missing. Those of connections don't: hypercorn takes as many as the process may open files.
@@ -387,6 +387,12 @@ async def serve_stock(
     config.keep_alive_timeout = limits.idle_seconds
     config.graceful_timeout = limits.grace_seconds
     app = cast("ASGIFramework", build_app(find))
+
+    async def wait_settled() -> None:
+        await shutdown.wait()
+        # At its own stop hypercorn closes each connection whose request has no whole head yet.
+        await trio.sleep(limits.settle_seconds)
+
     async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve_asgi, app, config, shutdown_trigger=shutdown.wait, mode="asgi"))
+        await nursery.start(partial(serve_asgi, app, config, shutdown_trigger=wait_settled, mode="asgi"))
         task_status.started(addresses)
