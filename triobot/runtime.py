@@ -33,6 +33,7 @@ from .conversations.conversation import Services
 from .conversations.data import Speech
 from .conversations.dispatcher import Dispatcher
 from .conversations.doors.elsewhere import give_order
+from .conversations.doors.reached import read_signal, read_start
 from .conversations.inspection.checking import ReplayCheck
 from .conversations.inspection.portrait import whose
 from .conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
@@ -42,14 +43,14 @@ from .conversations.revival.stored import begun_journal
 from .conversations.routes.router import Table
 from .conversations.running.failures import OnFailure, tell_nobody
 from .conversations.services import Announcing, Instead
-from .errors import ConfigError, StoreError
+from .errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from .extras import needing
 from .frozen import guarded
 from .holding import HeldPlatform, held_steps
 from .journals import ConversationRow
 from .logs import KEY, Speaker, Whose, new_key, registered, speaking
 from .money import Captured, MovePayment
-from .operator import AboutJobs, OperatorApi, Told, answer_relayed, serve_api, socket_path
+from .operator import AboutJobs, OperatorApi, Reach, Told, answer_relayed, serve_api, socket_path
 from .outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from .outbox.broadcasts import StoredBroadcasts, answer
 from .outbox.pacing import PaceRules
@@ -59,7 +60,18 @@ from .payments.cashier import Cashier
 from .payments.entry import Entry
 from .payments.facts import PaymentAnswer
 from .resources import Opened, Provided
-from .seams import Alarm, OnAlarm, Outbox, Platform, PutSetting, Quota, RaiseAlarm, StoreStatistics, WallClock
+from .seams import (
+    Alarm,
+    OnAlarm,
+    Outbox,
+    Platform,
+    PutSetting,
+    Quota,
+    RaiseAlarm,
+    StoreStatistics,
+    Urgency,
+    WallClock,
+)
 from .settings import Settings
 from .store import DAY, Retention, Stamp, Store, open_store
 from .webhook.answers import Readiness, TrafficCounters
@@ -67,6 +79,7 @@ from .webhook.inbox import Inbox
 from .webhook.kept_secrets import forget_former, webhook_secrets
 from .webhook.secrets import Secrets
 from .wire.ids import ChatId
+from .wire.operations import SendMessage
 from .wire.rules import JsonValue
 
 if TYPE_CHECKING:
@@ -226,6 +239,7 @@ class Intake:
             broadcasts=self.about_broadcasts,
             payments=self.about_payments,
             jobs=self.about_jobs,
+            reach=self.reach,
         )
 
     @property
@@ -331,6 +345,30 @@ class Intake:
         """Answer an operator's question about broadcasts."""
         broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
         return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
+
+    async def reach(self, asked: Reach) -> Told:
+        """Send something to a chat, signal it, or start a route there, on behalf of another process.
+
+        Raises:
+            ConflictError: the bot has not begun its work.
+            ConfigError: there is no such class or route, or it doesn't take this.
+        """
+        if (work := self.work) is None:
+            raise ConflictError("the bot has not begun its work; ask again")
+        if asked.way == "send":
+            operation = SendMessage(asked.chat_id, asked.value)
+            try:
+                sent = await work.spoken.perform(operation, urgency=Urgency.REPLY)
+            except (RefusedError, TransportError) as error:
+                raise ConflictError(f"it was not sent: {error}") from error
+            return {"message_id": sent.id}
+        elsewhere = work.dispatcher.elsewhere
+        table, chat_id, name, key = elsewhere.table, asked.chat_id, asked.name, asked.key
+        if asked.way == "signal":
+            await elsewhere.signal(chat_id, read_signal(table, name, asked.value), key)
+            return {"done": True}
+        route, args = read_start(table, name, asked.value)
+        return {"done": await elsewhere.start(chat_id, route.name, args, key=key, once=key)}
 
     async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
         """Answer an operator's question about jobs."""

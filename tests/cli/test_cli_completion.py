@@ -35,7 +35,7 @@ def test_bash_completes_what_may_come_next(triobot: Command, tmp_path: Path) -> 
 
     assert completed(script, "") == {*COMMANDS}
     assert completed(script, "--") == {"--help", "--version"}
-    assert completed(script, "st") == {"status", "store"}
+    assert completed(script, "st") == {"start", "status", "store"}
     assert completed(script, "store", "") >= {"backup", "restore", "check", "rebind"}
     assert completed(script, "store", "--b") == {"--bot"}
     assert completed(script, "store", "--bot", "pizza:bot", "ba") == {"backup"}

@@ -27,6 +27,9 @@ COMMANDS: Final = {
     "webhook-url": "print the address to register with the platform",
     "emulate": "emulate the platform, for a bot in any language",
     "demo": "see a bot at work",
+    "send": "send something to a chat of the running bot",
+    "signal": "tell a chat of the running bot that something happened elsewhere",
+    "start": "start a route in a chat of the running bot",
     "status": "say whether a bot works, and what waits in it",
     "alarms": "list open alarms, or acknowledge them",
     "payments": "list payments, verify and settle them",
@@ -41,6 +44,8 @@ COMMANDS: Final = {
     "completion": "print a script that completes commands in your shell",
 }
 """What each does; the module has the command's name."""
+_TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
+"""The modules of those that have no module of their own name."""
 _APART: Final = {"run": ".run_work", "journal": ".journal_work"}
 """Where the work of a command is, if not beside its arguments."""
 
@@ -120,8 +125,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for name, summary in COMMANDS.items():
         its = commands.add_parser(name, help=summary, formatter_class=plain, allow_abbrev=False)
         if name == asked:
-            module = f".{name.replace('-', '_')}"
-            command = cast("CommandModule", import_module(module, __name__))
+            module, command = module_of(name), read_module(name)
             its.description, its.epilog = f"{summary[0].upper()}{summary[1:]}.", command.DETAILS
             its.add_argument(
                 "--debug", action="store_true", help="show tracebacks and the runtime's own debug log"
@@ -131,6 +135,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if asked not in COMMANDS and not asked.startswith("-"):
         parser.error(_unknown(asked))
     return parser.parse_args([asked, *argv[1:]])
+
+
+def module_of(name: str) -> str:
+    """Return the module of a command, as seen from this package."""
+    return f".{_TOGETHER.get(name, name.replace('-', '_'))}"
+
+
+def read_module(name: str) -> CommandModule:
+    """Import the module of a command."""
+    return cast("CommandModule", import_module(module_of(name), __name__))
 
 
 def _unknown(name: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, Final, cast
 
 from ..extras import needing
-from . import COMMANDS, CommandModule
+from . import COMMANDS, read_module
 
 DETAILS: Final = """\
 Prints a script that the shell reads at its start. It completes the commands, actions and options of this
@@ -35,8 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     whole.add_argument("--version", action="version", help="show the version")
     commands = whole.add_subparsers()
     for name, summary in COMMANDS.items():
-        command = cast("CommandModule", import_module(f".{name.replace('-', '_')}", __package__))
-        command.declare(commands.add_parser(name, help=summary))
+        read_module(name).declare(commands.add_parser(name, help=summary))
     for action in _actions(whole):
         if action.nargs != 0 and not action.choices:
             cast("Any", action).complete = shtab.FILE

@@ -25,6 +25,7 @@ from ..operator.requests import (
     AboutJobs,
     ListAlarms,
     ListJournals,
+    Reach,
     ReadCode,
     ReadJournals,
     ReadKept,
@@ -144,6 +145,8 @@ def _only_reads(request: Request) -> bool:
     """Return whether it changes nothing: who may read the file gets an answer, whosever the store is."""
     match request:
         case ListJournals() | ShowJournal() | ReadJournals() | ReadCode() | ReadKept() | ListAlarms():
+            return True
+        case Reach():  # only a running bot does it
             return True
         case AboutJobs():
             return request == AboutJobs()

@@ -27,6 +27,7 @@ from .requests import ListAlarms as ListAlarms
 from .requests import ListChats as ListChats
 from .requests import ListJournals as ListJournals
 from .requests import OrderEnd as OrderEnd
+from .requests import Reach as Reach
 from .requests import ReadCode as ReadCode
 from .requests import ReadJournals as ReadJournals
 from .requests import ReadKept as ReadKept

@@ -29,6 +29,7 @@ from .requests import (
     ListChats,
     ListJournals,
     OrderEnd,
+    Reach,
     ReadCode,
     ReadJournals,
     ReadKept,
@@ -67,6 +68,7 @@ class OperatorApi:
         broadcasts: answers questions about them.
         payments: answers questions about them, and about alarms.
         jobs: returns what is known of jobs, has one run, or forgets one.
+        reach: sends something to a chat, signals it, or starts a route there; None where no bot runs.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class OperatorApi:
         broadcasts: Callable[[Told], Awaitable[Told]] | None = None,
         payments: Callable[[Told], Awaitable[Told]] | None = None,
         jobs: Callable[[AboutJobs], Awaitable[Sequence[Told]]] | None = None,
+        reach: Callable[[Reach], Awaitable[Told]] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -97,6 +100,7 @@ class OperatorApi:
         self._broadcasts = broadcasts
         self._payments = payments
         self._jobs = jobs
+        self._reach = reach
 
     async def answer(self, request: Request, tell: Tell) -> None:
         """Answer one request, line by line.
@@ -145,6 +149,10 @@ class OperatorApi:
                     await tell(chat)
             case Forget(chat_id):
                 await tell(await self._forget(chat_id))
+            case Reach():
+                if self._reach is None:
+                    raise ConflictError("no bot runs, and only a running bot reaches its chats")
+                await tell(await self._reach(request))
             case Backup(path):
                 await self._store.backup(path)
                 await tell({"path": str(path)})

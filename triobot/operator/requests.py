@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 
@@ -174,6 +174,30 @@ class Forget:
     chat_id: ChatId = attrs.field(validator=_is_place)
 
 
+def _is_way(instance: object, attribute: object, value: object) -> None:
+    if value not in ("send", "signal", "start"):
+        raise LocalProtocolError("way", "must be send, signal or start")
+
+
+@final
+@guarded
+class Reach:
+    """Send something to a chat, signal it, or start a route there, on behalf of another process.
+
+    Attributes:
+        way: which of these.
+        name: of the signal's class, or of the route.
+        value: the message; or JSON: an object with the fields of the signal, or a list of arguments.
+        key: a second one with this key does nothing.
+    """
+
+    chat_id: ChatId = attrs.field(validator=_is_place)
+    way: Literal["send", "signal", "start"] = attrs.field(validator=_is_way)
+    name: str = attrs.field(default="", validator=is_text(empty=True))
+    value: str = attrs.field(default="", validator=is_text(empty=True), repr=False)
+    key: str | None = attrs.field(default=None, validator=is_optional_text)
+
+
 @final
 @guarded
 class Backup:
@@ -256,6 +280,7 @@ Request: TypeAlias = (
     | OrderEnd
     | ListChats
     | Forget
+    | Reach
     | Backup
     | StreamStore
     | AboutJobs

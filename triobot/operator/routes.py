@@ -40,6 +40,7 @@ from .requests import (
     ListChats,
     ListJournals,
     OrderEnd,
+    Reach,
     ReadCode,
     ReadJournals,
     ReadKept,
@@ -129,8 +130,9 @@ def _at(line: str, kind: type[Request], fields: str = "", **fixed: object) -> Ht
     return HttpRoute(method, path, kind, sorts, fixed)
 
 
-_OF_ONE: Final = (Status, OrderEnd, Forget, Backup, AboutBroadcasts, AboutPayments)
+_OF_ONE: Final = (Status, OrderEnd, Forget, Reach, Backup, AboutBroadcasts, AboutPayments)
 _PARKED: Final = "conversation:number chat_id:number route:text because:text"
+_REACH: Final = "chat_id:number name:text value:text key:text"
 _LIST: Final = "states:words chat:number before:number after:text limit:number"
 _ADOPT: Final = "number:text chat:number amount:number currency:text kind:text"
 
@@ -146,6 +148,9 @@ ROUTES: Final = (
     _at("GET /kept/{key}", ReadKept, "key:text after:number"),
     _at("GET /chats", ListChats, "limit:number"),
     _at("DELETE /chats/{chat_id}", Forget, "chat_id:number"),
+    _at("POST /chats/{chat_id}/send", Reach, "chat_id:number value:text", way="send"),
+    _at("POST /chats/{chat_id}/signal", Reach, _REACH, way="signal"),
+    _at("POST /chats/{chat_id}/start", Reach, _REACH, way="start"),
     _at("GET /parked", SettleParked, _PARKED),
     _at("POST /parked/end", SettleParked, f"{_PARKED} say:text", dry=False, end=True),
     _at("POST /parked/retry", SettleParked, _PARKED, dry=False),

@@ -1,0 +1,55 @@
+"""``triobot send``, ``signal`` and ``start``: reach a chat of the running bot from another program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Final
+
+from ..operator.requests import Reach
+from ..wire.ids import ChatId
+from .arguments import add_bot_options, add_json, chat
+from .consulting import consult, settings_of
+
+DETAILS: Final = """\
+The bot must run on this machine, as this user; another program of the machine, such as a job of cron or a
+shop in PHP, reaches its chats so. docs/operating.md says how to do the same by HTTP over the bot's socket.
+
+send returns once the platform has taken the message, and prints its number. signal and start return once the
+bot has stored it: then it happens, whatever crashes. NAME is a route's, as `triobot journal list` prints it,
+or a signal's class: Shipped, or shop.Shipped. JSON has the fields of the signal, or a list of arguments.
+With --key, a second one with the same key does nothing.
+
+examples:
+  triobot send 1234 "The shop is closed tomorrow."
+  triobot signal 1234 Shipped '{"order": 7}' --key shipped-7
+  triobot start 1234 shop.ask_later '[7]' --key order-7 --bot shop.py:bot
+"""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of that command whose parser this is."""
+    way = parser.prog.split()[-1]
+    parser.set_defaults(way=way, name="", value="", key=None)
+    parser.add_argument("chat", metavar="CHAT", type=chat, help="the chat's number")
+    if way == "send":
+        parser.add_argument("value", metavar="TEXT", help="the message")
+    else:
+        what, given = ("the signal's class", "its fields") if way == "signal" else ("the route", "arguments")
+        parser.add_argument("name", metavar="NAME", help=what)
+        parser.add_argument("value", metavar="JSON", nargs="?", default="", help=f"{given}; none by default")
+        parser.add_argument("--key", metavar="KEY", help="a second one with this key does nothing")
+    add_json(parser, what="one JSON object, for programs")
+    add_bot_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do what was asked, and say what came of it."""
+    given = arguments.chat, arguments.way, arguments.name, arguments.value, arguments.key
+    (told,) = consult(settings_of(arguments), Reach(ChatId(given[0]), *given[1:]))
+    if arguments.json:
+        print(json.dumps(told))
+    elif arguments.way == "send":
+        print(f"sent: message {told['message_id']}")
+    else:
+        print("stored" if told["done"] else "nothing to do: one with this key is known")
