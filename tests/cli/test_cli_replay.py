@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -638,3 +639,36 @@ def test_stored_elements_are_read_too(triobot: Command, crowd: Callable[[str], s
     ended = triobot("journal", "check", crowd(LISTS.replace("list[int]", "list[str]")))
     assert ended.code == 1
     assert "5 stored values park who reads them: Key('kept') holds a list, and not a list[str]" in ended.out
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_the_funnel_says_where_people_wait(
+    triobot: Command, write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, processes: bool
+) -> None:
+    """At which line, how many, for how long; and nothing of what they said."""
+    target = write(ASKS)
+    live(target)
+    if processes:
+        monkeypatch.setattr(journal_check, "FEW", 0)
+        monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    ended = triobot("journal", "list", "--by", "line", "--bot", target)
+    assert ended.code == 0, ended.err
+    (line,) = ended.out.splitlines()
+    assert re.search(
+        r'1  \S*order  ordering.py:14  half of them for \d+ s, the longest for \d+ s  .*ask\("Street\?"', line
+    )
+    assert "Sara" not in line
+    (told,) = [
+        json.loads(row)
+        for row in triobot("journal", "list", "--by", "line", "--bot", target, "--json").out.splitlines()
+    ]
+    assert told["count"] == 1
+    assert told["line"].endswith("ordering.py:14")
+    assert 0 <= told["median"] <= told["longest"]
+
+
+def test_the_funnel_needs_the_code(triobot: Command, write: Callable[[str], str]) -> None:
+    live(write(ASKS))
+    ended = triobot("journal", "list", "--by", "line")
+    assert (ended.code, ended.out) == (1, "")
+    assert "lines of which code? add --bot MODULE:BOT" in ended.err

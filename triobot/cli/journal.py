@@ -9,9 +9,10 @@ from .arguments import add_actions, add_bot_options, add_json, place, positive
 
 DETAILS: Final = """\
 list says where each conversation stands, and nothing that was said. --chat lists those of one chat, also
-those that crashed and are kept. show prints a journal as a table, and export writes it as JSON lines; both
-hold what people wrote. export --redact keeps the order and the shape of every value, and leaves out the
-content: attach that one to a bug report.
+those that crashed and are kept. list --by line runs the journals under the code of --bot, and says at which
+line of which route how many people wait, and for how long. show prints a journal as a table, and export
+writes it as JSON lines; both hold what people wrote. export --redact keeps the order and the shape of every
+value, and leaves out the content: attach that one to a bug report.
 
 check runs all journals under the code of MODULE:BOT, and reads all that chats keep under a Key. It sends and
 writes nothing. It says what a deploy would park, by route, line and reason, with an example of each, and ends
@@ -30,6 +31,7 @@ bot, the next start does it.
 examples:
   triobot journal list
   triobot journal list --chat 1234
+  triobot journal list --by line --bot pizza:bot
   triobot journal show 41
   triobot journal export 41 --redact > report.jsonl
   triobot journal check pizza:bot
@@ -70,6 +72,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         settling.add_argument("--yes", action="store_true", help="do it, after a count")
     for action in (listing, actions["retry"], actions["end"]):
         action.add_argument("--chat", metavar="CHAT", type=place, help="those of this chat only")
+    listing.add_argument("--by", choices=("line",), help="count them by route and line of the code of --bot")
     listing.add_argument("--after", metavar="NUMBER", type=positive, default=0, help="those behind this one")
     listing.add_argument("--limit", metavar="N", type=positive, default=100, help="so many at most (100)")
     actions["export"].add_argument("--redact", action="store_true", help="keep the shapes, lose the content")

@@ -18,7 +18,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
+from linecache import getline
 from operator import attrgetter
+from pathlib import Path
+from statistics import median
 from types import FrameType
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -27,6 +30,7 @@ import trio
 
 from ..authors import leaves
 from ..bot import Bot, dry_services_of
+from ..clock import SystemClock
 from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
 from ..conversations.revival.changed import Changed, Code
@@ -34,6 +38,7 @@ from ..conversations.revival.stored import read_stored, survives, why_unfit
 from ..conversations.routes.declarations import Table
 from ..conversations.routes.router import table_of
 from ..conversations.running.lines import line_above
+from ..engine.records import time_of
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..exact.verdicts import INSERTED, Comparison
 from ..frozen import guarded
@@ -52,7 +57,7 @@ from ..operator.requests import (
 from ..rooms import told as named
 from ..settings import Settings
 from ..wire.ids import ChatId
-from .consulting import Ask, ask_bot, gather, open_api
+from .consulting import Ask, ask_bot, gather, open_api, span
 from .exported import exported_journal
 from .loading import load_bot
 from .terminal import drawn, harmless, redraw
@@ -94,6 +99,8 @@ class Finding:
         again: its question is shown again, since that has other buttons now.
         unsited: it has records of a version that knew no lines, which were matched by place and kind.
         checked: it was looked at; otherwise it ends at the next start, with a word to its user.
+        stands: the line in which it waits; "?" where it waits for nothing, or would be parked.
+        since: when it came there; 0: where it begins.
     """
 
     because: str | None = None
@@ -105,6 +112,49 @@ class Finding:
     unsited: bool = False
     checked: bool = True
     change: tuple[str, str, str] | None = None
+    stands: str = "?"
+    since: int = 0
+
+
+@final
+class Funnel:
+    """At which line of which route how many wait, and for how long."""
+
+    parked = 0
+
+    def __init__(self, total: int, now: int, *, as_json: bool = False) -> None:
+        self.total = total
+        self.seen = 0
+        self._now = now
+        self._as_json = as_json
+        self._waits: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, row: Told, found: Finding) -> None:
+        """Count one journal."""
+        self.seen += 1
+        since = self._now - (found.since or cast("int", row["started_at"]))
+        stands = "parked" if row["parked_because"] is not None else found.stands
+        self._waits.setdefault((str(row["route"]), stands), []).append(max(0, since))
+
+    def say(self) -> None:
+        """Print the routes by their names, and the lines of each in their order."""
+        for (route, line), waits in sorted(self._waits.items(), key=_in_order):
+            half, longest = int(median(waits)), max(waits)
+            if self._as_json:
+                told = {"route": route, "line": line, "count": len(waits), "median": half, "longest": longest}
+                print(json.dumps(told))
+                continue
+            file, _, number = line.rpartition(":")
+            code = getline(file, int(number)).strip() if number.isdigit() else ""
+            where = f"{Path(file).name}:{number}" if file else line
+            since = f"half of them for {span(half)}, the longest for {span(longest)}"
+            print(harmless(f"{len(waits):>7}  {route}  {where}  {since}  {code}".rstrip()))
+
+
+def _in_order(group: tuple[tuple[str, str], list[int]]) -> tuple[str, str, int]:
+    (route, line), _ = group
+    file, _, number = line.rpartition(":")
+    return route, file, int(number) if number.isdigit() else -1
 
 
 @final
@@ -231,10 +281,12 @@ async def check(
     sample: int | None = None,
     processes: int | None = None,
     as_json: bool = False,
+    by_line: bool = False,
 ) -> bool:
     """Check what is stored; False if something would be parked, or a value can't be read.
 
     Args:
+        by_line: say in place of that where the conversations wait.
         target: names the bot, for other processes.
         sample: look at so many conversations only.
         as_json: print what was found as JSON, an object a line.
@@ -242,7 +294,8 @@ async def check(
     """
     async with open_api(settings) as ask:
         total = cast("int", (await gather(ask, Status()))[0]["conversations"])
-        report = Report(total, as_json=as_json)
+        now = SystemClock().now()
+        report = Funnel(total, now, as_json=as_json) if by_line else Report(total, as_json=as_json)
         due = total if sample is None else min(sample, total)
         wanted = processes or (min(os.cpu_count() or 1, MOST) if due > FEW else 1)
         several = max(1, min(wanted, due))  # more would only start and end
@@ -259,6 +312,8 @@ async def check(
                 await _run_beside(target, several, known, journals, report.add)
         report.total = max(total, report.seen)
         report.say()
+        if by_line:
+            return True
         readable = await _check_values(ask, as_json=as_json)
     return report.parked == 0 and readable
 
@@ -385,7 +440,11 @@ class Looker:
             services = dry_services_of(self._bot, self._settings)
             with _bounded():
                 async with open_rerun(services, table, stored, changed=changed) as rerun:
-                    return _found(rerun.divergence, changed)
+                    found = _found(rerun.divergence, changed)
+                    if rerun.divergence is not None:
+                        return found
+                    since = time_of(stored.records[-1]) if stored.records else 0
+                    return attrs.evolve(found, stands=rerun.standing().line, since=since)
         except NondeterminismError as error:
             return Finding(error.what)
         except UnreadableRecordError as error:

@@ -37,6 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.action in ("retry", "end"):
         _settle(arguments)
         return
+    if arguments.action == "list" and arguments.by is not None:
+        if arguments.bot is None:
+            raise ConfigError("lines of which code? add --bot MODULE:BOT")
+        look = partial(check, as_json=arguments.json, by_line=True)
+        trio.run(look, load_bot(arguments.bot), settings_of(arguments), arguments.bot)
+        return
     if arguments.action == "list":
         only = None if arguments.chat is None else ChatId(arguments.chat)
         request = ListJournals(only, arguments.after, arguments.limit, crashed=True)
