@@ -118,11 +118,12 @@ async def test_an_order_with_a_wrong_form_and_a_timeout(
     assert wrong["in"]["fields"] == {"floor": "second"}
     assert wrong["out"][0]["form"][0]["value"] == "second"
     fired = whole[8]
+    assert fired["line"] == block["line"]
     assert (fired["in"], fired["id"]) == ({"what": "timeout", "text": "", "block": block["id"]}, block["id"])
     assert fired["blocks"] == []
+    assert fired["line"] == block["line"]
     assert variables(fired)["limit"] == "<Scope>"
     assert fired["data"] == {"seen": "2"}
-    assert (whole[-1]["f"], whole[-1]["v"], whole[-1]["parked"]) == ({"": []}, {"": []}, [])
 
 
 async def test_children_and_hooks(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ class Notches:
         sources: the author's files, by their ids.
         wholes: each `WINDOW`-th of the notches, whole.
         thin: notches in which variables were left out.
+        ran: the notch in which the code ended.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Notches:
         self.sources: list[str] = []
         self.wholes: dict[int, JsonObject] = {}
         self.thin = 0
+        self.ran: int | None = None
         records = stored.records
         self._stored = stored
         self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
@@ -197,6 +199,7 @@ class Notches:
         self._over = True
         if stands:
             return
+        looked = len(self.notches)
         while len(self.notches) < self.many:
             self.notches.append(self._turn(len(self.notches)))
         last = self.notches[-1]
@@ -214,22 +217,26 @@ class Notches:
         if failures:
             last["dot"] = "crash"
         gone: JsonObject = {path: None for path in self._seen if path}
-        found = _Strand()
-        if failures:
-            frames = _of_traceback(failures[0].__traceback__)
-            found.places = self._told_places(frames)
-            found.texts = [self._texts(frame) for frame, _ in frames]
-        last["f"] = {"": found.places, **gone}
-        last["v"] = {"": cast("JsonValue", found.texts), **gone}
-        last |= {"parked": [], "blocks": []}
+        seen = self._seen.setdefault("", _Strand())
+        seen.frames = self.last_frames(failures)
+        # What an operator has ended ran in its end; else that turn did of which nothing rested.
+        ran = self.notches[-1 if looked == len(self.notches) - 1 else -2]
+        ran["f"] = {"": self._told_places(seen.frames), **gone}
+        ran["v"] = {"": self._changed(seen, {})[0], **gone}
+        ran |= {"parked": [], "blocks": []}
+        self.ran = cast("int", ran["n"])
 
     def told_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
         """Tell what a conversation failed with: frames, variables, causes."""
         return [self._told_failure(error, 0, "") for error in failures]
 
-    def frames_of_failure(self, error: Exception) -> Frames:
-        """Return the author's frames of an error, outermost first."""
-        return _of_traceback(error.__traceback__)
+    def last_frames(self, failures: Sequence[Exception]) -> Frames:
+        """Return the author's frames in which the code ended: of its failure, or the one that returned."""
+        if failures:
+            return _of_traceback(failures[0].__traceback__)
+        # A frame that somebody holds keeps its variables, and its last line.
+        seen = self._seen.get("")
+        return [] if seen is None else [(frame, frame.f_lineno) for frame, _ in seen.frames[:1]]
 
     def line_of(self, text: str) -> JsonValue:
         """Return a line that is told as ``file:line``; None for "?"."""
@@ -283,7 +290,7 @@ class Notches:
             return {"k": "end" if tag == ENDED else "continued", "dot": "crash" if failed else "end"}
         told: JsonObject = {"k": "interrupt", "dot": dot_of(record, came)}
         if tag == FIRED:
-            told |= {"id": str(record[2]), "k": "fired"}
+            told |= {"id": str(record[2]), "k": "fired", "line": self._lines.get(str(record[2]))}
         elif tag in OUTCOMES:
             id = str(record[2])
             told |= {"id": id, "k": str(record[3]).partition(" ")[0]}

@@ -129,11 +129,11 @@ async def value_in_full(
     leash = Leash(LIMIT)
     with cut_after(leash):
         async with open_rerun(services, table, stored, watcher=capture, leash=leash) as rerun:
-            failures = rerun.failures
-            if not found and failures:
-                capture.close(stands=False, failures=failures)
-                if notch == len(capture.notches) - 1:
-                    look({"": capture.frames_of_failure(failures[0])})
+            if not (found or rerun.divergence) and rerun.standing().ending is not None:
+                frames = capture.last_frames(rerun.failures)
+                capture.close(stands=False, failures=rerun.failures)
+                if capture.ran is not None and notch >= capture.ran:
+                    look({"": frames})
     return found[0] if found else None
 
 

@@ -26,11 +26,11 @@ function nearest(all, cur) {
 
 /** A line; most of them stay as they are from notch to notch. */
 class Line extends Part {
-  /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, ran: boolean, cur: number, note: string, go: (n: number) => void}} given */
-  render({ at, pieces, marks, count, lit, ran, cur, note, go }) {
+  /** @param {{at: number, pieces: [string, string][], marks: string, count: number, lit: string, ran: boolean, fired: boolean, cur: number, note: string, go: (n: number) => void}} given */
+  render({ at, pieces, marks, count, lit, ran, fired, cur, note, go }) {
     const indent = /^\s*/.exec(pieces.map(([, text]) => text).join(""))?.[0] ?? "";
     return html`
-      <div class=${`line ${lit} ${ran ? "ran" : ""}`} data-line=${at} aria-current=${lit === "lit" ? "location" : undefined}>
+      <div class=${`line ${lit} ${ran ? "ran" : ""} ${fired ? "fired" : ""}`} title=${fired ? t("blockEndedHere") : undefined} data-line=${at} aria-current=${lit === "lit" ? "location" : undefined}>
         <span class="line-number" aria-hidden="true">${at}</span>
         <span class="line-marks">
           ${marks &&
@@ -111,7 +111,7 @@ const PathButton = ({ path }) => html`
 `;
 
 /** The column. @param {any} given */
-export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran }) {
+export function Code({ frames, sources, source, lines, lit, depth, choose, behind, note, stood, cur, go, branches, why, parting, path, ran, fired }) {
   const name = sources[source]?.name ?? "";
   const isRan = new Set(ran);
   return html`
@@ -137,6 +137,7 @@ export function Code({ frames, sources, source, lines, lit, depth, choose, behin
             count=${all.length}
             lit=${isLit ? (parting ? "lit departs" : "lit") : ""}
             ran=${isRan.has(place + 1)}
+            fired=${fired === `${source}:${place + 1}`}
             cur=${all.includes(cur) ? cur : -1}
             note=${isLit ? note : ""}
             go=${go}

@@ -22,7 +22,7 @@ const EVERY = 64;
  *   line?: [number, number], raw?: any
  * }} Sent
  * @typedef {{
- *   n: number, t: number, r: number, id: string, k: string, dot: string, whole?: boolean, thin?: boolean,
+ *   n: number, t: number, r: number, id: string, k: string, dot: string, line?: [number, number] | null, whole?: boolean, thin?: boolean,
  *   in?: Came, out?: Sent[], done?: [string, number | null][], failed?: string[],
  *   f?: Record<string, Frame[] | null>, v?: Record<string, Record<string, string | null>[] | null>,
  *   parked?: Parked[], blocks?: Block[], data?: Record<string, string | null>, gone?: string[]
