@@ -119,13 +119,12 @@ def encode_operation(operation: Operation[object]) -> Request:
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Return the body ``application/x-www-form-urlencoded`` of some fields, in UTF-8.
+    """Return the body ``application/x-www-form-urlencoded`` of fields, in UTF-8; names need no quotes.
 
     Raises:
         LocalProtocolError: a field holds half of a surrogate pair.
     """
-    pairs = [f"{name.translate(_QUOTED)}={_quoted(name, value)}" for name, value in fields]
-    return "&".join(pairs).encode("ascii")
+    return "&".join([f"{name}={_quoted(name, value)}" for name, value in fields]).encode("ascii")
 
 
 def encode_operation_form(operation: Operation[object]) -> bytes:
@@ -244,13 +243,13 @@ def encode_event_data(event: Event) -> tuple[str, str]:
         LocalProtocolError: as `encode_event`.
     """
     match event:
+        case Message():
+            content: Content = event.content
+            return encode_content(content)
         case Join():
             return "join", ""
         case Leave():
             return "leave", ""
-        case Message():
-            content: Content = event.content
-            return encode_content(content)
         case Press():
             return "triggerButton", compact_json(
                 {
@@ -349,6 +348,8 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         in both body formats, and False: users do say the same thing twice.
     """
     match event:
+        case Message():  # most of them, so that no other is asked for first
+            pass
         case Press():
             return f"press:{event.chat_id}:{event.callback_id}", True
         case Submission() if event.callback_id is not None:
@@ -360,15 +361,13 @@ def event_key(event: Event, content_type: str, body: bytes) -> tuple[str | None,
         case UnknownEvent() if event.reason:
             return _key_of_bytes(event, content_type, body)
         case _:
-            kind, data = encode_event_data(event)
-            if MENDED in data or (kind != "text" and quote(MENDED) in data):  # what a form holds is quoted
-                return _key_of_bytes(event, content_type, body)
-            # The JSON of a list of these four, in less than the time that a list's takes.
-            told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
-            return (
-                f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}",
-                False,
-            )
+            pass
+    kind, data = encode_event_data(event)
+    if MENDED in data or (kind != "text" and quote(MENDED) in data):  # what a form holds is quoted
+        return _key_of_bytes(event, content_type, body)
+    # The JSON of a list of these four, in less than the time that a list's takes.
+    told = f"[{event.chat_id},{_TEXT(kind)},{_TEXT(data)},{_sender_text(event.sender)}]"
+    return f"event:{event.chat_id}:{blake2b(told.encode(), digest_size=_KEY_BYTES).hexdigest()}", False
 
 
 def _key_of_bytes(event: Event, content_type: str, body: bytes) -> tuple[str, bool]:

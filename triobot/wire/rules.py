@@ -76,7 +76,8 @@ def is_text(*, empty: bool = False) -> Validator:
     """Return an attrs validator for text."""
 
     def validate(instance: object, attribute: Attribute[Any], value: object) -> None:
-        check_text(attribute.name, value, empty=empty)
+        if type(value) is not str or not value.isascii() or not (value or empty):
+            check_text(attribute.name, value, empty=empty)
 
     return validate
 
