@@ -249,7 +249,19 @@ class AppendRecords:
 @final
 @frozen
 class PutStanding:
-    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills.
+    """Say where a conversation stands; coming to rest (not `unfinished`) ends its count of kills."""
+
+    lease: Lease
+    conversation: ConversationId
+    at: int
+    unfinished: bool
+    wake_at: int | None = None
+
+
+@final
+@frozen
+class PutRested:
+    """Say in which operations a conversation stands, where its last record doesn't tell, and what it fits.
 
     Attributes:
         rests, build: as in `ConversationRow`.
@@ -257,11 +269,8 @@ class PutStanding:
 
     lease: Lease
     conversation: ConversationId
-    at: int
-    unfinished: bool
-    wake_at: int | None = None
-    rests: str | None = None
-    build: int = 0
+    rests: str | None
+    build: int
 
 
 @final
@@ -425,4 +434,5 @@ JournalWrite: TypeAlias = (
     | EndConversation
     | KeepCode
     | AcceptChange
+    | PutRested
 )

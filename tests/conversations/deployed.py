@@ -106,7 +106,7 @@ async def deploy(change: Change) -> Sequence[Deployed]:
     people = [
         chat for chat, found in zip(people, rows, strict=True) if found
     ]  # who stands at none is through
-    told = [await _verdict(store, table, found[0]) for found in rows if found]
+    told = [await verdict_of(store, table, found[0]) for found in rows if found]
     before = [len(town.sent(chat)) for chat in people]
     async with _town(router, store, outbox) as town:
         for stand, chat in enumerate(people):
@@ -146,14 +146,16 @@ async def _answer(town: Town, chat: ChatId, answer: str) -> None:
         await town.says(answer, chat, sender=ALI)
 
 
-async def _verdict(store: FakeStore, table: Table, row: ConversationRow) -> tuple[str, Parting | str | None]:
+async def verdict_of(
+    store: FakeStore, table: Table, row: ConversationRow
+) -> tuple[str, Parting | str | None]:
     """What `triobot journal check` would say."""
     if (unfit := why_unfit(row, table)) is not None:
         return "P", unfit
     journal = store.journals.journal(row.id)
     assert journal is not None
     stored, known = read_stored(journal), store.journals.code.code()
-    changed = Changed(Code(table).comparison(known, store.journals.code.source), row)
+    changed = Changed(Code(table).comparison(known, store.journals.code.source), row, stored.records)
     services = dry_services(_texts(), {}, row.updated_at, ())
     async with open_rerun(services, table, stored, changed=changed) as rerun:
         found, failures = rerun.divergence, rerun.failures

@@ -31,6 +31,7 @@ from triobot.journals import (
     KeepResult,
     Lease,
     ParkConversation,
+    PutRested,
     PutStanding,
     TakeInHand,
     WakeEarlier,
@@ -62,6 +63,7 @@ writes: st.SearchStrategy[JournalWrite] = st.one_of(
     st.builds(lambda *rest: AppendRecords(LEASE, *rest), ids, positions, texts),
     st.builds(lambda *rest: AppendRecords(LEASE, *rest), ids, positions, texts),
     st.builds(lambda *rest: PutStanding(LEASE, *rest), ids, ats, st.booleans(), wakes),
+    st.builds(lambda *rest: PutRested(LEASE, *rest), ids, st.sampled_from((None, "[1,[]]")), ats),
     st.builds(lambda *rest: KeepIntent(LEASE, *rest), ids, runs, operations, ats, st.just("meant")),
     st.builds(
         lambda *rest: KeepResult(LEASE, *rest), ids, runs, operations, ats, st.sampled_from(["a", "b"])
@@ -127,6 +129,8 @@ class Model:
                 one = self.alive(write.conversation)
                 one.update(unfinished=write.unfinished, wake_at=write.wake_at, updated_at=write.at)
                 one["in_hand"] *= write.unfinished
+            case PutRested():
+                self.alive(write.conversation)
             case KeepIntent():
                 one = self.alive(write.conversation)
                 if one["run"] != write.run:

@@ -22,6 +22,7 @@ from triobot.journals import (
     KeepResult,
     Lease,
     ParkConversation,
+    PutRested,
     PutStanding,
     TakeInHand,
 )
@@ -77,6 +78,7 @@ STEPS: list[tuple[str, Callable[[Tables], object]]] = [
     ("begin", write(BeginConversation(LEASE, ONE, ChatId(7), "pizza", "v", NOON))),
     ("append", write(AppendRecords(LEASE, ONE, 0, ("x", "y")))),
     ("standing", write(PutStanding(LEASE, ONE, NOON, True, NOON))),
+    ("rested", write(PutRested(LEASE, ONE, "[2,[]]", 1))),
     ("intent", write(KeepIntent(LEASE, ONE, 1, "a", NOON, "x"))),
     ("result", write(KeepResult(LEASE, ONE, 1, "a", NOON, "x"))),
     ("drop", write(DropEffects(LEASE, ONE, 1, ("a",)))),

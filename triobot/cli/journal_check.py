@@ -436,7 +436,7 @@ class Looker:
             stored = read_stored(journal)
             if not survives(stored, table):
                 return Finding(checked=False)
-            changed = Changed(self._comparison, stored.row)
+            changed = Changed(self._comparison, stored.row, stored.records)
             services = dry_services_of(self._bot, self._settings)
             with _bounded():
                 async with open_rerun(services, table, stored, changed=changed) as rerun:

@@ -28,6 +28,7 @@ from ..engine.records import (
     INTERRUPTED,
     KNOWN,
     OUTCOMES,
+    TURNS,
     Absent,
     Id,
     Node,
@@ -46,6 +47,7 @@ from ..journals import (
     KeepIntent,
     KeepResult,
     ParkConversation,
+    PutRested,
     PutStanding,
     TakeInHand,
 )
@@ -112,8 +114,10 @@ class JournalWriter(Host):
         "_conversation",
         "_effects",
         "_first",
+        "_fits",
         "_id",
         "_kept",
+        "_last",
         "_lease",
         "_owes",
         "_position",
@@ -188,6 +192,9 @@ class JournalWriter(Host):
             self._effects, self._since = frozenset(beside), self._position - len(records) + len(beside)
         self._code = code = conversation.services.code if durable else None
         self.here = None if code is None else code.sites.here
+        self._last: object = None
+        # The code that fits its journal, and which one the store knows.
+        self._fits = 0 if row is None else row.build
         self._build = 0 if code is None else code.build if row is None else row.build
         self._watched: HearRecords | None = None
         if conversation.services.replays and durable:
@@ -215,6 +222,8 @@ class JournalWriter(Host):
         if tag in EFFECTS:
             self._keep_beside(tag, record)
         else:
+            if tag in TURNS:
+                self._last = record[7] if len(record) > 7 else None
             self._records = _with(self._records, record)
             if self._effects and tag in OUTCOMES:
                 self._drop_beside(str(record[2]))
@@ -296,7 +305,7 @@ class JournalWriter(Host):
                 conversation.changed, self._build = None, code.build
             return why
         if conversation.stored is not None:
-            code.place(operations, conversation.stored.row)
+            code.place(operations, conversation.stored)
         return None
 
     def concluded(self, error: BaseException | None) -> None:
@@ -366,7 +375,6 @@ class JournalWriter(Host):
         self._scheduled = False
         added = self._records or self._beside or self._writes
         stands = (not self._rests, self._wake)
-        code, rests = self._code, None
         known = self._begun and stands == self._stood and not added
         if self.over or known or not (begin or self._begun or added or self._rests):
             if within is not None:
@@ -377,16 +385,21 @@ class JournalWriter(Host):
         now = time_of(self._records[-1]) if self._records else self.now()
         writes += self._appended()
         self._stood = stands
-        if code is not None:
-            conversation = self._conversation
-            if conversation.stored is None or (conversation.lives and conversation.changed is None):
-                rests = write_rests(self._position, conversation.run.resting)
-            else:  # it hasn't come to where it stood, or never will
-                rests = moved_rests(self._position, conversation.stored.row)
+        writes.append(PutStanding(self._lease, self._id, now, *stands))
+        if (code := self._code) is not None:
             if code.sites.unkept:
                 self._commits.add([code.unkept(self._lease)])
-        writes.append(PutStanding(self._lease, self._id, now, stands[0], stands[1], rests, self._build))
+            if (rests := self._rested()) is not None or self._fits != self._build:
+                self._fits = self._build
+                writes.append(PutRested(self._lease, self._id, rests, self._build))
         self._written = self._commits.add(writes, self) if within is None else within(writes)
+
+    def _rested(self) -> str | None:
+        """Return what a row is to say of the operations in which it stands; None if it need not say."""
+        conversation = self._conversation
+        if (stored := conversation.stored) is None or (conversation.lives and conversation.changed is None):
+            return write_rests(self._position, conversation.run.resting, self._last)
+        return moved_rests(self._position, stored)  # it hasn't come to where it stood, or never will
 
     def flush_with(self, write: Callable[[Sequence[Write]], int]) -> int:
         """Let this write what was appended, together with whatever else; return as which unit."""

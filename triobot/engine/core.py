@@ -349,6 +349,7 @@ class Core:
         by_task: the other branches that run.
         mailbox: the events that no record has taken: row, stamp, value; the oldest first.
         stale: a revived run has done nothing new yet.
+        compares: its journal may be other code's, and each record is compared with what takes it.
         revived: when this incarnation began.
         catching_up: its host still delivers what waited; no deadline counts yet that is later than that, and
             no effect begins.
@@ -366,6 +367,7 @@ class Core:
         "by_task",
         "catching_up",
         "codec",
+        "compares",
         "cursor",
         "dry",
         "dying",
@@ -418,6 +420,7 @@ class Core:
         self.by_task: dict[Task, Branch] = _NO_BRANCHES
         self.mailbox: Sequence[tuple[int, int, Any]] = ()
         self.stale = not fresh
+        self.compares = host.compares and not fresh
         self.dry = dry
         self.beyond: Sequence[Record] = ()
         self.dying = self.over = self.interrupted = self.felt = self.catching_up = False
@@ -550,25 +553,10 @@ class Core:
             self.time = now
         return self.time
 
-    def locate(self, op: Operation, again: bool) -> None:
-        """Note from where an operation comes, unless its site is known by its record.
-
-        Args:
-            again: the same call of the author's led to the operation before.
-        """
-        branch, here = op.branch, self.host.here
-        if here is None or not (self.cursor >= self.many or self.host.compares):
-            branch.site = 0
-            return
-        op.sites = branch.site = branch.site if again and branch.site else here(branch.root, 4)
-        if branch.drawn or op.nature is Nature.WITHIN:
-            # What another branch completes has no record: its site goes with the next one.
-            op.sites = [*branch.drawn, op.sites]
-            branch.drawn = op.sites if op.nature is Nature.WITHIN else ()
-
     def stands(self, operations: Sequence[Operation]) -> bool:
         """Return whether a revived run rests where it did when its journal ended; else it gets stuck."""
         if (why := self.host.reached(operations)) is None:
+            self.compares = self.compares and self.dry
             return True
         first = operations[0] if operations else None
         self.get_stuck(0 if first is None else first.id, why, None if first is None else first.task)
@@ -626,7 +614,8 @@ class Core:
         """Run an effect's body to its end, whatever that is, in the author's task and outside of any turn."""
         body, args, raises, inside = work
         if op.in_doubt is not None:
-            self.host.append([INTENDED, self.time, op.id, op.kind, op.print])
+            sites = (None, 0, op.sites) if op.sites else ()
+            self.host.append([INTENDED, self.time, op.id, op.kind, op.print, *sites])
         began = False
         try:
             if not inside:

@@ -136,7 +136,7 @@ class Machine(Core):
     def next_id(self, branch: Branch) -> Id:
         """Hand out the next id of a branch."""
         branch.count += 1
-        if (here := self.host.here) is not None and (self.cursor >= self.many or self.host.compares):
+        if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
             branch.drawn = [*branch.drawn, here(branch.root, 3)]
         return id_in(branch.path or self.prefix, branch.count)
 
@@ -158,15 +158,23 @@ class Machine(Core):
     # --- operations
 
     def operation(self, kind: str, nature: Nature, print: str = "", again: bool = False) -> Operation:
-        """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests."""
+        """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests.
+
+        Args:
+            again: the same call of the author's led to the operation before.
+        """
         branch = self.current()
         branch.count = number = branch.count + 1
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
         assert branch.task is not None
         id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
-        if self.host.here is not None:
-            self.locate(op, again)
+        if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
+            op.sites = branch.site = branch.site if again and branch.site else here(branch.root, 3)
+            if branch.drawn or nature is WITHIN:
+                # What another branch completes has no record: its site goes with the next one.
+                op.sites = [*branch.drawn, op.sites]
+                branch.drawn = op.sites if nature is WITHIN else ()
         return op
 
     async def look_around(self, op: Operation) -> None:
@@ -232,7 +240,7 @@ class Machine(Core):
             or self._queue
             or op.id == self.mid
             or self.host.look is not None
-            or self.host.compares
+            or self.compares
             or self.dying
         ):
             return False
@@ -255,7 +263,8 @@ class Machine(Core):
         self.pump(op)
         if op.given is None and tag != CUT and not self.dying:
             # Others go first. What is known must not be forgotten, for it would be done again.
-            self.host.append([KNOWN, now, op.id, op.kind, op.print, tag, node])
+            sites = (op.sites,) if op.sites else ()
+            self.host.append([KNOWN, now, op.id, op.kind, op.print, tag, node, *sites])
 
     # --- turns
 
@@ -335,7 +344,7 @@ class Machine(Core):
         id, kind = record[2], record[3]
         op = self._rests_in(id)
         asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
-        why = self.host.parting(record, asks) if self.host.compares and asks is not None else None
+        why = self.host.parting(record, asks) if self.compares and asks is not None else None
         if asks is not None and why is not None:
             self.get_stuck(id, why, asks.task)
         elif op is None:
@@ -433,7 +442,7 @@ class Machine(Core):
 
     def _reach(self) -> bool:
         """Look at what was under way when the journal ended; return whether the code fits that."""
-        self._reached = True
+        self._reached, compares = True, self.compares
         if self.stale and not self.stands(self.resting):
             return False
         for began in (self.rows or {}).values():
@@ -441,6 +450,9 @@ class Machine(Core):
             if op is None or op.kind != began[3]:
                 now_is = "has not begun now" if op is None else f"is a {op.kind} now"
                 self.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
+                return False
+            if compares and (why := self.host.parting(began, op)) is not None:
+                self.get_stuck(began[2], why, op.task)
                 return False
         return True
 

@@ -60,8 +60,8 @@ A time fn args                       the end, and it goes on as another function
 
 N time turn key [value]              what the code read in this turn; no value: nothing was there
 P time turn key n                    the code wrote under this key in this turn, for the nth time
-R time id kind print tag value       an effect's outcome whose turn can't come yet
-Q time id kind print                 an effect that must not happen twice is about to begin
+R time id kind print tag value [sites]   an effect's outcome whose turn can't come yet
+Q time id kind print [null 0 sites]      an effect that must not happen twice is about to begin
 O time turn key value                what the world was asked for in this turn
 V time patch                         the code asked for this patch first here
 ```

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 from .sources import Range, Source, digest_of
 
@@ -27,7 +27,7 @@ SKIPPED, AUTHORS, BORDER = 0, 1, 2
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _NO_PLACE: Final[Range] = (None, None, None, None)
 
-_Key: TypeAlias = Any  # of a stack: nested tuples, the outermost frame outside
+_Stacks: TypeAlias = "dict[int, Any]"  # by frame, the innermost outside: those around it, or the site
 
 
 @final
@@ -77,7 +77,9 @@ class Sites:
         self._kinds: dict[int, int] = {}
         # Keeps the codes alive, for their ids are in the keys.
         self._codes: dict[int, CodeType] = {}
-        self._seen: dict[_Key, int] = {}
+        # By root.
+        self._seen: dict[int, _Stacks] = {}
+        self._found: dict[int, SiteLink] = {}
         self._links: dict[int, tuple[int, SiteLink]] = {}
         self._numbers: dict[tuple[int, SiteLink], int] = {}
         self._files: dict[str, list[str]] = {}
@@ -105,61 +107,55 @@ class Sites:
             root: the site at which the task was started; for a child.
             inner: so many frames are surely not an author's. Each frame that is looked at becomes an object.
         """
-        frame: FrameType | None = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
-        kinds = self._kinds
-        key: _Key = None
-        while frame is not None:
-            code = frame.f_code
-            kind = kinds.get(id(code))
-            if kind is None:
-                kind = self._kind(code)
-            if kind:
-                if kind == BORDER:
-                    break
-                key = (key, id(code), frame.f_lasti)
-            frame = frame.f_back
-        if root:
-            key = (key, root)
-        number = self._seen.get(key)
-        return self._number_of(key, root) if number is None else number
+        first = frame = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
+        try:
+            node = self._seen[root]
+            while True:
+                # The bytecode is within the code object, so that no other one has this sum.
+                node = node[id(frame.f_code) + frame.f_lasti]
+                if type(node) is int:
+                    return node
+                frame = cast("FrameType", frame.f_back)
+        except (KeyError, AttributeError):
+            return self._number_of(_outwards(first), root)
 
     def of_frames(self, frames: Iterable[FrameType], root: int = UNKNOWN) -> int:
         """Return the site of a suspended task, by its frames from the innermost outwards."""
-        key: _Key = None
-        for frame in frames:
-            code = frame.f_code
-            kind = self._kinds.get(id(code))
-            kind = self._kind(code) if kind is None else kind
-            if kind == BORDER:
-                break
-            if kind:
-                key = (key, id(code), frame.f_lasti)
-        if root:
-            key = (key, root)
-        number = self._seen.get(key)
-        return self._number_of(key, root) if number is None else number
+        return self._number_of(frames, root)
 
     def _kind(self, code: CodeType) -> int:
-        self._codes[id(code)] = code
-        kind = self._kinds[id(code)] = self._kind_of(code)
-        return kind
+        own = id(code)
+        if own not in self._kinds:
+            self._codes[own] = code
+            self._kinds[own] = self._kind_of(code)
+        return self._kinds[own]
 
     # --- once for each site
 
-    def _number_of(self, key: _Key, root: int) -> int:
-        number, inner = root, key
-        if root:
-            number, inner = self._add(root, _BORDER_LINK), key[0]
-        frames: list[tuple[CodeType, int]] = []
-        while inner is not None:
-            inner, code_id, offset = inner
-            frames.append((self._codes[code_id], offset))
-        inside = [*(code.co_name in _COMPREHENSIONS for code, _ in frames[1:]), False]
-        for (code, offset), is_around_comprehension in zip(frames, inside, strict=True):
+    def _number_of(self, frames: Iterable[FrameType], root: int) -> int:
+        chain: list[tuple[CodeType, int]] = []
+        stack: list[int] = []
+        for frame in frames:
+            code, offset = frame.f_code, frame.f_lasti
+            stack.append(id(code) + offset)
+            if (kind := self._kind(code)) == BORDER:
+                break
+            if kind:
+                chain.append((code, offset))
+        else:
+            stack.clear()  # only a border's frame is known for the last one
+        number = self._add(root, _BORDER_LINK) if root else root
+        chain.reverse()
+        inside = [*(code.co_name in _COMPREHENSIONS for code, _ in chain[1:]), False]
+        for (code, offset), is_around_comprehension in zip(chain, inside, strict=True):
             # Of a comprehension only the inside counts: since Python 3.12 it has no frame of its own.
             if not is_around_comprehension:
                 number = self._add(number, self._link(code, offset))
-        self._seen[key] = number
+        node = self._seen.setdefault(root, {})
+        for own in stack[:-1]:
+            node = node.setdefault(own, {})
+        for own in stack[-1:]:
+            node[own] = number
         return number
 
     def _add(self, before: int, link: SiteLink) -> int:
@@ -172,6 +168,12 @@ class Sites:
         return number
 
     def _link(self, code: CodeType, offset: int) -> SiteLink:
+        found = self._found.get(own := id(code) + offset)
+        if found is None:
+            found = self._found[own] = self._find_link(code, offset)
+        return found
+
+    def _find_link(self, code: CodeType, offset: int) -> SiteLink:
         place = _place_in(code, offset)
         if digest := self._source_of(code):
             return SiteLink(digest, code.co_qualname, place)
@@ -210,6 +212,12 @@ class Sites:
             site, link = known
             found.append(link)
         return found[::-1]
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def shape_of(code: CodeType) -> str:

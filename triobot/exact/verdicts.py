@@ -341,7 +341,7 @@ class Judge:
         why = self._difference(recorded.sites, now.sites, build)
         if why == UNKNOWN and (old, now.sites[-1]) in self._proven:
             why = None
-        if why is None and (recorded.id, recorded.kind) != (now.id, now.kind):
+        if why is None and (recorded.id, recorded.kind or now.kind) != (now.id, now.kind):
             why = ANOTHER_WAY
         return None if why is None else self._part(why, old, now.sites[-1])
 

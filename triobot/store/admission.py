@@ -27,6 +27,7 @@ from ..journals import (
     KeepIntent,
     KeepResult,
     ParkConversation,
+    PutRested,
     PutStanding,
     RunKind,
     TakeInHand,
@@ -279,6 +280,8 @@ def admit_journal_write(write: JournalWrite) -> None:
             admit_conversation(write.conversation)
             check_integer("at", write.at, least=0)
             _wake(write.wake_at)
+        case PutRested():
+            admit_conversation(write.conversation)
             if write.rests is not None:
                 check_column("rests", write.rests)
             check_integer("build", write.build, least=0, most=LARGEST_INTEGER)

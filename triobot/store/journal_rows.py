@@ -26,6 +26,7 @@ from ..journals import (
     KeepResult,
     Lease,
     ParkConversation,
+    PutRested,
     PutStanding,
     RunKind,
     TakeInHand,
@@ -60,9 +61,9 @@ BEGIN_ONE: Final = (
 )
 STAND: Final = (
     "UPDATE conversations SET unfinished = ?, wake_at = ?,"
-    " in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ?, rests = ?, build = ?"
-    " WHERE id = ? AND ended_at IS NULL"
+    " in_hand = CASE WHEN ? = 1 THEN in_hand ELSE 0 END, updated_at = ? WHERE id = ? AND ended_at IS NULL"
 )
+REST: Final = "UPDATE conversations SET rests = ?, build = ? WHERE id = ? AND ended_at IS NULL"
 _POSITION: Final = (
     "coalesce((SELECT n + size FROM journal WHERE conversation = id ORDER BY n DESC LIMIT 1), 0)"
 )
@@ -112,8 +113,7 @@ class OneByOneError(Exception):
 
 
 def _standing(write: PutStanding) -> tuple[object, ...]:
-    unfinished = int(write.unfinished)
-    return unfinished, write.wake_at, unfinished, write.at, write.rests, write.build, write.conversation
+    return int(write.unfinished), write.wake_at, int(write.unfinished), write.at, write.conversation
 
 
 class JournalTables:
@@ -160,6 +160,8 @@ class JournalTables:
                 self._wake_earlier(write)
             case EndConversation():
                 self._end(write)
+            case PutRested(_, conversation, rests, build):
+                self._update(conversation, "rests = ?, build = ?", (rests, build))
             case KeepCode():
                 self.code.keep(write, self.newest())
             case AcceptChange():
@@ -184,11 +186,19 @@ class JournalTables:
         """
         self._do_all(STAND, [_standing(write) for write in writes], writes)
 
+    def put_all_rested(self, writes: Sequence[PutRested]) -> None:
+        """Say in which operations many conversations stand, as `apply` does for one.
+
+        Raises:
+            OneByOneError: one of them is over.
+        """
+        self._do_all(REST, [(one.rests, one.build, one.conversation) for one in writes], writes)
+
     def _do_all(
         self,
         statement: str,
         rows: Sequence[tuple[object, ...]],
-        writes: Sequence[AppendRecords | PutStanding],
+        writes: Sequence[AppendRecords | PutStanding | PutRested],
     ) -> None:
         lease = self.lease
         stale = any(write.lease is not lease and write.lease != lease for write in writes)

@@ -17,6 +17,7 @@ from typing import Final
 
 from ..journals import (
     AppendRecords,
+    PutRested,
     PutStanding,
 )
 from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
@@ -211,6 +212,7 @@ class Tables:
         consumed: list[int] = []
         appended: list[AppendRecords] = []
         standing: list[PutStanding] = []
+        rested: list[PutRested] = []
 
         def do_usual() -> None:
             if taken:
@@ -227,6 +229,9 @@ class Tables:
             if standing:
                 self.journals.put_all_standing(standing)
                 standing.clear()
+            if rested:
+                self.journals.put_all_rested(rested)
+                rested.clear()
 
         for write in writes:
             if isinstance(write, AppendRecords):
@@ -237,6 +242,8 @@ class Tables:
                 taken.append(write.arrival)
             elif isinstance(write, Consume):
                 consumed += write.seqs
+            elif isinstance(write, PutRested):
+                rested.append(write)
             else:
                 do_usual()
                 self.apply(write)

@@ -33,6 +33,7 @@ from triobot.journals import (
     KeepResult,
     Lease,
     ParkConversation,
+    PutRested,
     PutStanding,
     TakeInHand,
     WakeEarlier,
@@ -76,16 +77,9 @@ def append(store: Store, id_: int, position: int, *records: str) -> AppendRecord
 
 
 def standing(
-    store: Store,
-    id_: int,
-    *,
-    unfinished: bool = False,
-    wake_at: int | None = None,
-    at: int = NOON,
-    rests: str | None = None,
-    build: int = 0,
+    store: Store, id_: int, *, unfinished: bool = False, wake_at: int | None = None, at: int = NOON
 ) -> PutStanding:
-    return PutStanding(lease_of(store), ConversationId(id_), at, unfinished, wake_at, rests, build)
+    return PutStanding(lease_of(store), ConversationId(id_), at, unfinished, wake_at)
 
 
 async def row_of(store: Store, id_: int) -> ConversationRow:
@@ -726,8 +720,12 @@ class LeaseContract(Contract):
     async def test_where_it_stands_and_the_code_that_fits_it_are_kept(self, store: Store) -> None:
         await store.commit(begin(store, 5))
         assert ((row := await row_of(store, 5)).rests, row.build) == (None, 0)
-        await store.commit(standing(store, 5, rests="1 [[2,17]]", build=2**40))
-        assert ((row := await row_of(store, 5)).rests, row.build) == ("1 [[2,17]]", 2**40)
+        for rests in ("[1,[]]", None):
+            await store.commit(PutRested(lease_of(store), ConversationId(5), rests, 2**40))
+            await store.commit(standing(store, 5))
+            assert ((row := await row_of(store, 5)).rests, row.build) == (rests, 2**40)
+        with pytest.raises(JournalConflictError):
+            await store.commit(PutRested(lease_of(store), ConversationId(6), None, 1))
 
     async def test_sources_and_sites_are_kept_once(self, store: Store) -> None:
         lease, text = lease_of(store), "async def order(chat): ...\n# \u062f\n"

@@ -22,7 +22,7 @@ from trio.lowlevel import current_task
 from ...engine import Nursery, Record, Run
 from ...engine.core import Nature
 from ...engine.core import Operation as OpenOperation
-from ...engine.records import START, Id, time_of
+from ...engine.records import START, TURNS, Id, time_of
 from ...errors import LocalProtocolError
 from ...exact.alignment import Accepted
 from ...exact.sites import (
@@ -51,6 +51,7 @@ from ..running.lines import frames_of, is_authors, is_between
 
 if TYPE_CHECKING:
     from ...store import Store
+    from .stored import Stored
 
 _PLACE: Final = 7
 """Where a record has its sites."""
@@ -139,16 +140,16 @@ class Code:
         deployed = Deployed(self._since, self.build, tuple(present)) if new or not sites else None
         return KeepCode(lease, tuple(new), tuple(_row_of(site) for site in sites), deployed)
 
-    def place(self, operations: Iterable[OpenOperation], row: ConversationRow) -> None:
-        """Give operations that a replay began their sites: those that the row has, or by where they wait."""
-        rests = read_rests(row)
+    def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
+        """Give operations that a replay began their sites: those that are known, or by where they wait."""
+        rests = read_rests(stored.row, stored.records)
         for op in operations:
             known = rests.get(op.id)
             if known is not None:
                 note_shown(op, known)
             if op.sites or op.nature is Nature.WITHIN:
                 continue
-            if known is not None and known.kind == op.kind:
+            if known is not None and known.kind in ("", op.kind):
                 op.sites = known.sites[0] if len(known.sites) == 1 else list(known.sites)
             elif op.task is current_task():
                 op.sites = self.sites.here(op.branch.root)
@@ -171,7 +172,7 @@ class Code:
         for digest in self._comparison.needed(_sites_in(records, row)):
             if digest not in self._texts:
                 self._texts[digest] = await store.source(digest)
-        return Changed(self._comparison, row)
+        return Changed(self._comparison, row, records)
 
     def comparison(self, known: StoredCode, text_of: SourceOf) -> Comparison:
         """Return what compares the code that a store knows with this code.
@@ -204,9 +205,9 @@ def sites_of(record: Record) -> Sequence[int]:
     return found if isinstance(found, list) else [found] if found else []
 
 
-def _sites_in(records: Iterable[Record], row: ConversationRow) -> set[int]:
+def _sites_in(records: Sequence[Record], row: ConversationRow) -> set[int]:
     found = {site for record in records if record[0] != START for site in sites_of(record)}
-    return found.union(*(one.sites for one in read_rests(row).values()))
+    return found.union(*(one.sites for one in read_rests(row, records).values()))
 
 
 @final
@@ -215,6 +216,7 @@ class Rested:
     """An operation in which a conversation stood.
 
     Attributes:
+        kind: its kind; empty if that is not known.
         keys: the digest of the keys that a question showed; empty if it showed none.
     """
 
@@ -224,14 +226,20 @@ class Rested:
     keys: str = ""
 
 
-def write_rests(position: int, operations: Sequence[OpenOperation]) -> str | None:
-    """Return what a row says of the operations in which a conversation stands; None if of none.
+def write_rests(position: int, operations: Sequence[OpenOperation], last: object) -> str | None:
+    """Return what a row says of the operations in which a conversation stands; None if it need not say.
+
+    That is when one operation rests where the last record came from, as in an `ask`; or one effect is under
+    way, of which nothing is known yet.
 
     Args:
         position: of the next record: so what is said is not believed once an older version has gone on.
+        last: the sites of the last record.
     """
-    if len(operations) == 1 and type((op := operations[0]).id) is int:  # as nearly always
-        return f'[{position},[[{op.id},"{op.kind}",{op.sites},"{_keys_of(op)}"]]]' if op.sites else None
+    if len(operations) == 1:
+        (op,) = operations
+        if op.nature is Nature.EFFECT or (op.sites == last and type(op.id) is int and not _keys_of(op)):
+            return None
     told = [
         f'[{op.id if type(op.id) is int else json.dumps(op.id)},"{op.kind}",{op.sites},"{_keys_of(op)}"]'
         for op in operations
@@ -240,10 +248,11 @@ def write_rests(position: int, operations: Sequence[OpenOperation]) -> str | Non
     return f"[{position},[{','.join(told)}]]" if told else None
 
 
-def moved_rests(position: int, row: ConversationRow) -> str | None:
+def moved_rests(position: int, stored: Stored) -> str | None:
     """Return what a row says, for another position: what was recorded since changes nothing of that."""
-    before, _, told = (row.rests or "").partition(",")
-    return f"[{position},{told}" if before == f"[{row.position}" else None
+    rests = read_rests(stored.row, stored.records).values()
+    told = [(one.id, one.kind, one.sites, one.keys) for one in rests]
+    return json.dumps((position, told)) if told else None
 
 
 def _keys_of(op: OpenOperation) -> str:
@@ -265,13 +274,14 @@ def note_shown(op: OpenOperation, rested: Rested) -> bool:
     return wait.shown != wait.keys
 
 
-def read_rests(row: ConversationRow) -> Mapping[Id, Rested]:
+def read_rests(row: ConversationRow, records: Sequence[Record]) -> Mapping[Id, Rested]:
     """Return the operations in which a conversation stood, by their ids."""
-    if row.rests is None:
-        return {}
-    position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests))
-    if position != row.position:
-        return {}
+    position, told = cast("tuple[int, list[tuple[Id, str, Any, str]]]", json.loads(row.rests or "[0,[]]"))
+    if not told or position != row.position:
+        last = next((one for one in reversed(records) if one[0] in TURNS), None)
+        if row.unfinished or last is None or type(last[2]) is not int or len(sites := sites_of(last)) != 1:
+            return {}
+        return {last[2] + 1: Rested(last[2] + 1, "", sites)}
     return {
         id: Rested(id, kind, cast("list[int]", sites) if isinstance(sites, list) else [sites], keys)
         for id, kind, sites, keys in told
@@ -289,10 +299,10 @@ class Changed:
         took: the event that the newest wait has taken.
     """
 
-    def __init__(self, comparison: Comparison, row: ConversationRow) -> None:
+    def __init__(self, comparison: Comparison, row: ConversationRow, records: Sequence[Record]) -> None:
         self.judge = Judge(comparison)
         self.sites = comparison.sites
-        self.rests = read_rests(row)
+        self.rests = read_rests(row, records)
         self.again = False
         self.took: Event | None = None
         self._at = row.updated_at

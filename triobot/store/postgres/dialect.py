@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, final
 
 from ...frozen import guarded
-from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, STAND
+from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN
 
@@ -140,10 +140,14 @@ TOGETHER: Final = {
     ),
     STAND: RowsTogether(
         "UPDATE conversations SET unfinished = u, wake_at = w,"
-        " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a, rests = r, build = b"
-        f" {_given('u bigint, w bigint, h bigint, a bigint, r text, b bigint, i bigint')}"
+        " in_hand = CASE WHEN h = 1 THEN in_hand ELSE 0 END, updated_at = a"
+        f" {_given('u bigint, w bigint, h bigint, a bigint, i bigint')} WHERE id = i AND {_NOT_ENDED}",
+        apart=4,
+    ),
+    REST: RowsTogether(
+        f"UPDATE conversations SET rests = r, build = b {_given('r text, b bigint, i bigint')}"
         f" WHERE id = i AND {_NOT_ENDED}",
-        apart=6,
+        apart=2,
     ),
     ANSWERED: RowsTogether(
         f"UPDATE deliveries SET acknowledged = a {_given('a bigint, k text')}"
