@@ -591,6 +591,23 @@ async def test_who_lost_the_store_and_lives_is_no_crash(
     assert await started(postgres) == then
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("meanwhile", "then"), [([], 0), (["died"], 1), (["stopped"], 0)], ids=str)
+async def test_whose_server_was_away_at_the_end_is_no_crash(
+    postgres: Server, meanwhile: list[str], then: int
+) -> None:
+    """A process whose work was cut by that lives on, and says so once it reaches the server again."""
+    with proxying(postgres.port) as proxy:
+        async with opened(postgres, proxy):
+            proxy.refuses = True
+            proxy.cut()
+        for end in meanwhile:
+            assert await started(postgres, dies=end == "died") == 1
+        proxy.refuses = False
+        await wait_free(postgres.url(port=proxy.port), taken=lambda: None)
+    assert await started(postgres) == then
+
+
 async def test_who_waits_is_told_when_the_store_is_free(postgres: Server) -> None:
     taken: list[str] = []
     async with opened(postgres):

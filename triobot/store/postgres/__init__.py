@@ -35,7 +35,7 @@ from .relay import channel_of
 from .roster import name_as_standby
 from .schemas import is_there
 from .session import Connection, connect, named
-from .shard import is_had, open_shard
+from .shard import acquit_late, is_had, open_shard
 from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
@@ -146,6 +146,7 @@ async def wait_free_postgres(place: str, *, taken: Callable[[], None]) -> None:
 
 def _listen(address: PostgresAddress) -> Connection:
     connection = connect(address)
+    acquit_late(address)
     name_as_standby(connection, address)
     connection.execute(f'LISTEN "{channel_of(address)}"'.encode())
     return connection

@@ -60,6 +60,8 @@ from .transactions import ShardTransactions
 from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
+# Runs of this process that came to their end while the server was away; see `acquit_late`.
+_unacquitted: Final[list[Shard]] = []
 _ours: Final[set[int]] = set()
 """The nodes that this process is or was; by its name one of another container may have it, too."""
 
@@ -113,6 +115,10 @@ class Shard:
         """Return what runs batches."""
         assert self._transactions is not None
         return self._transactions
+
+    def is_at(self, address: PostgresAddress) -> bool:
+        """Return whether it is the store at this address."""
+        return self._address == address
 
     def held(self) -> float:
         """Return for how many seconds more nobody else can have it, 0 if they may; in any thread."""
@@ -234,7 +240,7 @@ class Shard:
         return locked(self.name, who, here=owner in _ours)
 
     def _count(self, now: int, *, visit: bool) -> Opening:
-        """Count this run, and how many before it have died; see `_acquit`."""
+        """Count this run, and how many before it have died; see `acquit`."""
         sql = self._session
         lived = get_meta(sql, "lived") == (get_meta(sql, "run") or "")
         opening = count_run(sql, self.tables, self.notes, machine=machine_boot(), now=now, visit=visit)
@@ -254,12 +260,15 @@ class Shard:
             opening = attrs.evolve(opening, at_work=noted, unclean=max(1, opening.unclean))
         return opening
 
-    def _acquit(self) -> None:
+    def acquit(self, *, late: bool = False) -> None:
         """Note that this run, whose store is another process's or nobody's, has not died.
 
         Whoever took the store has counted it among those that have, since it could not know better; or
         the next one that runs the bot will. It is the one thing that is written without the fence. Only
         starts read it, and they hold the lock under which it is done.
+
+        Args:
+            late: it has been over for a while, and may count as the owner yet.
 
         Raises:
             TriobotError, psycopg.Error: it can't be noted now.
@@ -268,7 +277,7 @@ class Shard:
         try:
             with session.connection.transaction():
                 ((owner,),) = session.run(_LOCK).fetchall()
-                if owner == self._node:
+                if owner == self._node and not late:
                     return
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
@@ -322,9 +331,11 @@ class Shard:
                 if (broken := self.transactions.broken) is None:
                     self.transactions.put(let_go)
                 elif isinstance(broken, LeaseLostError) and not self._visited:
-                    self._acquit()
+                    self.acquit()
             except (TriobotError, psycopg.Error) as error:
                 _log.warning("the store %s could not be closed cleanly: %s", self.name, first_line(error))
+                if not self._visited:
+                    _unacquitted.append(self)
             finally:
                 if self._lease is not None:
                     self._lease.end()
@@ -389,6 +400,19 @@ def open_shard(
         if isinstance(error, psycopg.Error):
             raise for_the_opener(error, named(address), role) from error
         raise
+
+
+def acquit_late(address: PostgresAddress) -> None:
+    """Note that runs of this process have not died whose server was away at their end; in a worker thread.
+
+    Else a server that is restarted a few times would have the next start warn of a program that dies.
+    """
+    for shard in [one for one in _unacquitted if one.is_at(address)]:
+        try:
+            shard.acquit(late=True)
+        except (TriobotError, psycopg.Error):
+            return
+        _unacquitted.remove(shard)
 
 
 def is_had(connection: Connection) -> bool:
