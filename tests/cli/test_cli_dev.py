@@ -602,6 +602,7 @@ async def test_new_code_takes_a_chats_place_with_the_same_answers(tmp_path: Path
         held = await dev.wait_held()
         path = f"travel/{sara.chat_id}/{held[0]['conversation']}"
         look = cast("Told", await dev.app.post(f"{path}/answers", {}))
+        assert (look["can_take"], "money was asked for in it" in look["cannot_take"]) == (False, True)
         with pytest.raises(AppError, match="money was asked for in it"):
             await dev.app.post(f"travel/branch/{look['id']}/take", {})
         assert cast("Told", await dev.app.get("travel/held"))["held"][0]["way"] is None

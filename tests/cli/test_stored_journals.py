@@ -16,7 +16,7 @@ from triobot.operator.requests import AboutPayments, ListJournals, Request
 
 @frozen
 class Payments:
-    """A bot whose payments come two at a time, by their ids."""
+    """A bot whose payments, each of a conversation, come two at a time, by their ids."""
 
     made: Mapping[str, int]
 
@@ -24,7 +24,7 @@ class Payments:
         assert isinstance(request, AboutPayments)
         after = request.fields.get("after")
         ids = [ref for ref in sorted(self.made) if after is None or ref > str(after)][:2]
-        await tell({"payments": [{"ref": ref, "made_at": self.made[ref]} for ref in ids]})
+        await tell({"payments": [{"ref": ref, "conversation": self.made[ref]} for ref in ids]})
 
 
 @pytest.mark.parametrize("newest", ["a", "c", "e"])
@@ -32,8 +32,8 @@ async def test_money_that_was_asked_for_is_found_on_every_page(newest: str) -> N
     made = dict.fromkeys("abcde", 10) | {newest: 20}
     journals = StoredJournals(Payments(made).ask, lambda since: [])
 
-    assert await journals.has_payments(7, since=20)
-    assert not await journals.has_payments(7, since=21)
+    assert await journals.has_payments(7, 20)
+    assert not await journals.has_payments(7, 21)
 
 
 @frozen
@@ -71,7 +71,7 @@ async def test_a_question_waits_while_a_process_opens_the_store() -> None:
     journals = StoredJournals(Payments({"a": 20}).ask, lambda since: [], opening=opening)
 
     async def look() -> None:
-        answered.append(await journals.has_payments(7, since=20))
+        answered.append(await journals.has_payments(7, 20))
 
     async with trio.open_nursery() as nursery:
         await opening.acquire()

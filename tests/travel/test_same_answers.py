@@ -14,7 +14,7 @@ from triobot import Bot, Chat, Key, Paid
 from triobot.clock import StoppedClock
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.errors import ConfigError
-from triobot.filters import join, paid
+from triobot.filters import command, join, paid
 from triobot.store import open_memory
 from triobot.testing import drive
 from triobot.travel.branches import LiveBranch, written_down
@@ -161,6 +161,41 @@ async def test_what_was_over_before_need_not_fit_the_new_code(autojump_clock: Mo
     # No message that was there before gives way to one of these, also to that which the chat began with.
     assert instead.chat is not None
     assert min(instead.chat.entries) > 500
+
+
+async def test_the_purchase_of_another_is_no_payment_of_what_takes_a_place(autojump_clock: MockClock) -> None:
+    bot = Bot()
+
+    @bot.conversation(command("buy"))
+    async def buy(chat: Chat) -> None:
+        await chat.charge(1_000, "tea", item=Cake("tea"))
+
+    @bot.aside(paid(Cake))
+    async def give(chat: Chat[Paid[Cake]]) -> None:
+        chat.data[BAKED] += 1
+        await chat.send("Here it is.")
+
+    @bot.conversation(command("talk"))
+    async def talk(chat: Chat) -> None:
+        await chat.ask("Well?")
+        await chat.ask("And then?")
+
+    with library(ended=True) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara", wallet=50_000)
+            await sara.joins()
+            await sara.says("/buy")
+            await sara.pays()
+            await sara.sees("Here it is.")
+            await sara.says("/talk")
+            await sara.sees("Well?")
+            await sara.says("Good.")
+            await sara.sees("And then?")
+    *beside, stored = kept.all().values()
+    assert stored.row.route.endswith("talk")
+    async with open_same_answers(bot, stored, beside=beside, numbers=500) as same:
+        assert (same.stopped, same.left) == (None, [])
+        assert (await same.replacement()).payments == []
 
 
 async def test_all_fits_the_same_code(autojump_clock: MockClock) -> None:

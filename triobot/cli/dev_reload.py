@@ -84,6 +84,7 @@ class HeldReload:
         self._journals = journals
         self._exchange = exchange
         twins.may_take = self._may_take
+        twins.why_not_take = self._why_not_now
         self._held: list[Holding] = []
         # Their end is ordered; the process that carries it out may be the next one.
         self._ending: set[int] = set()
@@ -157,13 +158,20 @@ class HeldReload:
             return self._find(cast("int", row["conversation"])) is not None
         return row["parked_because"] is not None
 
+    async def _why_not_now(self, branch: str) -> str | None:
+        """Return why a branch can't take its chat's place as it is now; None if it can."""
+        origin = self._twins.origin(branch)
+        try:
+            return await self._why_not(replacement_of(await self._twins.replacement(branch)), origin)
+        except TravelError as error:
+            return str(error)
+
     async def _why_not(self, instead: Replacement, origin: Sequence[JsonObject]) -> str | None:
         """Return why a conversation's place can't be taken; None if it can."""
-        row = origin[0]
         if _records(await self._journals.journal(instead.conversation)) != _records(origin):
             return "the chat has gone on since: give the same answers once more"
-        since = cast("int", row["started_at"])
-        if instead.payments or await self._journals.has_payments(cast("int", row["chat_id"]), since):
+        chat_id = cast("int", origin[0]["chat_id"])
+        if instead.payments or await self._journals.has_payments(chat_id, instead.conversation):
             return "money was asked for in it, and no money is moved: wait until it ends, or end it"
         if instead.at > self._exchange.clock.now():
             return "more time has passed in the branch than for the bot: put the clock forward first"

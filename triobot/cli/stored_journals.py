@@ -78,12 +78,12 @@ class StoredJournals:
         """Have a conversation end, whatever it waits for; durable when this returns."""
         await self._lines(OrderEnd(ConversationId(conversation)))
 
-    async def has_payments(self, chat_id: int, since: int) -> bool:
-        """Return whether money was asked for in a chat since this time."""
+    async def has_payments(self, chat_id: int, conversation: int) -> bool:
+        """Return whether a conversation of this chat has asked for money."""
         asked: dict[str, object] = {"ask": "payments.list", "chat": chat_id, "limit": _MOST}
         # They come in the order of their ids, which are random: the newest may be on any page.
         while rows := await self._payments(asked):
-            if any(cast("int", row["made_at"]) >= since for row in rows):
+            if any(row["conversation"] == conversation for row in rows):
                 return True
             asked["after"] = rows[-1]["ref"]
         return False

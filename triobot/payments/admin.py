@@ -275,6 +275,12 @@ def _clock_time(at: int) -> str:
     return dt.datetime.fromtimestamp(at / 1000 + 60, dt.UTC).strftime("%Y-%m-%d %H:%M")
 
 
+def _conversation_of(owner: str) -> int | None:
+    """Return the number of the conversation that asked; None for what nobody but an operator knows of."""
+    number = owner.partition("/")[2].partition("/")[0]
+    return int(number) if number.isdecimal() else None
+
+
 def _summary(entry: Entry) -> dict[str, object]:
     watched = entry.sent_at is not None and entry.captured is None
     return {
@@ -282,6 +288,7 @@ def _summary(entry: Entry) -> dict[str, object]:
         "invoice": entry.invoice_id,
         "kind": entry.kind,
         "chat": entry.chat_id,
+        "conversation": _conversation_of(entry.owner),
         "amount": entry.amount,
         "currency": entry.currency,
         "state": entry.state,

@@ -52,9 +52,9 @@ from ..testing.process import InsideTransport
 from ..testing.virtual import VirtualWallClock, virtual_time
 from ..webhook.inbox import EventStored, Unread
 from ..wire.encode import Body
-from ..wire.ids import ChatId, SenderId
+from ..wire.ids import ChatId, RefId, SenderId
 from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
-from .money import ledger_of
+from .money import given_in, ledger_of
 from .past import Past, is_over, look_back, notch_starts, time_at, up_to
 from .staging import ChatStage
 from .steps import AskedStep, DoneStep, Steps
@@ -136,6 +136,7 @@ class LiveBranch:
         self.stage: ChatStage | None = None
         self._intake: Intake | None = None
         self._users: Sequence[User] = ()
+        self._others: Collection[RefId] = ()
         opening = read_opening(past.whole.records[0])
         self._opening: object = None if opening is None else opening.event
 
@@ -212,10 +213,11 @@ class LiveBranch:
         return await self._intake.store.data(self.past.chat_id)
 
     async def payments(self) -> Sequence[PaymentRow]:
-        """Return the ledger's rows of the chat."""
+        """Return the ledger's rows of the chat, but for goods that others gave before the branch."""
         assert self._intake is not None
         await self._settle()
-        return await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
+        rows = await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
+        return [row for row in rows if row.id not in self._others]
 
     # --- what the developer does
 
@@ -319,6 +321,7 @@ class LiveBranch:
         seeds.stage.play()
         self._users = list(seeds.stage.people.values())
         ledger = ledger_of(self.past, seeds.stage, seeds.beside)
+        self._others = given_in(seeds.beside)
         self.began = world.seq
         self.fence.begin()
         app = App(self._control)

@@ -264,6 +264,8 @@ class Twin:
             told = await self._branches(what, asked, partial(self._origin, asked))
         except (TriobotError, ValueError, KeyError, TypeError) as error:
             raise _NotDoneError(str(error) or type(error).__name__) from error
+        if what == "replacement" and isinstance(told, Mapping):  # its parent's alone
+            return gzip.compress(_json(told), 1)
         return _packed(told) if isinstance(told, Mapping) else told
 
     def _origin(self, asked: dict[str, Any]) -> BranchedFrom:

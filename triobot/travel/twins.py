@@ -195,6 +195,7 @@ class Twins:
     Attributes:
         may_take: tells by a conversation's row whether its place may be taken by what new code makes of its
             answers.
+        why_not_take: tells by a branch why it can't be taken all the same; None if it can.
     """
 
     def __init__(
@@ -222,6 +223,7 @@ class Twins:
         # The journals whose answers were given to the present code, by branch.
         self._origins: dict[str, Sequence[JsonObject]] = {}
         self.may_take: Callable[[JsonObject], bool] = _never
+        self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
         self._version = 0
         # Whether the bot runs the present code.
         self._is_taken = True
@@ -491,7 +493,7 @@ class Twins:
         one = self._find(id)
         given = await self._around(one, group)
         told = await self._ask(id, "branch", notch=notch, asks=list(asks), **given)
-        return self._opened(cast("bytes", told), one.twin, _kills(one))
+        return await self._opened(cast("bytes", told), one.twin, _kills(one))
 
     async def same_answers(
         self,
@@ -509,9 +511,9 @@ class Twins:
         beside, twin = await self._beside(chat_id, conversation), await self._loaded()
         asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers, "asks": list(asks)}
         told = await twin.ask("same answers", **asked)
-        return self._opened(cast("bytes", told), twin, [], lines)
+        return await self._opened(cast("bytes", told), twin, [], lines)
 
-    def _opened(
+    async def _opened(
         self,
         told: bytes,
         twin: _Process | None,
@@ -528,12 +530,14 @@ class Twins:
         for old in [old for old, (one, *_) in self._branches.items() if one.dead]:
             del self._branches[old]
             self._origins.pop(old, None)
-        return self._looks(id, look)
+        return await self._looks(id, look)
 
-    def _looks(self, id: str, look: JsonObject) -> bytes:
+    async def _looks(self, id: str, look: JsonObject) -> bytes:
         """Return how a branch looks, under the number by which it is known here."""
-        can = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
-        return gzip.compress(json.dumps({**look, "id": id, "can_take": can}).encode())
+        may = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
+        why = await self.why_not_take(id) if may else None
+        told = {**look, "id": id, "can_take": may and why is None, "cannot_take": why}
+        return gzip.compress(json.dumps(told).encode())
 
     def origin(self, id: str) -> Sequence[JsonObject]:
         """Return the journal whose answers were given to new code in a branch.
@@ -552,7 +556,7 @@ class Twins:
         """Do something in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
         twin, own, _ = self._find_branch(id)
         look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
-        return self._looks(id, look)
+        return await self._looks(id, look)
 
     async def replacement(self, id: str) -> JsonObject:
         """Return what came of the answers that new code was given: see `same_answers.replacement_of`."""
@@ -631,6 +635,10 @@ class Twins:
 
 def _never(_: JsonObject) -> bool:
     return False
+
+
+async def _no_reason(_: str) -> None:
+    await trio.lowlevel.checkpoint()
 
 
 def _kills(one: _Open) -> list[JsonValue]:

@@ -25,7 +25,7 @@ const NOT_ENOUGH = 1_000;
  *   id: string, conversation: number, chat_id: number, at: number, now: number, ended: boolean, name: string | null,
  *   people: {id: number, name: string, wallet: Record<string, number>}[], members: number[], chat: any[],
  *   reply_keyboard: any, bills: any[], stands: any[], asked: any[], steps: any[], left: any[], failures: any[],
- *   alarms: any[], data: Record<string, string>, answers: {left: number, stopped: string | null} | null, can_take?: boolean
+ *   alarms: any[], data: Record<string, string>, answers: {left: number, stopped: string | null} | null, can_take?: boolean, cannot_take?: string | null
  * }} Look
  */
 

@@ -65,6 +65,7 @@ function Answers({ told, tries, takePlace }) {
         ${told.can_take &&
         html`<button type="button" class=${`button ${left ? "" : "primary"}`} onclick=${takePlace}>${t("takePlace")}</button>`}
       </div>
+      ${told.cannot_take && html`<p class="faint">${t("cannotTake", { why: told.cannot_take })}</p>`}
     </section>
   `;
 }
