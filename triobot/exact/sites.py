@@ -147,7 +147,7 @@ class Sites:
         number = self._add(root, _BORDER_LINK) if root else root
         chain.reverse()
         inside = [*(code.co_name in _COMPREHENSIONS for code, _ in chain[1:]), False]
-        for (code, offset), is_around_comprehension in zip(chain, inside, strict=True):
+        for (code, offset), is_around_comprehension in zip(chain, inside[: len(chain)], strict=True):
             # Of a comprehension only the inside counts: since Python 3.12 it has no frame of its own.
             if not is_around_comprehension:
                 number = self._add(number, self._link(code, offset))
