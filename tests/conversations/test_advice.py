@@ -15,7 +15,7 @@ from triobot.conversations import data as data_module
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.questions.keys import LASTING, encode_key
-from triobot.conversations.routes.filters import command, pressed, text, when
+from triobot.conversations.routes.filters import command, join, pressed, text, when
 from triobot.conversations.routes.router import Router
 from triobot.wire.events import Event, Press
 
@@ -246,3 +246,26 @@ async def test_a_press_that_comes_while_another_conversation_is_live(
     assert ".talk is live in the chat: make " in first
     assert "asked: " in second
     assert len(asked) == 2
+
+
+async def test_a_join_that_comes_while_another_conversation_is_live(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    """It was dropped without a word, whatever would have begun with it."""
+    router = Router()
+
+    @router.conversation(join())
+    async def greet(chat: Chat) -> None: ...
+
+    @router.conversation(command("start"))
+    async def talk(chat: Chat) -> None:
+        await chat.ask("What?")
+
+    async with open_town(router, advice=Advice()) as town:
+        await town.says("/start")
+        await town.joins()
+        assert town.counts["unasked"] == 1
+    (line,) = said()
+    assert line.startswith("nobody took a join (Ali, sender 71, chat 5): join() begins ")
+    assert "greet, which can't begin while " in line
+    assert ".talk is live in the chat: make " in line

@@ -19,7 +19,7 @@ import trio
 from ..frozen import guarded
 from ..rooms import is_chat
 from ..seams import PutData, Write
-from ..wire.events import Event, Leave, Message, Press, Submission
+from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
 from .doors.calls import Halt, Order, is_signal, room_of
@@ -607,7 +607,7 @@ class ChatLife:
             self._drop(earlier, why)
 
     def _drop(self, delivery: Delivery, why: str, say: str = "") -> None:
-        if why == "nobody":
+        if why == "nobody" or (why == "unasked" and isinstance(delivery.event, Join)):
             self._advise(delivery)
         elif why == UNHEARD and self.services.notice is not None:
             room = room_of(delivery.event)
