@@ -31,6 +31,7 @@ ROOT: Final = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.docs.summaries import FACES, names_in  # noqa: E402  what is public, and where
+from tests.docs.writing import SHOWN  # noqa: E402
 
 project = "triobot"
 version = release = triobot.__version__
@@ -112,7 +113,13 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     """Take a page of this folder."""
     path = Path(app.env.doc2path(docname))
     if path.suffix == ".md":
-        source[0] = with_links(source[0], path, path)
+        source[0] = with_links(SHOWN.sub(with_marks, source[0]), path, path)
+
+
+def with_marks(match: re.Match[str]) -> str:
+    """Mark the new lines of a file that a page shows."""
+    new = f":emphasize-lines: {match['new']}\n\n" if match["new"] else ""
+    return match[0].replace("```py\n", f"```{{code-block}} python\n{new}", 1)
 
 
 def included(app: Sphinx, path: Path, parent: str, source: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What is written from the code: the API's tables, the emulator's wire, the template of our words, drawings.
+"""What is written from the code: the API's tables, the wire, our words' template, drawings, the tutorial.
 
     python -m tests.docs.writing        write it anew
 
@@ -7,7 +7,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -41,11 +44,36 @@ def _messages() -> Iterator[str]:
         yield f'#. Texts.{name}\n{flag}msgid "{quoted}"\nmsgstr ""\n'
 
 
+TUTORIAL: Final = [*(ROOT / "docs").rglob("tutorial/[01]*.md")]
+SHOWN: Final = re.compile(
+    r"(?ms)^(?P<head><!-- (?P<file>examples/\S+\.py)(?:, lines (?P<first>\d+)-(?P<last>\d+))?"
+    r"(?:, (?P<function>test_\w+))?(?:, new (?P<new>[\d,-]+))? -->\n```py\n).*?^```$"
+)
+"""A file that a page shows: in a forge and in an editor, too."""
+
+
+def with_code(page: Path) -> str:
+    """Return a page's text with the code that its files have now."""
+
+    def shown(match: re.Match[str]) -> str:
+        code = (ROOT / match["file"]).read_text(encoding="utf-8")
+        lines = code.splitlines(keepends=True)
+        if match["first"]:
+            lines = lines[int(match["first"]) - 1 : int(match["last"])]
+        if (name := match["function"]) is not None:
+            found = next(one for one in ast.parse(code).body if getattr(one, "name", "") == name)
+            lines = lines[found.lineno - 1 : found.end_lineno]
+        return f"{match['head']}{''.join(lines)}```"
+
+    return SHOWN.sub(shown, page.read_text(encoding="utf-8"))
+
+
 WRITTEN: Final[Mapping[Path, Callable[[], str]]] = {
     TEMPLATE: template,
     **summaries.WRITTEN,
     shapes.PAGE: shapes.page,
     **PICTURES,
+    **{page: partial(with_code, page) for page in TUTORIAL},
 }
 """What returns the text that has to be in each file."""
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests.docs.writing import SHOWN
 from triobot.cli.loading import load_bot
 from triobot.errors import ConfigError
 from triobot.testing import drive, run
@@ -175,11 +176,8 @@ async def test_the_tenth_step_calls_for_help(example: Example, autojump_clock: o
 )
 def test_the_lines_that_a_page_marks_are_the_new_ones(page: Path) -> None:
     """Those that the program of the step before doesn't have."""
-    shown = re.findall(
-        r"```\{literalinclude\} \S+/(\w+)\.py\n(?::emphasize-lines: ([\d,-]+)\n)?",
-        page.read_text(encoding="utf-8"),
-    )
-    for name, marked in shown:
+    for shown in SHOWN.finditer(page.read_text(encoding="utf-8")):
+        name, marked = Path(shown["file"]).stem, shown["new"]
         if name not in PROGRAMS[1:]:
             continue
         before, now = (
