@@ -24,6 +24,9 @@ def test_each_run_is_a_line_and_a_sentence(triobot: Command) -> None:
     told = [json.loads(line) for line in triobot("simulate", *small_echo(), "--json").out.splitlines()]
     assert [one["plan"]["seed"] for one in told] == [0, 1]
     assert told[0]["broken"] == []
+    shown = [f"seed {seed}: {tenths}0 %" for seed in (0, 1) for tenths in range(1, 11)]
+    assert ended.err.splitlines() == [line for line in shown if line in ended.err]
+    assert {"seed 0: 100 %", "seed 1: 100 %"} <= {*ended.err.splitlines()}
 
 
 def small_echo() -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ from ..testing import virtual
 from ..testing.simulating import Plan, SimulationResult, simulate
 from .arguments import add_json, number, whole
 from .loading import load_bot
-from .terminal import drawn, harmless, redraw, set_up_logging
+from .terminal import drawn, harmless, is_terminal, redraw, set_up_logging
 
 DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
             crashes=arguments.crashes,
             faults=arguments.faults,
         )
-        outcome = virtual.run(partial(simulate, bot, plan, progress=_show))
+        outcome = virtual.run(partial(simulate, bot, plan, progress=_progress(seed)))
         redraw("")
         if arguments.json:
             print(json.dumps(attrs.asdict(outcome)), flush=True)
@@ -125,5 +125,15 @@ def _lines(outcome: SimulationResult) -> Iterator[str]:
     )
 
 
-def _show(part: float) -> None:
-    redraw(f"{drawn(part)}{part:4.0%}")
+def _progress(seed: int) -> Callable[[float], None]:
+    """Return what shows how far a run is: a bar at a terminal, else a line for each tenth."""
+    told = 0
+
+    def show(part: float) -> None:
+        nonlocal told
+        redraw(f"{drawn(part)}{part:4.0%}")
+        if (tenths := int(part * 10)) > told and not is_terminal(sys.stderr):
+            told = tenths
+            print(f"seed {seed}: {tenths}0 %", file=sys.stderr, flush=True)
+
+    return show
