@@ -1,11 +1,11 @@
-"""Extras: what pip brings only when it is asked to, and the line that asks for it."""
+"""What pip brings only when it is asked to: extras, with the line that asks for it, and others' routes."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .errors import ConfigError
 
@@ -53,3 +53,28 @@ def needing(extra: str, what: str) -> Generator[None]:
         if absent.name.partition(".")[0] not in _BROUGHT:
             raise
         raise ConfigError(f"{what} needs the extra {extra!r}: {install_line(extra)}") from absent
+
+
+def installed(kind: Literal["routes", "widgets"], name: str) -> Any:
+    """Return what a package that is installed offers bots under this name: a `Router`, or a widget.
+
+    A package offers it as an entry point of the group ``triobot.routes`` or ``triobot.widgets``.
+
+    Raises:
+        ConfigError: no package offers it, several do, or it can't be imported.
+
+    Examples:
+        >>> bot.include(installed("routes", "feedback"))
+    """
+    from importlib.metadata import entry_points
+
+    group = entry_points(group=f"triobot.{kind}")
+    found = [one for one in group if one.name == name]
+    if len({one.value for one in found}) != 1:
+        known = ", ".join(sorted({one.name for one in group})) or "none"
+        how = "several packages offer" if found else "no package offers"
+        raise ConfigError(f"{how} triobot.{kind} named {name!r}; those that are installed: {known}")
+    try:
+        return found[0].load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{found[0].value}, of triobot.{kind}, can't be imported: {error}") from error

@@ -14,6 +14,7 @@ from .conversations.chat import ChatRef as ChatRef
 from .conversations.chat import Room as Room
 from .conversations.data import Data as Data
 from .conversations.data import Key as Key
+from .conversations.doors.broadcasts import EVERYBODY as EVERYBODY
 from .conversations.doors.broadcasts import Broadcast as Broadcast
 from .conversations.doors.refs import RoomRef as RoomRef
 from .conversations.questions.boards import Board as Board
@@ -29,6 +30,7 @@ from .conversations.routes.router import Router as Router
 from .conversations.routes.router import Tick as Tick
 from .conversations.routes.routing import Otherwise as Otherwise
 from .conversations.texts import Texts as Texts
+from .extras import installed as installed
 from .failures import Failure as Failure
 from .resources import Resource as Resource
 from .resources import provide as provide

@@ -66,6 +66,8 @@ PAGE: Final = 256
 _AGAIN_SECONDS: Final = 0.05
 OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
+JOINED: Final = f"{OURS}joined"
+"""Under this a chat keeps that it was joined, until it is left."""
 _declared: Final[set[str]] = set()
 _keys: Final[dict[str, Key[Any]]] = {}
 # What these hold is checked; other classes that take parameters are checked as classes.
@@ -594,6 +596,11 @@ class Keeping:
         after = ChatId(-MOST_CHATS) if after is None else after
         page = await self._store.keyed(key, after=after, limit=PAGE)
         return [(place, value) for place, value in page if is_chat(place)]
+
+
+def joined(chat_id: ChatId) -> PutData:
+    """Return what notes that a chat was joined; see `JOINED`."""
+    return PutData(chat_id, JOINED, encode_value(True))
 
 
 async def await_store(read: Callable[[], Awaitable[T]]) -> T:

@@ -46,7 +46,7 @@ from ..seams import (
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation
-from .data import any_declared, of_authors
+from .data import any_declared, joined, of_authors
 from .life import ChatLife
 from .places import MANY
 from .revival.care import CLAIMED
@@ -176,9 +176,12 @@ class EarlyDoor:
                 raise coming.error
             # Its conversation was brought back without the event, which is stored like every other.
             coming = Queued(self, event, asked)
+        # A join that waits for its turn counts then: a leave may come before it.
+        joins = [joined(event.chat_id)] if type(event) is Join and isinstance(coming, Begins) else ()
+        commit = partial(hand_on, coming.accepted)
         try:
             acceptance = await self._services.store.accept(
-                arrival, quota=quota, beginning=coming.beginning, on_commit=partial(hand_on, coming.accepted)
+                arrival, quota=quota, also=joins, beginning=coming.beginning, on_commit=commit
             )
         except BaseException as error:
             coming.over(known=not isinstance(error, trio.Cancelled))

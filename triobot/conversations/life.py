@@ -22,6 +22,7 @@ from ..seams import PutData, Write
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending
+from .data import JOINED, joined
 from .doors.calls import Halt, Order, is_signal, room_of
 from .journal_writer import Carried
 from .notices import Unheard, Untaken
@@ -252,6 +253,7 @@ class ChatLife:
         if self._typed_too_early(delivery):
             self._drop(delivery, "typed_while_parked")
             return True
+        self._has_joined(delivery.event)
         if isinstance(delivery.event, Leave):
             if not self.group:
                 self._leave(delivery)
@@ -293,6 +295,7 @@ class ChatLife:
             if waiting := self.places.kept_for(delivery):
                 self._refusals.keep(delivery, waiting[0].seq)
             return
+        self._has_joined(event)
         self.jumped |= {delivery.seq}
         self._made_room()
 
@@ -575,10 +578,15 @@ class ChatLife:
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
         self.end_all(delivery.seq)
+        self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
         self._act(
             decide(delivery.event, self.setting(delivery), self._table, (), None, self._filter_failed),
             delivery,
         )
+
+    def _has_joined(self, event: Event) -> None:
+        if isinstance(event, Join):
+            self.work.commits.consumed((), [joined(self.chat_id)])
 
     def _member_left(self, delivery: Delivery) -> None:
         """A member left the group: that ends the member's own conversation, and nobody else's."""

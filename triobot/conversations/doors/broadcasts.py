@@ -24,15 +24,26 @@ from ...wire.ids import ChatId, as_chat_id
 from ...wire.markup import InlineKeyboard
 from ...wire.operations import SendMessage
 from ..conversation import Conversation
-from ..data import Keeping, Key, await_store
+from ..data import JOINED, Keeping, Key, await_store
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
 from ..running.branches import OperationKind, step_tasks
 from ..running.lines import calling_line
 from ..services import Also, Announcing, OnDoubt
 
-Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any]
-"""Chat ids, or everybody who keeps something under a key."""
+
+@final
+class Everybody:
+    """All chats that were joined and not left since, as the platform has told; see `EVERYBODY`."""
+
+    name = JOINED
+
+
+EVERYBODY: Final = Everybody()
+"""For `Broadcast.start`: all who have joined and have not left, and all groups that the bot was added to."""
+
+Audience: TypeAlias = AsyncIterable[int] | Iterable[int] | Key[Any] | Everybody
+"""Chat ids, or everybody who keeps something under a key, or `EVERYBODY`."""
 
 _SOMEBODY: Final = ChatId(1)
 
@@ -79,7 +90,7 @@ class Broadcast:
 
         Args:
             content: as for `Chat.send`. A file is uploaded here, once for all.
-            to: chat ids, from a list, a database's cursor, or a `Key`: everybody who has it.
+            to: chat ids, from a list, a database's cursor, or a `Key`: everybody who has it; or `EVERYBODY`.
             buttons: they live as long as their message; `triobot.filters.pressed` takes them.
             on_unknown: what becomes of a receiver when nobody knows whether the message arrived: counted,
                 and told nothing more; or with ``"resend"`` told again, so that nobody is left out and a few
@@ -99,8 +110,9 @@ class Broadcast:
         Cancellation: *ambiguous*: the key tells. It may simply be repeated.
         """
         check_content(content)
-        if not isinstance(cast("object", to), Key | Iterable | AsyncIterable):
-            raise LocalProtocolError("to", "must be chat ids, from a list or an async iterator, or a Key")
+        if not isinstance(cast("object", to), Key | Everybody | Iterable | AsyncIterable):
+            rule = "must be chat ids, from a list or an async iterator, or a Key, or EVERYBODY"
+            raise LocalProtocolError("to", rule)
         if on_unknown not in ("count", "resend"):
             raise LocalProtocolError("on_unknown", 'is "count" or "resend"')
         keyboard = None if buttons is None else inline_of(buttons)
@@ -132,7 +144,7 @@ class Broadcast:
         return self._door.gone(self.key)
 
     async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
-        if isinstance(to, Key):
+        if isinstance(to, Key | Everybody):
             after: ChatId | None = None
             while page := await self._keeping.keyed(to.name, after):
                 for chat_id, _ in page:
