@@ -1,4 +1,4 @@
-"""Twenty questions from others' threads: each answer stands where the list says, and its words lead there."""
+"""26 questions from others' threads: each answer stands where the list says, and its words lead there."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def stems(text: str) -> Counter[str]:
     return Counter(word[:5] for word in WORD.findall(text.casefold()) if word not in EMPTY)
 
 
-def test_there_are_twenty_from_different_threads() -> None:
-    assert len(QUESTIONS) == len({one.thread for one in QUESTIONS}) == 20
+def test_there_are_26_from_different_threads() -> None:
+    assert len(QUESTIONS) == len({one.thread for one in QUESTIONS}) == 26
     assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", one.thread) for one in QUESTIONS)
 
 
