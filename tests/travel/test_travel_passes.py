@@ -281,6 +281,42 @@ async def test_code_that_fails_by_now(autojump_clock: MockClock, monkeypatch: py
     assert passed.head["divergence"]["line"] == [0, line_of("raise RuntimeError(first)")]
 
 
+async def test_words_that_were_not_sent_are_marked(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price = 100
+
+    def a_shop() -> Bot:
+        bot = Bot()
+
+        @bot.conversation
+        async def order(chat: Chat) -> None:
+            n = int(await chat.ask("How many?"))
+            await chat.ask(f"{n} cost {n * price}. Right?")
+
+        return bot
+
+    with journals(monkeypatch) as kept:
+        async with drive(a_shop()) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("How many?")
+            await sara.says("4")
+            await sara.sees("4 cost 400. Right?")
+    ((services, _, stored),) = kept.journals.values()
+    as_sent = await run_pass(services, table_of(a_shop()), stored)
+    price = 50
+    other = await run_pass(services, table_of(a_shop()), stored)
+
+    def sent(passed: Passed) -> list[tuple[str, bool]]:
+        told = [out for notch in states(passed) for out in notch.get("out", ())]
+        return [(out["text"], "reworded" in out) for out in told if out["kind"] == "send"]
+
+    assert (as_sent.head["reworded"], other.head["reworded"]) == (0, 1)
+    assert sent(as_sent) == [("How many?", False), ("4 cost 400. Right?", False)]
+    assert sent(other) == [("How many?", False), ("4 cost 200. Right?", True)]
+
+
 @pytest.mark.virtual_time(False)
 @pytest.mark.parametrize("way", ["turns", "spins", "catches"])
 async def test_code_that_does_not_rest_is_cut_short(way: str) -> None:

@@ -8,7 +8,7 @@ which variables, which blocks are open, what the chat keeps; and what the turn s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import Final, cast, final
@@ -225,6 +225,17 @@ class Notches:
         ran["v"] = {"": self._changed(seen, {})[0], **gone}
         ran |= {"parked": [], "blocks": []}
         self.ran = cast("int", ran["n"])
+
+    def marks(self, changed: Collection[str]) -> int:
+        """Mark what was not sent in these words; return how many messages that are.
+
+        Args:
+            changed: the operations whose recorded digest is another one.
+        """
+        told = [self._handed[id] for id in changed if id in self._handed]
+        for one in told:
+            one["reworded"] = True
+        return len(told)
 
     def told_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
         """Tell what a conversation failed with: frames, variables, causes."""

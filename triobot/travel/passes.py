@@ -142,7 +142,7 @@ def _passed(capture: Notches, stored: Stored, rerun: Rerun) -> Passed:
     stands = ended.ending is None or rerun.divergence is not None
     capture.close(stands=stands, failures=rerun.failures)
     divergence, hangs = _parts(capture, rerun)
-    head = _head(capture, stored)
+    head = {**_head(capture, stored), "reworded": capture.marks({one.operation for one in rerun.changed})}
     state = "hangs" if hangs else "diverged" if divergence else "crashed" if rerun.failures else head["state"]
     if state == "waits" and ended.ending is not None:
         state = "ended"
@@ -200,6 +200,7 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "hangs": None,
         "failures": [],
         "left_out": capture.thin,
+        "reworded": 0,
     }
 
 

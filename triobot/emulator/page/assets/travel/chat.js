@@ -40,6 +40,7 @@ class Entry extends Part {
         ${media && mediaOf(content)}
         ${text && html`<span class="then-text" dir="auto">${text}</span>`}
         ${said?.form && formOf(said.form, isUsed)}
+        ${said?.reworded && html`<span class="then-reworded">${t("notAsSent")}</span>`}
         <span class="then-time digits">
           ${item.failed ? t("notSent") : isPending ? t("waitsInOutbox") : isLater ? "" : exactClock(item.t)}
         </span>
@@ -99,12 +100,15 @@ const formOf = (fields, isUsed) => html`
 
 /** What a grey line says. @param {Item} item */
 function actWords(item) {
-  if (item.sent) {
-    if (item.sent.to) return saying("wroteElsewhere", item.sent);
-    return saying(item.sent.kind === "answer" ? "answeredPress" : item.sent.kind === "invoice" ? "madeInvoice" : "didSend", item.sent);
-  }
+  if (item.sent?.reworded) return `${sentWords(item)} (${t("notAsSent")})`;
+  if (item.sent) return sentWords(item);
   if (item.money) return moneyWords(item.money);
   return item.notch.in ? cameWords(item.notch.in, item.notch.k) : "";
+}
+
+function sentWords({ sent }) {
+  if (sent.to) return saying("wroteElsewhere", sent);
+  return saying(sent.kind === "answer" ? "answeredPress" : sent.kind === "invoice" ? "madeInvoice" : "didSend", sent);
 }
 
 /** An error's own words; what tells of it may have put the class before them. */

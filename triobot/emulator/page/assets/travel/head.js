@@ -64,6 +64,7 @@ export function Head({ chat, crowd, pass, conversation, all, choose, field, back
       ${branch &&
       html`<${Button} picture="branch" words=${t("answerDifferently")} title=${t("answerHere")} kind="primary" onclick=${branch} />`}
     </header>
+    ${pass?.reworded > 0 && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(pass.reworded) })}</p>`}
     ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
   `;
 }

@@ -19,7 +19,7 @@ const EVERY = 64;
  *   buttons?: {text: string, kind: string, amount?: number, currency?: string}[][],
  *   keyboard?: {label: string, value: string}[][] | null,
  *   form?: {type: string, name?: string, label?: string, value?: string | null}[] | null,
- *   line?: [number, number], raw?: any
+ *   line?: [number, number], raw?: any, reworded?: boolean
  * }} Sent
  * @typedef {{
  *   n: number, t: number, r: number, id: string, k: string, dot: string, line?: [number, number] | null, whole?: boolean, thin?: boolean,
@@ -36,7 +36,7 @@ const EVERY = 64;
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
  *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
  *   parting?: {notch: number, was: {code: string} | null},
- *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
+ *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number, reworded: number,
  *   crowd?: any,
  *   hidden?: boolean, redacted?: boolean
  * }} Pass
