@@ -261,7 +261,7 @@ async def test_a_join_that_comes_while_another_conversation_is_live(
     async def talk(chat: Chat) -> None:
         await chat.ask("What?")
 
-    async with open_town(router, advice=Advice()) as town:
+    async with open_town(router, advised=True) as town:
         await town.says("/start")
         await town.joins()
         assert town.counts["unasked"] == 1
