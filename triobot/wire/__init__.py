@@ -2,7 +2,7 @@
 
 Read it in this order: `ids`, `content`, `markup`, `forms` (the parts), `events` (what comes in),
 `operations` and `results` (what goes out, and its answer), `encode` and `decode` (the only ways to and from
-bytes; behind them `json_text` and `requests`). Operations outside the interface are in `undocumented`. The
+bytes; behind them `json_text`). Operations outside the interface are in `undocumented`. The
 gaps that docstrings cite, by number, are on the page `docs/gaps.md`: what the interface leaves open, with
 what we do.
 
