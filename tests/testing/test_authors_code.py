@@ -735,6 +735,7 @@ DOORS: Final[Mapping[str, str]] = {
     "Bot.room": "a_room",
     "Bot.serve": "a clock ends the process, with an error",
     "Bot.to": NO_CODE,
+    "Bot.upload": NO_CODE,
     "Broadcast.start": "an_audience",
     "Buttons.__init__": "a_key_of_buttons",
     "Buttons.link": NO_CODE,
