@@ -389,4 +389,6 @@ async def widgets(chat: Chat[Message[str]], into: Sent) -> None:
 
 ADMIN = Key("admin", bool, default=False)
 for_admins = Router(when=kept(ADMIN) & kept(COUNT, lambda count: count > 3))
+WORDS = Key("words", list[str], default=[])
+for_words = Router(when=kept(WORDS) & kept(WORDS, lambda words: len(words) > 3))
 bot.ignore(text() & kept(COUNT, lambda count: count.upper()))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

@@ -24,7 +24,7 @@ from ...values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId
-from ..data import Key, check_key
+from ..data import ReadKey, check_key
 from ..doors.calls import SIGNAL_TYPES, Signal
 from ..questions.keys import LASTING, check_kind, decode_key
 from .typed import fold as fold
@@ -474,10 +474,10 @@ def when(condition: Callable[[Event], bool]) -> Filter[Event]:
 
 
 @overload
-def kept(key: Key[V]) -> Filter[Event]: ...
+def kept(key: ReadKey[object]) -> Filter[Event]: ...
 @overload
-def kept(key: Key[V], condition: Callable[[V], bool]) -> Filter[Event]: ...
-def kept(key: Key[Any], condition: Callable[[Any], bool] | None = None) -> Filter[Event]:
+def kept(key: ReadKey[S], condition: Callable[[S], bool]) -> Filter[Event]: ...
+def kept(key: ReadKey[Any], condition: Callable[[Any], bool] | None = None) -> Filter[Event]:
     """Take what happens in chats that keep something true under a key, or what `condition` says yes to.
 
     It looks once, when the event comes, at what the chat's conversations see; who got the event is what is
