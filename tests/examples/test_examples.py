@@ -221,3 +221,39 @@ async def test_files_come_back_with_their_checksum(
         assert back.text == f"{kind.kind}, {len(sent)} bytes"
         assert await sara.opens(back) == sent
         assert (await sara.opens(checksum)).decode() == hashlib.sha256(sent).hexdigest()
+
+
+async def test_a_moderator_warns_and_tells_the_owner(example: Example, autojump_clock: object) -> None:
+    """Of forbidden words only; over a kill; and only the owner changes what is forbidden."""
+    async with drive(example("moderator").bot) as world:
+        ali, sara = world.user("Ali"), world.user("Sara")
+        group = await world.group(ali, sara)
+        await ali.joins()
+        await ali.says("/start")
+        await ali.sees("Take me into your group, and write there: /forbid WORD WORD. I report to you here.")
+        await ali.at(group).says("/forbid Spam ads")
+        await ali.at(group).sees("Forbidden: ads, spam.")
+        await sara.at(group).says("/forbid nothing")
+        await sara.at(group).sees("That is for whoever forbade the first word.")
+        await sara.at(group).says("Good morning")
+        for count in range(1, 4):
+            await sara.at(group).says("Buy SPAM now")
+            await sara.at(group).sees(f"Sara, not these words, please. That is warning {count} of 3.")
+            await world.crashes()
+        await ali.sees(f"Sara was warned 3 times; in the group: /pardon {sara.id}")
+        await ali.at(group).says(f"/pardon {sara.id}")
+        await ali.at(group).sees("Forgiven.")
+        await sara.at(group).says("spam")
+        await sara.at(group).sees("Sara, not these words, please. That is warning 1 of 3.")
+
+
+async def test_a_moderator_slows_a_flood(example: Example, autojump_clock: object) -> None:
+    async with drive(example("moderator").bot) as world:
+        ali = world.user("Ali")
+        await ali.joins()
+        for _ in range(30):
+            await ali.says("/start")
+        await world.waits(seconds=5)
+        said = [seen.text for seen in await ali.history() if seen.from_bot]
+        assert said.count("Slowly, please: I read twenty messages a minute.") == 1
+        assert len(said) <= 21
