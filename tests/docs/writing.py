@@ -63,7 +63,7 @@ def with_code(page: Path) -> str:
         if (name := match["function"]) is not None:
             found = next(one for one in ast.parse(code).body if getattr(one, "name", "") == name)
             lines = lines[found.lineno - 1 : found.end_lineno]
-        return f"{match['head']}{''.join(lines)}```"
+        return f"{match['head']}{''.join(lines).rstrip()}\n```"
 
     return SHOWN.sub(shown, page.read_text(encoding="utf-8"))
 
