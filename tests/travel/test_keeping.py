@@ -159,7 +159,7 @@ async def test_a_kept_notch_passes_in_an_empty_folder(
     assert "    'price': [5000],\n    'bake': [recorded('[1,{\"class\":[\"cakes.Cake\"" in text
     body = [line.strip() for line in text.splitlines() if line.startswith(" " * 8)]
     assert body == [
-        "sara = world.user('Sara', wallet=100000000, id=2001, chat_id=13601, joined=True)",
+        "sara = world.user('Sara', wallet=PLENTY, id=2001, chat_id=13601, joined=True)",
         "await sara.says('/order')",
         "await sara.sees('Your name?')",
         "await sara.says('Sara')",
@@ -180,6 +180,7 @@ async def test_a_kept_notch_passes_in_an_empty_folder(
         "await sara.pays()",
         "await sara.sees('It is l.')",
         "await sara.sees('How was it?')",
+        'assert (await sara.wallet())["IRR"] == PLENTY - 5000',
     ]
 
 

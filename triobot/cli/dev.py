@@ -235,7 +235,7 @@ async def _reload(target: str, reload: HeldReload) -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reload.run)
-        await watch(folder_of(target), changed)
+        await watch(folder_of(target), changed, own=_file_of_bot(target))
 
 
 async def _kill_on_next(signals: AsyncIterator[int], supervisor: BotSupervisor) -> None:
@@ -249,21 +249,35 @@ def can_reload() -> bool:
     return importlib.util.find_spec("watchfiles") is not None
 
 
+def _file_of_bot(target: str) -> Path | None:
+    place, _, is_file = parse_target(target)
+    return Path(place).resolve() if is_file else None
+
+
 def folder_of(target: str) -> Path:
     """Return the folder of a bot's files: that of its own file, or the working directory for a module."""
     place, _, is_file = parse_target(target)
     return Path(place).resolve().parent if is_file else Path.cwd()
 
 
-async def watch(folder: Path, changed: Callable[[str], None]) -> None:
-    """Call `changed` with the names of Python files that were saved, once for those saved together."""
+async def watch(folder: Path, changed: Callable[[str], None], own: Path | None = None) -> None:
+    """Call `changed` with the names of Python files that were saved, once for those saved together.
+
+    Tests are no part of a bot, unless this one is the bot's own file.
+    """
     from watchfiles import PythonFilter, awatch
 
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_set_at_end, stop)
         async for found in awatch(folder, watch_filter=PythonFilter(), stop_event=stop):
-            changed(", ".join(sorted({Path(path).name for _, path in found})))
+            paths = [Path(path) for _, path in found]
+            if names := {one.name for one in paths if one == own or not _is_test(one.relative_to(folder))}:
+                changed(", ".join(sorted(names)))
+
+
+def _is_test(path: Path) -> bool:
+    return path.parts[0] == "tests" or path.name.startswith("test_")
 
 
 async def _set_at_end(stop: trio.Event) -> None:

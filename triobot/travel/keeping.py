@@ -40,6 +40,7 @@ from ..wire.ids import SenderId
 from ..wire.markup import ReplyKeyboard
 from .branches import LiveBranch
 from .fence import Fence
+from .outside import KEPT_FROM
 from .past import Past, event_of
 from .staging import PLENTY, ChatStage
 
@@ -145,7 +146,7 @@ class _Written:
         steps = list(self._steps())
         people = list(self._people())
         begins = list(self._beginning())
-        body = [*people, *begins, *lines, *self._alarms()]
+        body = [*people, *begins, *lines, *self._money(), *self._alarms()]
         head = list(self._head([*steps, *body]))
         return "\n".join([*head, *(f"{_INDENT}{line}" if line else "" for line in body), ""])
 
@@ -155,7 +156,7 @@ class _Written:
         kinds = [kind for kind in _KINDS if any(f"({kind}" in line for line in lines)]
         of_kit = ["drive", *(["recorded"] if any("recorded(" in line for line in lines) else [])]
         steps = list(self._steps())
-        yield f'"""Kept from a conversation: {self._past.stored.row.route}, up to one of its turns."""'
+        yield f'"""{KEPT_FROM}{self._past.stored.row.route}, up to one of its turns."""'
         yield ""
         if kinds:
             yield f"from triobot import {', '.join(kinds)}"
@@ -172,6 +173,9 @@ class _Written:
             yield "STEPS = {"
             yield from steps
             yield "}"
+            yield ""
+        if self._pays():
+            yield f"PLENTY = {PLENTY}"
             yield ""
         yield ""
         who = next(iter(self._names.values()), "nobody")
@@ -192,7 +196,7 @@ class _Written:
         chat = self._past.chat_id
         joined = self._joined()
         for sender, user in self._stage.people.items():
-            given = [repr(user.name), f"wallet={PLENTY}"] if self._pays() else [repr(user.name)]
+            given = [repr(user.name), "wallet=PLENTY"] if self._pays() else [repr(user.name)]
             given += [] if sender is None else [f"id={sender}"]
             given += [] if self._stage.group else [f"chat_id={chat}"]
             given += ["joined=True"] if user.id in joined and not self._stage.group else []
@@ -261,6 +265,16 @@ class _Written:
             elif record[0] == "P":
                 written.add(str(record[3]))
         return {name: text for name, text in found.items() if text is not None}
+
+    def _money(self) -> Iterator[str]:
+        """Yield what is left in the wallets from which something was paid."""
+        left = {user.id: PLENTY for user in self._stage.people.values()}
+        for moved in (change.what for change in self._changes()):
+            if isinstance(moved, MoneyMoved) and moved.currency == "IRR" and moved.what != "captured":
+                left[moved.user_id] += -moved.amount if moved.what == "paid" else moved.amount
+        for id, rials in left.items():
+            if rials != PLENTY:
+                yield f'assert (await {self._names[id]}.wallet())["IRR"] == PLENTY - {PLENTY - rials}'
 
     def _alarms(self) -> Iterator[str]:
         kinds = [alarm.kind for alarm in self._branch.alarms] if self._branch is not None else []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import STDOUT
 from typing import Final, final
@@ -18,6 +19,8 @@ from trio.testing import MockClock
 
 from ..frozen import guarded
 
+KEPT_FROM: Final = "Kept from a conversation: "
+"""Begins a test, before the route's name and a comma."""
 SECONDS: Final = 60.0
 """Real seconds that a kept test may take before it is called saved."""
 
@@ -52,6 +55,27 @@ class KeptTest:
     passed: bool
     output: str = attrs.field(repr=False)
     took: float
+
+
+def save_test(folder: Path, text: str) -> Path:
+    """Save a test among the bot's own, under its route's name and a free number; return where.
+
+    They are in ``tests``, or beside the bot where such are; a new ``tests`` is a package: from there pytest
+    finds the bot.
+    """
+    place = folder / "tests"
+    if not place.is_dir() and any(folder.glob("test_*.py")):
+        place = folder
+    elif not place.is_dir():
+        place.mkdir()
+        (place / "__init__.py").touch()
+    name = text.partition(KEPT_FROM)[2].partition(",")[0].rpartition(".")[2]
+    for number in itertools.count(1):
+        path = place / f"test_{name}_{number}.py"
+        with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(text)
+            return path
+    raise AssertionError("names never end")
 
 
 async def run_test(text: str, *, folders: Sequence[str] = (), seconds: float = SECONDS) -> KeptTest:

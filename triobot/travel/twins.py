@@ -25,7 +25,7 @@ from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..wire.rules import JsonValue
-from .outside import run_test
+from .outside import run_test, save_test
 from .parting import breaks, first_parting, texts_changed
 from .twin import KEPT
 
@@ -580,8 +580,15 @@ class Twins:
             one = self._find(id)
             given = await self._around(one, group)
             text = await self._ask(id, "test", notch=notch, kills=_kills(one), **given)
-        kept = await run_test(cast("str", text), folders=[_folder_of(self._bot)])
-        return {"text": kept.text, "passed": kept.passed, "output": kept.output, "took": kept.took}
+        folder = _folder_of(self._bot)
+        kept = await run_test(cast("str", text), folders=[folder])
+        told: JsonObject = attrs.asdict(kept)
+        if kept.passed:
+            try:
+                told["path"] = str(save_test(Path(folder), kept.text).relative_to(folder))
+            except OSError as error:
+                told["unsaved"] = str(error)
+        return told
 
     async def _around(self, one: _Open, group: bool | None) -> dict[str, Any]:
         """Return what is known of a pass's chat beside its journal."""

@@ -12,6 +12,7 @@ import { tried } from "../sheet.js";
 import { draw as put, html, Icon, root } from "../ui.js";
 import { t } from "../words.js";
 import { Notes } from "./notes.js";
+import { differing, saidIn, wordsOf } from "./differ.js";
 import { isGone } from "./passes.js";
 
 const TEN_MINUTES = 600;
@@ -31,13 +32,24 @@ const NOT_ENOUGH = 1_000;
 
 /** @typedef {ReturnType<typeof branchPane>} Pane */
 
+/** @type {ReturnType<typeof differing>} */
+const NOTHING_DIFFERS = { others: new Map(), gone: new Set() };
+
+/** A message that says otherwise than then: the words that are gone, and those that are new. */
+const Differs = ({ was, is }) => html`
+  <p class="differs-words" dir="auto">
+    <span class="faint">${t(was === null ? "notSaidThen" : "saidOtherwise")}</span>${" "}
+    ${was !== null && wordsOf(was, is).map(([kind, words]) => (kind === "same" ? words : kind === "gone" ? html`<del>${words}</del>` : html`<ins>${words}</ins>`))}
+  </p>
+`;
+
 /**
  * A branch that is open.
  * @param {Look} look
  * @param {string} title
- * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void}} hooks `instead` asks about a step whose recorded result was given
+ * @param {{throwAway: (pane: Pane) => void, keep: (pane: Pane) => void, taken: () => void, instead: (pane: Pane, step: string) => void, then: (() => string[]) | null}} hooks `instead` asks about a step whose recorded result was given; `then` tells what was said then, to be compared
  */
-export function branchPane(look, title, { throwAway, keep, taken, instead }) {
+export function branchPane(look, title, { throwAway, keep, taken, instead, then }) {
   let told = look;
   let isLost = false;
   let isTouched = false;
@@ -66,6 +78,8 @@ export function branchPane(look, title, { throwAway, keep, taken, instead }) {
   // Its lines as they were told last: what is told again as it was is not drawn again.
   /** @type {{json: string, line: any}[]} */
   let lines = [];
+
+  let differs = NOTHING_DIFFERS;
 
   /** Have something done in the branch. @param {string} what @param {any} given */
   async function ask(what, given) {
@@ -191,10 +205,17 @@ export function branchPane(look, title, { throwAway, keep, taken, instead }) {
       const json = JSON.stringify(line);
       return lines[place]?.json === json ? lines[place] : { json, line };
     });
-    return lines.map(({ line }, place) => {
+    const said = lines.filter(({ line }) => line.kind === "message" && line.new && line.from_bot && !line.deleted);
+    const was = then?.() ?? [];
+    differs = then ? differing(was, said.map(({ line }) => saidIn(line))) : NOTHING_DIFFERS;
+    return lines.flatMap((one, place) => {
+      const { line } = one;
+      const old = differs.others.get(said.indexOf(one));
       const before = lines[place - 1]?.line;
       const follows = before?.kind === "message" && before.author === line.author && before.new === line.new;
-      const marks = line.new ? "new" : "";
+      const marks = [line.new && "new", old !== undefined && "differs"].filter(Boolean).join(" ");
+      if (line.kind === "message" && old !== undefined)
+        return [bubble(line, view, follows, marks), html`<${Differs} key=${`differs ${line.id}`} was=${old === null ? null : was[old]} is=${saidIn(line)} />`];
       if (line.kind === "message") return bubble(line, view, follows, marks);
       return html`<div key=${`line ${place}`} class=${`day ${line.kind === "begins" ? "begins" : ""} ${marks}`}><span>${wordsOf(line)}</span></div>`;
     });
@@ -215,6 +236,10 @@ export function branchPane(look, title, { throwAway, keep, taken, instead }) {
     title,
     get id() {
       return told.id;
+    },
+    /** The places of what was said then, and is not said here. */
+    get gone() {
+      return differs.gone;
     },
     get isTouched() {
       return isTouched;

@@ -22,8 +22,8 @@ class Held extends Part {
   }
 }
 
-/** @param {{draw: () => void, shows: () => void, taken: () => void}} hooks */
-export function branchesBeside({ draw, shows, taken }) {
+/** @param {{draw: () => void, shows: () => void, taken: () => void, then: () => string[]}} hooks `then` tells what was said in the conversation */
+export function branchesBeside({ draw, shows, taken, then }) {
   /** @type {import("./branch.js").Pane[]} */
   const open = [];
   /** @type {import("./branch.js").Pane | undefined} */
@@ -32,15 +32,15 @@ export function branchesBeside({ draw, shows, taken }) {
   // What was opened for a place that nobody looks at any more is thrown away at once.
   let turn = 0;
 
-  /** Open a branch, and show it. @param {(asks: string[]) => Promise<any>} ask @param {string} title @param {string[]} asks steps whose recorded results are not given */
-  async function begin(ask, title, asks = []) {
+  /** Open a branch, and show it. @param {(asks: string[]) => Promise<any>} ask @param {string} title @param {boolean} compares with what was said then @param {string[]} asks steps whose recorded results are not given */
+  async function begin(ask, title, compares = false, asks = []) {
     if (opening) return;
     const mine = (turn += 1);
     opening = mine;
     draw();
     await tried(async () => {
-      const instead = (pane, step) => (throwAway(pane), begin(ask, title, [...asks, step]));
-      const pane = branchPane(await ask(asks), title, { throwAway, keep, taken, instead });
+      const instead = (pane, step) => (throwAway(pane), begin(ask, title, compares, [...asks, step]));
+      const pane = branchPane(await ask(asks), title, { throwAway, keep, taken, instead, then: compares ? then : null });
       if (mine !== turn) return pane.close();
       open.push(pane);
       shown = pane;
@@ -82,7 +82,7 @@ export function branchesBeside({ draw, shows, taken }) {
       t("branchAgain", { n: number(notch) }),
     );
 
-  const answers = (chat, conversation) => begin((asks) => act(`travel/${chat}/${conversation}/answers`, { asks }), t("branchAnswers"));
+  const answers = (chat, conversation) => begin((asks) => act(`travel/${chat}/${conversation}/answers`, { asks }), t("branchAnswers"), true);
 
   function column() {
     if (!open.length && !opening) return null;
@@ -127,6 +127,7 @@ export function branchesBeside({ draw, shows, taken }) {
     answers,
     column,
     closeAll,
+    gone: () => shown?.gone ?? new Set(),
     isOpen: () => open.length > 0 || opening > 0,
     holds: (place) => open.some((pane) => pane.holds(place)),
     /** Ask whether what was tried may be lost, where something was. */

@@ -15,9 +15,9 @@ const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` 
 
 /** One bubble or grey line. It is drawn again when its look changes, and not for each notch. */
 class Entry extends Part {
-  /** @param {{item: Item, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, said: any, go: (n: number) => void}} given */
-  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, said, go }) {
-    const marks = [isLater && "later", isNow && "now", isPending && "pending", isGone && "gone"].filter(Boolean).join(" ");
+  /** @param {{item: Item, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, said: any, go: (n: number) => void}} given */
+  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, said, go }) {
+    const marks = [isLater && "later", isNow && "now", isPending && "pending", isGone && "gone", isOther && "differs"].filter(Boolean).join(" ");
     const here = isNow ? "true" : undefined;
     if (item.kind === "act") {
       return html`
@@ -153,9 +153,9 @@ export function Crash({ failure, sources, chosen, choose, lineOf, again = null, 
 
 /**
  * The column.
- * @param {{items: Item[], cur: number, go: (n: number) => void, crash: any, onlyThis: boolean}} given
+ * @param {{items: Item[], cur: number, go: (n: number) => void, crash: any, others: Set<string>}} given `others`: the keys of what the present code doesn't say
  */
-export function Chat({ items, cur, go, crash }) {
+export function Chat({ items, cur, go, crash, others }) {
   return html`
     <section class="column column-chat" id="travel-chat">
       <header class="column-head"><h2>${t("chatThen")}</h2><span class="spring"></span><span class="faint">${t("laterIsFaint")}</span></header>
@@ -170,6 +170,7 @@ export function Chat({ items, cur, go, crash }) {
             isGone=${item.gone <= cur}
             isUsed=${item.used <= cur}
             isBare=${item.bare <= cur}
+            isOther=${others.has(item.key)}
             said=${saidAt(item, cur)}
             go=${go}
           />`,

@@ -5,7 +5,7 @@ import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 import { ownerOf, world } from "../world.js";
 import { shortRoute } from "./choose.js";
-import { isMended } from "./state.js";
+import { isMended, partingOf } from "./state.js";
 
 const KINDS = { waits: "good", ended: "good", works: "good", mended: "good", parked: "warn" };
 
@@ -23,8 +23,11 @@ const bannerOf = (pass) =>
     ? pass.state === "parked" && pass.because
     : [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
 
-const Button = ({ picture, words, title = words, kind = "", onclick }) => html`
-  <button type="button" class=${`button ${kind}`} title=${title} aria-label=${words} onclick=${onclick}>
+/** Whether the present code parts from what is recorded, or says something else. */
+const goesOtherwise = (pass) => pass.reworded > 0 || partingOf(pass) !== null;
+
+const Button = ({ picture, words, title = words, label = words, kind = "", onclick }) => html`
+  <button type="button" class=${`button ${kind}`} title=${title} aria-label=${label} onclick=${onclick}>
     <${Icon} name=${picture} size=${16} /><span>${words}</span>
   </button>
 `;
@@ -43,7 +46,7 @@ const Switcher = ({ all, conversation, choose }) => html`
 `;
 
 /** @param {any} given */
-export function Head({ chat, crowd, pass, conversation, all, choose, field, back, leave, copyLink, keep, branch }) {
+export function Head({ chat, crowd, pass, conversation, all, choose, field, back, leave, copyLink, keep, branch, again, saved }) {
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   // A chat of the crowd's may have the number of one that is here.
@@ -61,9 +64,18 @@ export function Head({ chat, crowd, pass, conversation, all, choose, field, back
       ${field}
       ${copyLink && html`<${Button} picture="link" words=${t("copyLink")} onclick=${copyLink} />`}
       ${keep && html`<${Button} picture="save" words=${t("keepTest")} title=${t("keepTestHere")} onclick=${keep} />`}
+      ${again && html`<${Button} picture="replay" words=${t("again")} title=${t("againHere")} label=${t("againWhy")} onclick=${again} />`}
       ${branch &&
       html`<${Button} picture="branch" words=${t("answerDifferently")} title=${t("answerHere")} kind="primary" onclick=${branch} />`}
     </header>
+    ${again &&
+    saved &&
+    html`
+      <p class="travel-banner" role="status">
+        ${t(goesOtherwise(pass) ? "goesOtherwise" : "codeSaved")}
+        <button type="button" class="chip" onclick=${again}>${t("again")}</button>
+      </p>
+    `}
     ${pass?.reworded > 0 && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(pass.reworded) })}</p>`}
     ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
   `;

@@ -42,7 +42,8 @@ function Kept({ kept = null, problem = "", done }) {
     <div class="sheet-body kept-test">
       ${problem && html`<p role="alert">${problem}</p>`}
       ${!kept && !problem && html`<progress aria-label=${t("keepTest")}></progress><p role="status">${t("testRuns")}</p>`}
-      ${kept?.passed && html`<p class="well" role="status">${t("testPassed", { took: number(Math.round(kept.took * 10) / 10) })}</p>`}
+      ${kept?.passed && html`<p class="well" role="status">${t(kept.path ? "testSaved" : "testPassed", { path: kept.path ?? "", took: number(Math.round(kept.took * 10) / 10) })}</p>`}
+      ${kept?.unsaved && html`<p class="ill" role="alert">${t("testUnsaved", { why: kept.unsaved })}</p>`}
       ${kept && !kept.passed && html`<p class="ill" role="alert">${t("testFails")}</p><${Text} title=${t("testOutput")} text=${kept.output} />`}
       ${kept && html`<${Text} title=${t("testText")} text=${kept.text} />`}
     </div>

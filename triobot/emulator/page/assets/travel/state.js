@@ -32,7 +32,7 @@ const EVERY = 64;
  * }} Failure
  * @typedef {{
  *   id: string, chat_id: number, conversation: number, route: string, kind: string, state: string,
- *   because: string | null, records: number, notches: number, first: number, started_at: number,
+ *   because: string | null, records: number, notches: number, first: number, code: string, started_at: number,
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
  *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
  *   parting?: {notch: number, was: {code: string} | null},

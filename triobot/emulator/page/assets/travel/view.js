@@ -1,7 +1,7 @@
 // The view that travels through a conversation's time: chat, code and values as they were at a notch, and below them
 // the time line. It shows what a pass says (passes, state, story), and sends nothing to anybody.
 
-import { Refused, writePlace } from "../link.js";
+import { look as lookUp, Refused, writePlace } from "../link.js";
 import { sheet, toast, tried } from "../sheet.js";
 import { number } from "../format.js";
 import { draw as put, html, root } from "../ui.js";
@@ -15,6 +15,7 @@ import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, isMended, Journal, partingOf, ranBranch } from "./state.js";
+import { saidIn } from "./differ.js";
 import { outboxAt, storyOf } from "./story.js";
 import { Tasks } from "./tasks.js";
 import { TimeLine, windowOf } from "./timeline.js";
@@ -24,6 +25,8 @@ import { Values } from "./values.js";
 const AGAIN = 700;
 // A browser takes only so many addresses within a time.
 const WRITTEN_AFTER = 150;
+// Messages of a chat that are asked for, to know in which words something was sent.
+const MOST_SENT = 1_000;
 const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
 const GOES_ON = new Set(["waits", "works"]);
@@ -45,6 +48,9 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   let progress = { given: 0, of: 0 };
   let cur = 0;
   let fresh = 0;
+  let saved = false;
+  /** Messages as the platform shows them, by their ids. @type {Map<number, any>} */
+  let shownThen = new Map();
   let tab = "chat";
   /** Chosen by hand, until another notch is shown. @type {{branch: string | null, depth: number | null, failure: any}} */
   let chosen = { branch: null, depth: null, failure: null };
@@ -67,6 +73,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   let offered = [];
   /** The chat's conversations. @type {any[]} */
   let listed = [];
+  let offering = Promise.resolve();
   /** @type {ReturnType<typeof import("./branches.js").branchesBeside> | null} */
   let branching = null;
 
@@ -116,14 +123,15 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     problem = "";
     progress = { given: 0, of: 0 };
     fresh = 0;
+    saved = false;
+    shownThen = new Map();
     told = { version: -1, ordered: [], items: [], byOperation: new Map() };
     sources = new Map();
     element.hidden = false;
     writePlace({ ...place, notch });
     draw();
-    const loaded = load(notch);
-    offer(answers);
-    await loaded;
+    offering = offer(answers);
+    await load(notch);
     focusSlider();
   }
 
@@ -136,7 +144,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     if (mine !== place) return;
     const shows = () => (tab = "branch");
     const taken = () => (close(), toast(t("tookPlace")));
-    branching ??= branchesBeside && branchesBeside({ draw, shows, taken });
+    branching ??= branchesBeside && branchesBeside({ draw, shows, taken, then: () => bubbles().map(({ sent }) => saidIn(sent)) });
     offered = can;
     listed = conversations;
     if (answers && can.includes("answers")) branching?.answers(mine.chat, mine.conversation);
@@ -156,6 +164,11 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     const notch = journal?.notch(cur);
     if (journal && notch) branching?.at(journal.pass, notch);
   }
+
+  const mayAnswer = () => branching !== null && offered.includes("answers") && !place?.crowd;
+
+  /** Give the code as it is now the answers that were given. */
+  const answerAgain = () => place && branching?.answers(place.chat, place.conversation);
 
   function keepAsTest() {
     const notch = journal?.notch(cur);
@@ -184,6 +197,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       let isShown = false;
       await Promise.all([
         readSources(pass, isWanted),
+        offering.then(() => readSent(pass, isWanted)),
         readAll(
           next,
           () => (isShown ? cur : at),
@@ -191,6 +205,8 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
             if (!isShown) {
               isShown = true;
               if (old) closePass(old.pass.id);
+              // Other code has been saved since somebody began to look.
+              if (old && old.pass.code !== pass.code) saved = true;
               if (old && next.last > old.last) fresh += next.last - old.last;
               journal = next;
               told.version = -1;
@@ -232,10 +248,12 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     draw();
   }
 
-  /** The conversation may have gone on: it is read again in a moment. */
+  /** The conversation may have gone on, or the code may be other code: it is read again in a moment. */
   function take(news) {
-    if (!place || place.crowd || !journal || !GOES_ON.has(journal.pass.state)) return;
-    if (!(news.chats.has(place.chat) || news.inside || news.bot)) return;
+    if (!place || place.crowd || !journal) return;
+    const isCode = Boolean(news.bot) || Boolean(news.held);
+    if (!(GOES_ON.has(journal.pass.state) || isCode)) return;
+    if (!(isCode || news.chats.has(place.chat) || news.inside || news.bot)) return;
     clearTimeout(again);
     again = setTimeout(() => load(cur), AGAIN);
   }
@@ -303,6 +321,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       l: !place?.crowd && copyLink,
       p: journal && !journal.pass.redacted && path.toggle,
       b: mayBranch() && answerDifferently,
+      a: mayAnswer() && answerAgain,
       t: mayKeep() && keepAsTest,
       "/": () => /** @type {HTMLElement | null} */ (element.querySelector("input[type=search]"))?.focus(),
     };
@@ -322,11 +341,36 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   function story() {
     if (journal && told.version !== journal.version) {
       const ordered = journal.inOrder();
-      const items = storyOf(ordered, place ? nameOf(place.chat) : "");
+      const items = storyOf(ordered, place ? nameOf(place.chat) : "").map(asSent);
       const byOperation = new Map(items.filter((item) => item.sent).map((item) => [item.sent?.id, item]));
       told = { version: journal.version, ordered, items, byOperation };
     }
     return told;
+  }
+
+  /** A message in the words in which it was sent, where the platform here still has those. */
+  function asSent(item) {
+    const message = item.sent?.reworded ? shownThen.get(item.messageId) : null;
+    if (!message || message.deleted || message.edited_at || message.content?.type !== "text") return item;
+    return { ...item, sent: { ...item.sent, text: message.content.text, content: message.content, reworded: false } };
+  }
+
+  /** What the platform shows of the chat, for the words that the present code doesn't say. */
+  async function readSent(pass, isWanted) {
+    if (!pass.reworded || place?.crowd || !offered.includes("answers")) return;
+    const found = await lookUp(`history?chat=${pass.chat_id}&count=${MOST_SENT}`).catch(() => null);
+    if (!found || !isWanted()) return;
+    shownThen = new Map(found.messages.map((message) => [message.id, message]));
+    told.version = -1;
+    draw();
+  }
+
+  const bubbles = () => story().items.filter((item) => item.kind === "bot" && !item.failed);
+
+  /** The keys of what the branch that is shown says otherwise, or not at all. @returns {Set<string>} */
+  function otherwise() {
+    const gone = branching?.gone() ?? new Set();
+    return new Set(gone.size ? bubbles().filter((_, place) => gone.has(place)).map((item) => item.key) : []);
   }
 
   const lineOf = (source, line) =>
@@ -386,6 +430,8 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       copyLink=${!place.crowd && copyLink}
       keep=${journal && mayKeep() && keepAsTest}
       branch=${journal && mayBranch() && answerDifferently}
+      again=${journal && mayAnswer() && answerAgain}
+      saved=${saved}
     />`;
     put(html`${head}${journal ? body() : waiting()}`, element);
     centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
@@ -460,7 +506,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     );
     return html`
       <div class=${`travel-columns show-${visible} ${beside ? "with-branch" : ""}`}>
-        <${Chat} items=${items} cur=${cur} go=${go} crash=${crash} />
+        <${Chat} items=${items} cur=${cur} go=${go} crash=${crash} others=${otherwise()} />
         ${beside}
         <${Code}
           frames=${frames}
@@ -508,7 +554,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
         go=${go}
         fresh=${fresh}
         parts=${pass.divergence !== null}
-        keys=${[...(pass.redacted ? [] : [["P", t("pathOfTurn")]]), ...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
+        keys=${[...(pass.redacted ? [] : [["P", t("pathOfTurn")]]), ...(mayBranch() ? [["B", t("answerDifferently")]] : []), ...(mayAnswer() ? [["A", t("again")]] : []), ...(mayKeep() ? [["T", t("keepTest")]] : [])]}
         tabs=${html`
           <div class="travel-tabs" role="tablist" aria-label=${t("travel")}>
             ${TABS.filter((name) => name !== "branch" || beside).map(
