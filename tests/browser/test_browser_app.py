@@ -90,6 +90,22 @@ async def arrives(events: Sequence[object], count: int) -> None:
 
 
 @pytest.mark.slow
+async def test_a_chat_is_followed_through_a_thousand_messages(browser: Browser) -> None:
+    """Nobody scrolls: what is no longer drawn pulls the rest down, and that is no reader."""
+    async with window(browser) as shown:
+        await shown.page.has(".compose")
+        for burst in range(6):
+            for number in range(200):
+                shown.sends(f"message {burst} {number} {'x' * (number % 60)}")
+            await shown.page.sees(f"message {burst} 199", within=".row.theirs:nth-last-child(1) .bubble")
+            await shown.page.wait(
+                "((one) => one.scrollHeight - one.scrollTop - one.clientHeight < 5)"
+                "(document.querySelector('.scroller'))"
+            )
+            assert await shown.page.run("document.querySelector('.jump').hidden")
+
+
+@pytest.mark.slow
 async def test_a_reader_who_scrolled_up_stays_there(browser: Browser) -> None:
     """And is told how much has come; who is at the end stays there, even when a picture comes late."""
     async with window(browser) as shown:

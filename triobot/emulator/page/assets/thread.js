@@ -259,6 +259,8 @@ export function openThread(chatId, userId, hooks) {
     const [first] = view.chat.messages.keys();
     view.chat.lines = view.chat.lines.filter((line) => line.after >= first);
     view.chat.older = true;
+    // What is taken away pulls the rest down, and that is no reader who scrolls up.
+    height = 0;
   }
 
   function takeChange(change) {
