@@ -281,6 +281,32 @@ async def test_code_that_fails_by_now(autojump_clock: MockClock, monkeypatch: py
     assert passed.head["divergence"]["line"] == [0, line_of("raise RuntimeError(first)")]
 
 
+async def test_what_began_a_conversation_is_among_its_variables(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    @bot.conversation(text("milk", "oolong"))
+    async def order(chat: Chat) -> None:
+        await chat.ask("How many?")
+
+    with journals(monkeypatch) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.says("oolong")
+            await sara.sees("How many?")
+        passed = await kept.passed("order")
+        whole = await kept.in_full("order", 1, "", 0, "chat.event")
+
+    found = variables(states(passed)[1])
+    assert list(found) == ["chat", "chat.event", "chat.sender"]
+    assert "oolong" in found["chat.event"]
+    assert "Sara" in found["chat.sender"]
+    assert whole is not None
+    assert "oolong" in whole
+
+
 async def test_words_that_were_not_sent_are_marked(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Final, cast, final
 import attrs
 import trio
 
+from ..conversations.chat import Chat, Room
 from ..conversations.conversation import Conversation
 from ..conversations.inspection.standing import authors_frames
 from ..conversations.revival.stored import Stored, read_opening
@@ -418,7 +419,7 @@ class Notches:
                 held.append({})
             known, same = before[depth], held[depth]
             new: JsonObject = {}
-            variables = frame.f_locals
+            variables = variables_of(frame)
             for name, value in islice(variables.items(), NAMES):
                 if name in same and same[name] is value:
                     continue
@@ -440,7 +441,7 @@ class Notches:
         return told, different
 
     def _texts(self, frame: FrameType) -> dict[str, str]:
-        variables = islice(frame.f_locals.items(), NAMES)
+        variables = islice(variables_of(frame).items(), NAMES)
         found = [(name, self._text(name, value, {})) for name, value in variables]
         return {name: text for name, text in found if text is not None}
 
@@ -497,6 +498,18 @@ class Notches:
             id = self._ids[file] = len(self.sources)
             self.sources.append(file)
         return id
+
+
+def variables_of(frame: FrameType) -> dict[str, object]:
+    """Return the variables of a frame, and beside a chat what began its conversation, and who did."""
+    found: dict[str, object] = {}
+    for name, value in frame.f_locals.items():
+        found[name] = value
+        if isinstance(value, Room):
+            found[f"{name}.event"] = cast("Room[object]", value).event
+        if isinstance(value, Chat):
+            found[f"{name}.sender"] = cast("Chat[object]", value).sender
+    return found
 
 
 def told_sent(node: Node) -> int | None:

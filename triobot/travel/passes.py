@@ -31,7 +31,7 @@ from ..engine.records import CONTINUED, ENDED
 from ..errors import TriobotError
 from ..frozen import guarded
 from ..wire.rules import JsonValue
-from .notches import FORMAT, SECONDS, Frames, Notches, Progress, Write
+from .notches import FORMAT, SECONDS, Frames, Notches, Progress, Write, variables_of
 from .values import IN_FULL, shown
 
 LIMIT: Final = 15.0
@@ -122,8 +122,8 @@ async def value_in_full(
 
     def look(frames: Mapping[str, Frames]) -> None:
         stack = frames.get(branch, [])
-        if frame < len(stack) and name in stack[frame][0].f_locals:
-            found.append(shown(stack[frame][0].f_locals[name], IN_FULL))
+        if frame < len(stack) and name in (variables := variables_of(stack[frame][0])):
+            found.append(shown(variables[name], IN_FULL))
 
     capture = Notches(stored, seconds=0, at=(notch, look))
     leash = Leash(LIMIT)

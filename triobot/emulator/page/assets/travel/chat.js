@@ -15,7 +15,7 @@ const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` 
 
 /** One bubble or grey line. It is drawn again when its look changes, and not for each notch. */
 class Entry extends Part {
-  /** @param {{item: Item, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, said: any, go: (n: number) => void}} given */
+  /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, said: any, go: (n: number) => void}} given */
   render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, said, go }) {
     const marks = [isLater && "later", isNow && "now", isPending && "pending", isGone && "gone", isOther && "differs"].filter(Boolean).join(" ");
     const here = isNow ? "true" : undefined;
@@ -24,6 +24,14 @@ class Entry extends Part {
         <button type="button" class=${`then-act ${marks}`} aria-current=${here} onclick=${() => go(item.at)}>
           ${actWords(item)}
         </button>
+      `;
+    }
+    if (item.kind === "other") {
+      return html`
+        <div class=${`then-bubble other ${item.said.from_bot ? "" : "mine"} ${isLater ? "later" : ""}`} title=${t("ofAnother")}>
+          <span class="then-text" dir="auto">${short(item.said.content?.text ?? t(item.said.content?.type ?? "file"))}</span>
+          <span class="then-time digits">${exactClock(item.t)}</span>
+        </div>
       `;
     }
     const told = item.kind === "mine" ? item.notch.in : said;
@@ -153,7 +161,7 @@ export function Crash({ failure, sources, chosen, choose, lineOf, again = null, 
 
 /**
  * The column.
- * @param {{items: Item[], cur: number, go: (n: number) => void, crash: any, others: Set<string>}} given `others`: the keys of what the present code doesn't say
+ * @param {{items: any[], cur: number, go: (n: number) => void, crash: any, others: Set<string>}} given `others`: the keys of what the present code doesn't say
  */
 export function Chat({ items, cur, go, crash, others }) {
   return html`
@@ -165,13 +173,13 @@ export function Chat({ items, cur, go, crash, others }) {
             key=${item.key}
             item=${item}
             isLater=${item.at > cur}
-            isNow=${isOf(item, cur)}
+            isNow=${item.kind !== "other" && isOf(item, cur)}
             isPending=${item.kind === "bot" && item.at <= cur && item.done > cur}
             isGone=${item.gone <= cur}
             isUsed=${item.used <= cur}
             isBare=${item.bare <= cur}
             isOther=${others.has(item.key)}
-            said=${saidAt(item, cur)}
+            said=${item.kind === "other" ? null : saidAt(item, cur)}
             go=${go}
           />`,
         )}

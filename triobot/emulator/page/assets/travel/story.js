@@ -4,7 +4,7 @@
  * @typedef {import("./state.js").Notch} Notch
  * @typedef {import("./state.js").Sent} Sent
  * @typedef {{
- *   key: string, kind: "bot" | "mine" | "act", at: number, t: number, notch: Notch, sent: Sent | null,
+ *   key: string, kind: "bot" | "mine" | "act" | "other", at: number, t: number, notch: Notch, sent: Sent | null,
  *   done: number, failed: boolean, gone: number, used: number, bare: number, messageId: number | null,
  *   money: import("./state.js").Money | null,
  *   edits: {at: number, sent: Sent}[]

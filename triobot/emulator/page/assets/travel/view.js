@@ -27,6 +27,8 @@ const AGAIN = 700;
 const WRITTEN_AFTER = 150;
 // Messages of a chat that are asked for, to know in which words something was sent.
 const MOST_SENT = 1_000;
+// What a person wrote is taken by the bot within this time.
+const SAME_MOMENT = 3_000;
 const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
 const GOES_ON = new Set(["waits", "works"]);
@@ -357,12 +359,25 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
 
   /** What the platform shows of the chat, for the words that the present code doesn't say. */
   async function readSent(pass, isWanted) {
-    if (!pass.reworded || place?.crowd || !offered.includes("answers")) return;
+    if (place?.crowd || !offered.includes("answers")) return;
     const found = await lookUp(`history?chat=${pass.chat_id}&count=${MOST_SENT}`).catch(() => null);
     if (!found || !isWanted()) return;
     shownThen = new Map(found.messages.map((message) => [message.id, message]));
     told.version = -1;
     draw();
+  }
+
+  /** What else was in the chat, as far as the platform here has that: a bubble each, among those of the conversation. */
+  function withOthers(items) {
+    const own = new Set(items.map((item) => item.messageId));
+    const mine = items.filter((item) => item.kind === "mine");
+    const isMine = ({ author, content, at }) =>
+      mine.some(({ notch, t }) => notch.in?.from === author && notch.in?.text === content?.text && Math.abs(t - at) < SAME_MOMENT);
+    const others = [...shownThen.values()].filter((one) => !one.deleted && !own.has(one.id) && (one.from_bot || !isMine(one)));
+    const { ordered } = story();
+    const at = (time) => ordered.findLast((notch) => notch.t <= time)?.n ?? journal?.first ?? 0;
+    const made = others.map((said) => ({ key: `other ${said.id}`, kind: "other", at: at(said.at), t: said.at, said, done: Infinity, gone: Infinity, used: Infinity, bare: 0, edits: [] }));
+    return made.length ? [...items, ...made].sort((one, other) => one.at - other.at || one.t - other.t) : items;
   }
 
   const bubbles = () => story().items.filter((item) => item.kind === "bot" && !item.failed);
@@ -506,7 +521,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     );
     return html`
       <div class=${`travel-columns show-${visible} ${beside ? "with-branch" : ""}`}>
-        <${Chat} items=${items} cur=${cur} go=${go} crash=${crash} others=${otherwise()} />
+        <${Chat} items=${withOthers(items)} cur=${cur} go=${go} crash=${crash} others=${otherwise()} />
         ${beside}
         <${Code}
           frames=${frames}
