@@ -156,6 +156,29 @@ async def test_a_host_that_compares_has_a_run_that_parts_stuck(autojump_clock: o
         assert ("reached ['wait']" in host.told) is (parts_at != "send")
 
 
+async def test_what_is_known_of_an_effect_goes_to_no_other_line(autojump_clock: object) -> None:
+    """It stands beside the journal until its turn comes, with the site of what began it."""
+
+    class Comparing(Lives):
+        def parting(self, record: Any, op: Any) -> str | None:
+            self.told.append(f"{record[0]} {record[7]} {op.sites}")
+            return None if record[7] == op.sites else "it is another line's"
+
+    async def work(run: Run) -> None:
+        await host.say(run, "pay", in_doubt=TimeoutError("it may be paid"))
+
+    for now in (17, 18):
+        host = Comparing()
+        host.here = lambda *_: 17
+        async with host.living(work, killed=True, fresh=True):
+            pass
+        assert host.lines[1].endswith(',"pay",null,0,17]')
+        host.here, host.compares = lambda *_, now=now: now, True
+        end = await host.live(work)
+        assert host.told[0] == f"Q 17 {now}"
+        assert isinstance(end, Stuck) is (now == 18)
+
+
 class Money:
     def __init__(self, cents: int) -> None:
         self.cents = cents

@@ -808,6 +808,7 @@ class Conversation:
             print=fingerprint(operation),
             lane=str(getattr(operation, "chat_id", None)),
             in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
+            beneath=1,
         )
 
     def typing(self) -> AbstractContextManager[None]:

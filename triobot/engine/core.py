@@ -62,6 +62,7 @@ from .records import (
     Raises,
     Record,
     check_journal,
+    id_in,
     times_of,
 )
 
@@ -154,6 +155,7 @@ class Branch:
         turn: the operation whose outcome began its present turn.
         heedless: operations begun one after the other in a block that had ended.
         outside: around the body of the effect that it is in: Trio's innermost scope.
+        entry: the author's coroutine that it runs.
         root: the site at which it was started, if it is a child.
         site: of its newest operation; 0 if not known.
         drawn: the sites of what took a number since its last record, and has none of its own.
@@ -168,6 +170,7 @@ class Branch:
     count: int = 0
     heedless: int = 0
     outside: object = None
+    entry: object = None
     root: int = 0
     site: int = 0
     drawn: Sequence[int] = ()
@@ -479,6 +482,13 @@ class Core:
 
     # --- branches
 
+    def next_id(self, branch: Branch) -> Id:
+        """Hand out the next id of a branch."""
+        branch.count += 1
+        if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
+            branch.drawn = [*branch.drawn, here(branch.root, 3, branch.entry)]
+        return id_in(branch.path or self.prefix, branch.count)
+
     def current(self, *, inside: bool = False) -> Branch:
         """Return the current task's branch.
 
@@ -568,6 +578,13 @@ class Core:
             self.stuck = NondeterminismError(str(id), what)
             self.host.stuck(self.stuck, task)
         self.evict()
+
+    def parts(self, record: Record, op: Operation) -> bool:
+        """Get stuck, if other code's journal parts from what takes this record; return whether it does."""
+        why = self.host.parting(record, op) if self.compares else None
+        if why is not None:
+            self.get_stuck(record[2], why, op.task)
+        return why is not None
 
     # --- records
 

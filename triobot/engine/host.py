@@ -24,15 +24,15 @@ class Host:
 
     Attributes:
         here: returns the site of the operation that the current task begins: a number for the chain of calls
-            that led there. Given the site at which that task was started, and how many of the innermost
-            frames are the engine's. None: records have no sites.
+            that led there. Given the site at which that task was started, how many of the innermost frames
+            are not an author's, and the coroutine at which to stop. None: records have no sites.
         compares: a run that begins over a journal compares each record with what takes it; see `parting`.
         look: for a dry run: called before each turn of the journal that is given, and where that ends. All
             branches rest then, and the current task is about to sleep in the operation in which it is.
     """
 
     __slots__ = ()
-    here: Callable[[int, int], int] | None = None
+    here: Callable[[int, int, Any], int] | None = None
     compares: bool = False
     look: Callable[[], None] | None = None
 

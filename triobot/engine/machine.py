@@ -57,7 +57,6 @@ from .records import (
     Id,
     Node,
     Record,
-    id_in,
     path_of,
 )
 
@@ -133,13 +132,6 @@ class Machine(Core):
         children = [child for nursery in self.nurseries for child in nursery.children]
         return (self.main, *sorted(children, key=lambda branch: branch.key))
 
-    def next_id(self, branch: Branch) -> Id:
-        """Hand out the next id of a branch."""
-        branch.count += 1
-        if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
-            branch.drawn = [*branch.drawn, here(branch.root, 3)]
-        return id_in(branch.path or self.prefix, branch.count)
-
     @property
     def quiescent(self) -> bool:
         """Return whether an eviction loses nothing but memory."""
@@ -157,12 +149,10 @@ class Machine(Core):
 
     # --- operations
 
-    def operation(self, kind: str, nature: Nature, print: str = "", again: bool = False) -> Operation:
-        """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests.
-
-        Args:
-            again: the same call of the author's led to the operation before.
-        """
+    def operation(
+        self, kind: str, nature: Nature, print: str = "", again: bool = False, beneath: int = 0
+    ) -> Operation:
+        """Return the current branch's next operation; if it is `held_up`, `look_around` before it rests."""
         branch = self.current()
         branch.count = number = branch.count + 1
         held_up = not number % BREATH or self.dying or self.interrupted or len(branch.around) > 1
@@ -170,7 +160,7 @@ class Machine(Core):
         id = number if not (prefix := branch.path or self.prefix) else f"{prefix}{number}"
         op = Operation(id, kind, nature, print, branch.task, branch, number, held_up)
         if (here := self.host.here) is not None and (self.cursor >= self.many or self.compares):
-            op.sites = branch.site = branch.site if again and branch.site else here(branch.root, 3)
+            op.sites = branch.site = (again and branch.site) or here(branch.root, 3 + beneath, branch.entry)
             if branch.drawn or nature is WITHIN:
                 # What another branch completes has no record: its site goes with the next one.
                 op.sites = [*branch.drawn, op.sites]
@@ -263,8 +253,8 @@ class Machine(Core):
         self.pump(op)
         if op.given is None and tag != CUT and not self.dying:
             # Others go first. What is known must not be forgotten, for it would be done again.
-            sites = (op.sites,) if op.sites else ()
-            self.host.append([KNOWN, now, op.id, op.kind, op.print, tag, node, *sites])
+            known: Record = [KNOWN, now, op.id, op.kind, op.print, tag, node]
+            self.host.append([*known, op.sites] if op.sites else known)
 
     # --- turns
 
@@ -344,10 +334,9 @@ class Machine(Core):
         id, kind = record[2], record[3]
         op = self._rests_in(id)
         asks = op or next((one for one in self.resting if one.branch.path == path_of(id)), None)
-        why = self.host.parting(record, asks) if self.compares and asks is not None else None
-        if asks is not None and why is not None:
-            self.get_stuck(id, why, asks.task)
-        elif op is None:
+        if asks is not None and self.parts(record, asks):
+            return
+        if op is None:
             now = ", ".join(f"{one.kind} {one.id}" for one in self.resting)
             self.get_stuck(id, f"a {kind} ended here; now the code rests in {now or 'nothing'}: {ADVICE}")
         elif op.kind != kind:
@@ -442,19 +431,16 @@ class Machine(Core):
 
     def _reach(self) -> bool:
         """Look at what was under way when the journal ended; return whether the code fits that."""
-        self._reached, compares = True, self.compares
-        if self.stale and not self.stands(self.resting):
-            return False
+        self._reached = True
         for began in (self.rows or {}).values():
             op = self._rests_in(began[2])
             if op is None or op.kind != began[3]:
                 now_is = "has not begun now" if op is None else f"is a {op.kind} now"
                 self.get_stuck(began[2], f"a {began[3]} began here, and {now_is}: {ADVICE}")
                 return False
-            if compares and (why := self.host.parting(began, op)) is not None:
-                self.get_stuck(began[2], why, op.task)
+            if self.parts(began, op):
                 return False
-        return True
+        return not self.stale or self.stands(self.resting)
 
     def _add_event(self, found: list[_Candidate]) -> None:
         for row, stamp, value in self.mailbox:
@@ -863,7 +849,7 @@ class Nursery:
         path = f"{self._id}/{self._count}."
         child = Branch(path, (*self._key, self._count), self._around, f"{path}0")
         if (here := self._run.host.here) is not None:
-            child.root = here(self._run.current().root, 2)
+            child.root = here((starts := self._run.current()).root, 2, starts.entry)
         name = f"{getattr(fn, '__qualname__', fn)} (branch {child.path})"
 
         def start() -> None:
@@ -883,7 +869,8 @@ class Nursery:
         task = current_task()
         self._run.runs(child, task)
         try:
-            await fn(*args)
+            child.entry = coroutine = fn(*args)
+            await coroutine
         except BaseException:
             self.cancel()
             raise

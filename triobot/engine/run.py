@@ -216,7 +216,7 @@ class Run(Machine):
         try:
             self.begin(task, scope)
             try:
-                coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
+                self.main.entry = coroutine = main(self, *(args or map(self.codec.value_of, self.args)))
                 self.args = ()  # and in no variable here: whoever reports errors may send this frame's
                 del main, args
                 value = await coroutine
@@ -301,6 +301,7 @@ class Run(Machine):
         in_doubt: Exception | None = None,
         holds: int = 0,
         inside: bool = False,
+        beneath: int = 0,
     ) -> Any:
         """Run ``body(*args)`` at least once, and never again once its outcome is recorded.
 
@@ -314,10 +315,11 @@ class Run(Machine):
             in_doubt: raised in place of a repeat, when it may have happened before a crash.
             holds: milliseconds that deadlines around it wait for it.
             inside: only the store sees what it does, so it need not wait for what is before it.
+            beneath: so many frames that await this are the host's.
 
         Cancellation: *ambiguous*: the body may have done its work.
         """
-        op = self.operation(kind, EFFECT, print)
+        op = self.operation(kind, EFFECT, print, beneath=beneath)
         if op.held_up:
             await self.look_around(op)
         op.lane, op.holds, op.in_doubt = lane, holds, in_doubt
@@ -336,16 +338,22 @@ class Run(Machine):
         return await self.come(op, given, raises)
 
     async def wait(
-        self, kind: str = "wait", takes: Filter | None = None, print: str = "", again: bool = False
+        self,
+        kind: str = "wait",
+        takes: Filter | None = None,
+        print: str = "",
+        again: bool = False,
+        beneath: int = 0,
     ) -> Any:
         """Wait for an event that `takes` takes; return as what it is taken.
 
         Args:
             again: the author's call that led here has begun the operation before, too.
+            beneath: so many frames that await this are the host's.
 
         Cancellation: *atomic*: either the event is taken, or it stays in the mailbox.
         """
-        op = self.operation(kind, WAIT, print, again)
+        op = self.operation(kind, WAIT, print, again, beneath)
         if op.held_up:
             await self.look_around(op)
         op.takes = takes

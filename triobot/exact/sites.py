@@ -27,7 +27,9 @@ SKIPPED, AUTHORS, BORDER = 0, 1, 2
 _COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _NO_PLACE: Final[Range] = (None, None, None, None)
 
-_Stacks: TypeAlias = "dict[int, Any]"  # by frame, the innermost outside: those around it, or the site
+_Stacks: TypeAlias = (
+    "dict[int, Any]"  # by frame, the innermost outside: those around it; of the last one the site
+)
 
 
 @final
@@ -77,7 +79,7 @@ class Sites:
         self._kinds: dict[int, int] = {}
         # Keeps the codes alive, for their ids are in the keys.
         self._codes: dict[int, CodeType] = {}
-        # By root.
+        # By the site at which the task was started.
         self._seen: dict[int, _Stacks] = {}
         self._found: dict[int, SiteLink] = {}
         self._links: dict[int, tuple[int, SiteLink]] = {}
@@ -100,24 +102,25 @@ class Sites:
 
     # --- for each operation
 
-    def here(self, root: int = UNKNOWN, inner: int = 1) -> int:
+    def here(self, root: int = UNKNOWN, inner: int = 1, entry: Any = None) -> int:
         """Return the site at which the caller's operation begins.
 
         Args:
             root: the site at which the task was started; for a child.
-            inner: so many frames are surely not an author's. Each frame that is looked at becomes an object.
+            inner: so many frames are surely not an author's. Each frame that is looked at becomes an object,
+                for as long as it runs.
+            entry: the coroutine behind which no frame is looked at, for the same reason.
         """
         first = frame = sys._getframe(inner)  # pyright: ignore[reportPrivateUsage]
         try:
-            node = self._seen[root]
-            while True:
-                # The bytecode is within the code object, so that no other one has this sum.
+            last, node = entry.cr_frame, self._seen[root]
+            # The bytecode is within the code object, so that no other one has this sum.
+            while frame is not last:
                 node = node[id(frame.f_code) + frame.f_lasti]
-                if type(node) is int:
-                    return node
                 frame = cast("FrameType", frame.f_back)
+            return cast("int", node[-id(frame.f_code) - frame.f_lasti])
         except (KeyError, AttributeError):
-            return self._number_of(_outwards(first), root)
+            return self._number_of(_outwards(first), root, getattr(entry, "cr_frame", None))
 
     def of_frames(self, frames: Iterable[FrameType], root: int = UNKNOWN) -> int:
         """Return the site of a suspended task, by its frames from the innermost outwards."""
@@ -132,18 +135,19 @@ class Sites:
 
     # --- once for each site
 
-    def _number_of(self, frames: Iterable[FrameType], root: int) -> int:
+    def _number_of(self, frames: Iterable[FrameType], root: int, last: FrameType | None = None) -> int:
         chain: list[tuple[CodeType, int]] = []
         stack: list[int] = []
+        own = is_over = False
         for frame in frames:
             code, offset = frame.f_code, frame.f_lasti
-            stack.append(id(code) + offset)
-            if (kind := self._kind(code)) == BORDER:
-                break
-            if kind:
+            kind = self._kind(code)
+            is_over = is_over or kind == BORDER
+            if kind and not is_over:
                 chain.append((code, offset))
-        else:
-            stack.clear()  # only a border's frame is known for the last one
+            stack.append(id(code) + offset)
+            if (own := frame is last) or (is_over and last is None):
+                break
         number = self._add(root, _BORDER_LINK) if root else root
         chain.reverse()
         inside = [*(code.co_name in _COMPREHENSIONS for code, _ in chain[1:]), False]
@@ -151,11 +155,11 @@ class Sites:
             # Of a comprehension only the inside counts: since Python 3.12 it has no frame of its own.
             if not is_around_comprehension:
                 number = self._add(number, self._link(code, offset))
-        node = self._seen.setdefault(root, {})
-        for own in stack[:-1]:
-            node = node.setdefault(own, {})
-        for own in stack[-1:]:
-            node[own] = number
+        if own:
+            node = self._seen.setdefault(root, {})
+            for inner in stack[:-1]:
+                node = node.setdefault(inner, {})
+            node[-stack[-1]] = number
         return number
 
     def _add(self, before: int, link: SiteLink) -> int:

@@ -155,7 +155,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
             if not wait.ready:
                 conversation.life.offer_queued(conversation, wait, resting=True)
         try:
-            taken: tuple[Any, ...] = await run.wait(KIND, wait, "", again)
+            taken: tuple[Any, ...] = await run.wait(KIND, wait, "", again, beneath=1)
         finally:
             wait.rests, wait.around = False, ()
         event, seq, _, value, *failed = taken
