@@ -1,19 +1,23 @@
 """Where new code parts from what a conversation was: its first turn that stands in another line.
 
 Lines are compared, not records: a line that takes the record of another one fits the journal, and does
-something else. Unchanged lines of the two versions of a file are matched; one that was only rewritten, with
-as many lines before and after, counts as the same.
+something else. Which line of the two versions is which one is what `exact` says.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
-from typing import cast
+from functools import lru_cache
+from typing import TypeAlias, cast
 
 from ..emulator.views import JsonObject
+from ..exact.alignment import Alignment
+from ..exact.sites import read_source
+from ..exact.sources import Point, Source
 from ..wire.rules import JsonValue
 from .passes import Passed
+
+_Place: TypeAlias = Sequence[int]  # a source's number, and the line in it
 
 
 def trail_of(passed: Passed) -> JsonObject:
@@ -42,8 +46,7 @@ def first_parting(old: JsonObject | None, new: JsonObject) -> JsonObject | None:
     if old is None:
         notch = None if divergence is None else cast("int", divergence["notch"])
         return None if notch is None else {**_told(new, new, notch, divergence), "was": None}
-    then, now = (cast("Sequence[Sequence[int] | None]", trail["lines"]) for trail in (old, new))
-    matched: dict[str, Mapping[int, int]] = {}
+    then, now = (cast("Sequence[_Place | None]", trail["lines"]) for trail in (old, new))
     for n, place in enumerate(then):
         if n >= len(now):
             break
@@ -52,10 +55,7 @@ def first_parting(old: JsonObject | None, new: JsonObject) -> JsonObject | None:
             if (place is None) is not (other is None):
                 return _told(old, new, n, divergence)
             continue
-        file = _path(old, place[0])
-        if file not in matched:
-            matched[file] = _matching(_text(old, file), _text(new, file))
-        if file != _path(new, other[0]) or matched[file].get(place[1]) != other[1]:
+        if not _is_same(old, place, new, other):
             return _told(old, new, n, divergence)
     return None if divergence is None else _told(old, new, cast("int", divergence["notch"]), divergence)
 
@@ -77,24 +77,43 @@ def breaks(old: JsonObject | None, new: JsonObject) -> bool:
     return cast("JsonObject", old["head"])["divergence"] is None and (parked or texts_changed(old, new) > 0)
 
 
-def _matching(old: str, new: str) -> Mapping[int, int]:
-    """Return which line each unchanged one has become; the first is 1."""
-    found: dict[int, int] = {}
-    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
-    for what, i, end, j, until in matcher.get_opcodes():
-        if what == "equal" or (what == "replace" and end - i == until - j):
-            found.update(zip(range(i + 1, end + 1), range(j + 1, until + 1), strict=True))
-    return found
+def _is_same(old: JsonObject, place: _Place, new: JsonObject, other: _Place) -> bool:
+    """Return whether two lines are the same operation; of lines without one, whether they say the same."""
+    was, now, alignment = _aligned(_texts(old), _texts(new))
+    one, another = _point(was, old, place), _point(now, new, other)
+    if one is None or another is None:
+        return one is another and _words(old, place) == _words(new, other)
+    return alignment.to(one) is another
+
+
+@lru_cache(4)
+def _aligned(
+    old: tuple[tuple[str, str], ...], new: tuple[tuple[str, str], ...]
+) -> tuple[Mapping[str, Source], Mapping[str, Source], Alignment]:
+    was, now = (
+        {path: one for path, text in texts if (one := read_source(path, text, ""))} for texts in (old, new)
+    )
+    return was, now, Alignment(was, now)
+
+
+def _point(sources: Mapping[str, Source], trail: JsonObject, place: _Place) -> Point | None:
+    source = sources.get(_path(trail, place[0]))
+    return None if source is None else source.at((place[1], None, None, None))
+
+
+def _texts(trail: JsonObject) -> tuple[tuple[str, str], ...]:
+    texts = cast("Sequence[str]", trail["texts"])
+    return tuple((_path(trail, n), text) for n, text in enumerate(texts))
+
+
+def _words(trail: JsonObject, place: _Place) -> str:
+    text = cast("Sequence[str]", trail["texts"])[place[0]]
+    return "".join(text.splitlines()[place[1] - 1 : place[1]]).strip()
 
 
 def _path(trail: JsonObject, source: int) -> str:
     sources = cast("Sequence[JsonObject]", cast("JsonObject", trail["head"])["sources"])
     return str(sources[source]["path"])
-
-
-def _text(trail: JsonObject, file: str) -> str:
-    texts = cast("Sequence[str]", trail["texts"])
-    return next((text for n, text in enumerate(texts) if _path(trail, n) == file), "")
 
 
 def _told(old: JsonObject, new: JsonObject, n: int, divergence: JsonObject | None) -> JsonObject:
@@ -103,13 +122,11 @@ def _told(old: JsonObject, new: JsonObject, n: int, divergence: JsonObject | Non
 
 
 def _line(trail: JsonObject, n: int) -> JsonValue:
-    lines = cast("Sequence[Sequence[int] | None]", trail["lines"])
+    lines = cast("Sequence[_Place | None]", trail["lines"])
     place = lines[n] if n < len(lines) else None
     if place is None:
         return None
-    file = _path(trail, place[0])
-    words = _text(trail, file).splitlines()[place[1] - 1 : place[1]]
-    return {"file": file, "line": place[1], "code": "".join(words).strip()[:200]}
+    return {"file": _path(trail, place[0]), "line": place[1], "code": _words(trail, place)[:200]}
 
 
 def worded(parting: JsonObject) -> str:
