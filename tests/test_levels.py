@@ -20,7 +20,7 @@ SEAMS = (
     WIRE
     | {"authors"}
     | {"alarm_kinds", "fields", "money", "values", "resources", "journals", "seams", "secrets"}
-    | {"clock", "rooms", "shards"}
+    | {"clock", "rooms", "patience"}
 )
 HTTP = SEAMS | {"http", "binding", "limits", "own_http"}
 # A store is below whatever keeps something in it.
@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "resources": {"authors", "errors"},
     "journals": WIRE,
     "rooms": WIRE,
-    "shards": WIRE | {"rooms"},
+    "patience": {"errors"},
     "alarm_kinds": set(),
     "money": WIRE | {"alarm_kinds", "journals"},
     "seams": WIRE | {"alarm_kinds", "journals", "money"},
@@ -59,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "limits": {"errors"},
     "http": {"errors", "binding", "limits"},
     "own_http": {"http"},
-    "store": SEAMS | {"extras", "file_locks", "open_files"},
+    "store": SEAMS | {"extras", "file_locks", "open_files", "version"},
     **dict.fromkeys(L3, STORE),
     "client": HTTP,
     "webhook": HTTP | STORE,
@@ -86,9 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     # What works while this process has it, and takes events in meanwhile.
     "standby": BOT,
     "together": BOT | {"watchdog", "endings"},
-    # Several shards in one process, and the ways to those in others.
-    "nodes": BOT | {"broadcast"},
-    "bot": BOT | {"broadcast", "failures", "fronts", "nodes", "standby", "together", "watchdog"},
+    "bot": BOT | {"broadcast", "failures", "fronts", "standby", "together", "watchdog"},
     "surface": BOT | {"broadcast", "bot", "failures", "filters"},
     "__init__": {"surface"},
     "version": set(),
@@ -107,7 +105,7 @@ ALLOWED: dict[str, set[str]] = {
         "__init__",
         "endings",
     }
-    | {"lines", "file_locks", "nodes", "watchdog"},
+    | {"lines", "file_locks", "watchdog"},
     "__main__": {"cli"},
     "testing": BOT | {"bot", "broadcast", "emulator", "__init__"},
     # What was, seen again: it runs journals as the bot does, and branches as a test does.

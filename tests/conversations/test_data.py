@@ -453,3 +453,39 @@ async def test_what_a_place_keeps_is_forgotten_with_its_life(autojump_clock: Moc
         alone = keeping.kept(CHAT)
         keeping.drop(CHAT)
         assert keeping.kept(CHAT) is not alone
+
+
+READS = ("conversations", "journal", "pending", "backlog", "unfinished", "due", "next_wake", "data")
+
+
+@pytest.mark.parametrize("name", READS)
+async def test_a_store_that_is_away_for_a_moment_cuts_nothing(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A chat at rest comes back behind a restart, and a timeout fires, whichever read has to wait."""
+    router, store, outbox = Router(), FakeStore(), FakeOutbox()
+
+    @router.conversation
+    async def remind(chat: Chat) -> None:
+        with chat.move_on_after(60):
+            await chat.ask("Well?")
+        await chat.send("too late")
+
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await town.says("hi")
+        await town.rest()
+    away, read = 3, getattr(store, name)
+
+    async def reading(*args: object, **named: object) -> object:
+        nonlocal away
+        if away:
+            away -= 1
+            raise StoreAwayError("away")
+        return await read(*args, **named)
+
+    monkeypatch.setattr(store, name, reading)
+    async with open_town(router, store=store, outbox=outbox) as town:
+        await trio.sleep(61)
+        await town.says("hello?")
+        await town.rest()
+        assert town.sent() == ["Well?", "too late", "Well?"]

@@ -18,8 +18,8 @@ from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError, StoreAwayError
 from triobot.money import PaymentRow
-from triobot.payments.cashier import Cashier
 from triobot.payments.facts import Plain, PlainName
+from triobot.store import ReadPayments
 from triobot.wire.ids import ChatId, RefId
 from triobot.wire.operations import InquirePayment, VerifyPayment
 from triobot.wire.results import PaymentState
@@ -307,17 +307,17 @@ async def test_a_store_that_is_away_for_a_moment_fails_no_step(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger is asked before the step; else what was paid for would be given by another run, or never."""
-    shop, may_give = Shop(), Cashier.may_give
+    shop, get = Shop(), ReadPayments.get
     away = [StoreAwayError("away"), StoreAwayError("away")]
 
-    async def asked(cashier: Cashier, id: RefId, *, uncertain: bool = False) -> bool:
+    async def asked(rows: ReadPayments, id: RefId) -> PaymentRow | None:
         if away:
             raise away.pop()
-        return await may_give(cashier, id, uncertain=uncertain)
+        return await get(rows, id)
 
-    monkeypatch.setattr(Cashier, "may_give", asked)
     async with open_town(shop.bot()) as town:
         await buys(town)
+        monkeypatch.setattr(ReadPayments, "get", asked)
         await town.says("home")
         await trio.sleep(10)
         assert (away, shop.baked, shop.heard) == ([], [False], ["given"])

@@ -21,11 +21,11 @@ from cashier_rig import (
 )
 from trio.testing import MockClock
 
-from triobot.errors import DeliveryUnknownError, StoreFullError
+from triobot.errors import DeliveryUnknownError, StoreAwayError, StoreFullError
 from triobot.money import AcknowledgeAlarms, Captured, PaymentNotice
 from triobot.payments.cashier import Budget
 from triobot.payments.facts import Plain
-from triobot.store import MemoryRows, open_memory
+from triobot.store import MemoryRows, ReadPayments, open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 from triobot.wire.operations import EditMessage, InquirePayment, VerifyPayment
@@ -930,3 +930,26 @@ async def test_a_start_does_not_grow_with_open_payments(autojump_clock: MockCloc
             # The sweep's budget lets one of them through at once.
             assert await till.store.payments.counts() == {"closing": many - 1, "verifying": 1}
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("name", ["get", "due", "next_due"])
+async def test_a_store_that_is_away_for_a_moment_stops_no_payment(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What is due is done when it is back; the task that verifies ends for it no more than a conversation."""
+    async with open_till() as till:
+        till.aside = settles
+        ticket = await till.charges()
+        away, read = 3, getattr(ReadPayments, name)
+
+        async def reading(*args: object, **named: object) -> object:
+            nonlocal away
+            if away:
+                away -= 1
+                raise StoreAwayError("away")
+            return await read(*args, **named)
+
+        monkeypatch.setattr(ReadPayments, name, reading)
+        await till.posts(till.pays())
+        await trio.sleep(60)
+        assert (away, await till.state(ticket.id)) == (0, "settled")

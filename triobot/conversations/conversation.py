@@ -41,6 +41,7 @@ from ..errors import (
 )
 from ..journals import EndConversation, RunKind
 from ..money import Captured, PaymentGoods
+from ..patience import await_store
 from ..rooms import is_chat, told
 from ..seams import OnUnknown, Urgency, Write
 from ..wire.events import Event, Press, Submission
@@ -48,7 +49,7 @@ from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC
-from .data import View, await_store
+from .data import View
 from .doors.calls import Call, room_of
 from .journal_writer import Carried, JournalWriter
 from .notices import Copy, Gift, Operated, Slept, Unassigned, is_changed

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections.abc
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from types import NoneType, UnionType
@@ -46,7 +46,6 @@ from ..engine import Run
 from ..errors import (
     ConfigError,
     LocalProtocolError,
-    StoreAwayError,
     UnreadableRecordError,
     UnrecordableError,
 )
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
     from ..store import Store
 
 PAGE: Final = 256
-_AGAIN_SECONDS: Final = 0.05
 OURS: Final = "triobot."
 """What the runtime itself keeps for a chat has names that begin so."""
 JOINED: Final = f"{OURS}joined"
@@ -601,16 +599,3 @@ class Keeping:
 def joined(chat_id: ChatId) -> PutData:
     """Return what notes that a chat was joined; see `JOINED`."""
     return PutData(chat_id, JOINED, encode_value(True))
-
-
-async def await_store(read: Callable[[], Awaitable[T]]) -> T:
-    """Return what this reads from the store, or does there if it is there; while that is away, wait.
-
-    Else a conversation would fail for what is over in a moment. Of what was done while it was away nothing is
-    stored, so it may be done again.
-    """
-    while True:
-        try:
-            return await read()
-        except StoreAwayError:
-            await trio.sleep(_AGAIN_SECONDS)

@@ -21,6 +21,7 @@ import trio
 
 from ..authors import came_by_signal, split
 from ..errors import StoreFullError
+from ..patience import await_store
 from ..seams import Alarm, InboxRow
 from ..wire.events import Event
 from ..wire.ids import ChatId
@@ -275,7 +276,8 @@ class Dispatcher:
         while True:
             newest, news = self._newest, self._news
             evictions = self._evictions
-            rows = await self.services.store.backlog(after=self._cursor, limit=reviving.PAGE)
+            read = partial(self.services.store.backlog, after=self._cursor, limit=reviving.PAGE)
+            rows = await await_store(read)
             self.was_read(rows[-1].seq if rows else 0)
             if self._evictions != evictions:
                 self._outdated = self._read

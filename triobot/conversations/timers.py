@@ -19,12 +19,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol, TypeAlias, final
 
 import trio
 
 from ..clock import JUMPED, Timepiece
 from ..journals import WakeEarlier
+from ..patience import await_store
 from ..seams import PutSetting, Write
 from ..store import Store
 from ..wire.ids import ChatId
@@ -147,7 +149,7 @@ class Waking:
     async def revive_unfinished(self) -> None:
         """Revive what was under way when the last process ended."""
         after = 0
-        while rows := await self._store.unfinished(after=after, limit=_PAGE):
+        while rows := await await_store(partial(self._store.unfinished, after=after, limit=_PAGE)):
             for row in rows:
                 after = row.id
                 self._revive(row.chat_id)
@@ -158,11 +160,11 @@ class Waking:
             self._stirred = trio.Event()
             await self._wait_written()
             now, after = self._clock.now(), (-1, -1)
-            while rows := await self._store.due(now, after=after, limit=_PAGE):
+            while rows := await await_store(partial(self._store.due, now, after=after, limit=_PAGE)):
                 for row in rows:
                     after = (row.wake_at or 0, row.id)
                     self._revive(row.chat_id)
-            due = await self._store.next_wake(after=now)
+            due = await await_store(partial(self._store.next_wake, after=now))
             left = math.inf if due is None else max(due - self._clock.now(), 0) / 1000
             await self._clock.wait(self._stirred, left)
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias, final
 
 from ..errors import UnreadableRecordError
 from ..frozen import guarded
 from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PutPayment, RaiseAlarm
+from ..patience import await_store
 from ..seams import StaleRowError, Write
 from ..store import ReadPayments
 from ..wire.ids import RefId
@@ -95,7 +97,7 @@ class Books:
 
     async def read(self, id_: RefId) -> Entry | None:
         """Read one entry as it is now; None if there is none."""
-        row = await self._rows.get(id_)
+        row = await await_store(partial(self._rows.get, id_))
         return None if row is None else entry_of(row)
 
     async def add(self, entry: Entry, *facts: Fact, also: Sequence[Write] = ()) -> Entry:

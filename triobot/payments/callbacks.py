@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeAlias, final
 
 import trio
@@ -19,6 +20,7 @@ import trio
 from ..alarm_kinds import text_of
 from ..errors import ProtocolError
 from ..money import RaiseAlarm
+from ..patience import await_store
 from ..seams import Consume, StaleRowError, Write
 from ..store import ReadPayments, Store
 from ..wire.decode import decode_event
@@ -74,7 +76,7 @@ class CallbackHandler:
             if await self._books.move(event.ref_id, hint, also=also) is None:
                 await self._foreign(event.ref_id, event.chat_id, also)
             return True
-        row = await self._rows.of_invoice(event.invoice_id)
+        row = await await_store(partial(self._rows.of_invoice, event.invoice_id))
         if row is not None:
             await self._books.move(row.id, _hint(event), also=also)
             return True
@@ -107,9 +109,8 @@ class CallbackHandler:
     async def _without_id(self, chat_id: ChatId) -> list[Entry]:
         found: list[Entry] = []
         after: RefId | None = None
-        while page := await self._rows.find(
-            states=_WITHOUT_ID, chat_id=chat_id, after=after, limit=_CANDIDATES
-        ):
+        find = partial(self._rows.find, states=_WITHOUT_ID, chat_id=chat_id, limit=_CANDIDATES)
+        while page := await await_store(partial(find, after=after)):
             after = page[-1].id
             entries = (entry_of(row) for row in page if row.invoice_id is None)
             found += [entry for entry in entries if entry.kind == "invoice"]
@@ -194,7 +195,9 @@ class Callbacks:
     async def _take_what_was_left(self, first: int, last: int) -> None:
         """Read what came from the one place to the other from the inbox again."""
         after = first - 1
-        while after < last and (rows := await self._store.backlog(after=after, limit=_PAGE)):
+        while after < last and (
+            rows := await await_store(partial(self._store.backlog, after=after, limit=_PAGE))
+        ):
             for row in rows:
                 if row.seq > last:
                     return

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final, Literal, TypeAlias, final
 
 import trio
@@ -19,6 +20,7 @@ from ..clock import Timepiece
 from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
 from ..frozen import guarded
 from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
+from ..patience import await_store
 from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Write
 from ..seams import RaiseAlarm as Ring
 from ..store import Store
@@ -415,7 +417,8 @@ class Cashier:
             if looked_at is not None and now - (looked_at + jumped - before) > BLIND:
                 await self._stood_still(looked_at + jumped - before)
             looked_at = now
-            rows = await self._store.payments.due(now, limit=_PAGE + len(self._busy))
+            due_by = partial(self._store.payments.due, now, limit=_PAGE + len(self._busy))
+            rows = await await_store(due_by)
             pause = math.inf
             for row in rows:
                 if row.id in self._busy or (not self._watching and row.state in self._rest):
@@ -427,7 +430,7 @@ class Cashier:
                     break
                 self._busy.add(row.id)
                 nursery.start_soon(self._work, row.id)
-            due = await self._store.payments.next_due()
+            due = await await_store(self._store.payments.next_due)
             if due is None:
                 looked_at = None
                 await self._poke.wait()

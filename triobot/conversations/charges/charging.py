@@ -47,7 +47,6 @@ from ...wire.results import Sent
 from ...wire.rules import check_integer
 from ..blocks import Scope
 from ..conversation import Conversation
-from ..data import await_store
 from ..journal_writer import outcome_of
 from ..questions.asking import answered, look_again, new_token, open_wait, policy, reopen_wait
 from ..questions.buttons import Buttons, keyboard_of, keys_of, question_data
@@ -222,14 +221,10 @@ class RunningCharge:
     async def _ticket_now(self) -> OpenTicket:
         """Return the payment's handle; in the body of an effect, read it from the ledger if need be."""
         if self._ticket is None:
-            self._hold(await self._read_again())
+            self._hold(await payments_of(self._conversation).again(self.id, since=self._heard))
         if self._ticket is None:
             raise PaymentHandedOverError  # its chat was forgotten
         return self._ticket
-
-    async def _read_again(self) -> OpenTicket | None:
-        again = payments_of(self._conversation).again
-        return await await_store(partial(again, self.id, since=self._heard))
 
     def _hold(self, ticket: OpenTicket | None) -> None:
         self._ticket = ticket
@@ -247,7 +242,7 @@ class RunningCharge:
 
     async def _look_up(self) -> None:
         try:
-            ticket = await self._read_again()
+            ticket = await payments_of(self._conversation).again(self.id, since=self._heard)
         except (StoreError, trio.ClosedResourceError) as error:
             log.error(  # noqa: TRY400  # a store's traceback says nothing more
                 "payment %s could not be read: %s", self.id, type(error).__name__

@@ -28,7 +28,6 @@ from ...values import decode_value, encode_value, expect, register
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
-from ..data import await_store
 from ..doors.calls import PaymentArrived
 from ..notices import Gift, Keyless
 from ..routes.declarations import Route, Table
@@ -303,7 +302,7 @@ class Giving:
             PaymentHandedOverError: an operator, or another aside, has it by now.
         """
         paid, payments = self.paid, payments_of(self._conversation)
-        if not await await_store(partial(payments.may_give, paid.id, uncertain=paid.uncertain)):
+        if not await payments.may_give(paid.id, uncertain=paid.uncertain):
             raise PaymentHandedOverError
 
     @property

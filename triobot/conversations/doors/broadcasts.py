@@ -17,6 +17,7 @@ import trio
 from ...engine.records import Id
 from ...errors import ForeignTaskError, LocalProtocolError
 from ...frozen import guarded
+from ...patience import await_store
 from ...seams import BroadcastStatus, Write, check_key
 from ...values import register
 from ...wire.content import Content
@@ -24,7 +25,7 @@ from ...wire.ids import ChatId, as_chat_id
 from ...wire.markup import InlineKeyboard
 from ...wire.operations import SendMessage
 from ..conversation import Conversation
-from ..data import JOINED, Keeping, Key, await_store
+from ..data import JOINED, Keeping, Key
 from ..questions.asking import check_content
 from ..questions.buttons import Buttons, inline_of
 from ..running.branches import OperationKind, step_tasks

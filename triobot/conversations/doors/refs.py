@@ -21,6 +21,7 @@ from typing_extensions import TypeVarTuple
 from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, UnrecordableError
 from ...frozen import guarded
+from ...patience import await_store
 from ...rooms import hears, person_place, room_place
 from ...seams import OnUnknown, Write
 from ...values import encode_value
@@ -28,7 +29,7 @@ from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
 from ..conversation import Conversation
-from ..data import Key, ReadKey, await_store, check_key
+from ..data import Key, ReadKey, check_key
 from ..journal_writer import outcome_of
 from ..routes.declarations import Table
 from ..running.branches import OperationKind

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, cast, final
 
 import attrs
@@ -20,6 +21,7 @@ import trio
 
 from ...errors import RecordError, UnreadableRecordError
 from ...journals import ConversationRow, EndConversation, Journal, ParkConversation
+from ...patience import await_store
 from ...rooms import is_chat, told
 from ...seams import Alarm, InboxRow, Write
 from ...store import Store
@@ -28,7 +30,6 @@ from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
-from ..data import await_store
 from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
 from ..life import ChatLife
 from ..routes.declarations import Route, RouteKind, Table
@@ -61,13 +62,14 @@ async def revive(
     """
     store, care = services.store, life.shared.care
     # Whose mailbox holds what waits comes last: then it is known what the others have of that.
-    rows = sorted(await store.conversations(life.chat_id), key=lambda row: row.kind != "aside")
+    found = await await_store(partial(store.conversations, life.chat_id))
+    rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
-        life.recall_told(await store.data(life.chat_id))
+        life.recall_told(await await_store(partial(store.data, life.chat_id)))
     healed = list[Conversation]()
     for row in rows:
         route = table.named(row.route)
-        journal = await store.journal(row.id)
+        journal = await await_store(partial(store.journal, row.id))
         if journal is None:
             continue
         if row.parked_because is not None and await _is_to_end(store, row):
@@ -133,7 +135,7 @@ async def _heal(store: Store, life: ChatLife, conversation: Conversation) -> Non
 async def _waiting(store: Store, chat_id: ChatId) -> Sequence[Delivery]:
     """Read what waits in a chat's inbox."""
     waiting, after = list[Delivery](), 0
-    while rows := await store.pending(chat_id, after=after, limit=PAGE):
+    while rows := await await_store(partial(store.pending, chat_id, after=after, limit=PAGE)):
         after = rows[-1].seq
         for row in rows:
             if (event := stored_event(row)) is not None:
@@ -146,7 +148,7 @@ async def _follow(conversation: Conversation, stored: Stored) -> None:
     life, seq = conversation.life, stored.interrupted_by
     if seq is None:
         return
-    rows = await life.services.store.pending(life.chat_id, after=seq - 1, limit=1)
+    rows = await await_store(partial(life.services.store.pending, life.chat_id, after=seq - 1, limit=1))
     event = stored_event(rows[0]) if rows and rows[0].seq == seq else None
     if event is not None:
         life.follow(conversation, Delivery(seq, event, rows[0].at), group=rows[0].group)
@@ -344,9 +346,13 @@ class CatchingUp:
         latest = life.latest
         rows: Sequence[InboxRow] = ()
         if life.cursor < latest:
-            rows = await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE)
+            rows = await self._pending(life, life.cursor)
         if not self._work.stopping and life.behind:
             await self._deliver_page(life, rows, latest)
+
+    async def _pending(self, life: ChatLife, after: int) -> Sequence[InboxRow]:
+        read = partial(self._services.store.pending, life.chat_id, after=after, limit=PAGE)
+        return await await_store(read)
 
     async def _come_back(self, life: ChatLife) -> None:
         """Bring a chat back from the store; then look at what came for it."""
@@ -365,7 +371,7 @@ class CatchingUp:
     async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
         """Read what waits to be routed; each with whether its chat was a group."""
         found = list[tuple[Delivery, bool]]()
-        for row in await self._services.store.pending(life.chat_id, after=life.cursor, limit=PAGE):
+        for row in await self._pending(life, life.cursor):
             event = self._known(stored_event(row))
             if event is not None and not self._is_the_ledgers(event):
                 found.append((Delivery(row.seq, event, row.at), row.group))
@@ -376,7 +382,7 @@ class CatchingUp:
         seen, room = life.cursor, True
         while not self._work.stopping and seen < life.latest:
             latest = life.latest
-            rows = await self._services.store.pending(life.chat_id, after=seen, limit=PAGE)
+            rows = await self._pending(life, seen)
             for row in rows:
                 event = self._known(stored_event(row))
                 if row.seq > latest:
