@@ -319,8 +319,17 @@ async def price(cake: str = "lemon") -> int:
 async def stock() -> int:
     return 7
 """
+# This module is loaded, too, and calls no such function.
+CALL = "whose" + "_turn(chat"
+HELPER = f"\n\nasync def {CALL}: Chat) -> None:\n{NAME}"
 CHANGES = {
     "words, labels": (OLD, OLD.replace("Street?", "Where?")),
+    "format, comments": (
+        OLD,
+        OLD.replace(NAME, f"\n    # Who is it?\n{NAME}".replace('ask("', 'ask(\n        "')),
+    ),
+    "an `ask` moves": (OLD, OLD.replace(NAME, f"    await {CALL})\n") + HELPER),
+    "a parser or options": (OLD, OLD.replace('ask("Name?"', 'ask("Name?", str.strip')),
     "a question *behind*": (OLD, OLD.replace(NOTE, NOTE + NOTE)),
     "an `ask` inserted": (OLD, OLD.replace(STREET, NOTE + STREET)),
     "an `ask` removed": (OLD, OLD.replace(STREET, "")),
