@@ -1,0 +1,49 @@
+"""A bot whose chats say and press, and buy; each answer names the event that it is for, and its number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from triobot import Bot, Chat, Paid
+from triobot.filters import paid, pressed, text
+
+PRICE: Final = 1_000
+OVEN: Final = Path(os.environ.get("OVEN", "oven"))
+
+bot = Bot()
+
+
+@attrs.frozen
+class Meal:
+    """What is bought: this chat's meal of this number."""
+
+    order: str
+
+
+async def serve(key: str, order: str) -> None:
+    """Every other key is one more meal."""
+    with OVEN.open("a") as oven:
+        oven.write(f"{key} {order}\n")
+
+
+@bot.conversation(text() | pressed())
+async def count(chat: Chat) -> None:
+    event, number = chat.event, 0
+    while True:
+        number += 1
+        said = str(getattr(event, "content", getattr(event, "value", "?")))
+        await chat.send(f"{number} {said}")
+        if said.startswith("buy"):
+            number += 1  # the button of a charge is one more message
+            await chat.charge(PRICE, f"{number} pay", item=Meal(f"{chat.id}.{number}"))
+            await chat.send(f"{number} paid")
+        event = await chat.receive(text() | pressed())
+
+
+@bot.aside(paid(Meal))
+async def give(chat: Chat[Paid[Meal]]) -> None:
+    await chat.step(serve, chat.event.key, chat.event.item.order)

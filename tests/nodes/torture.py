@@ -1,0 +1,562 @@
+"""Processes of one bot on one PostgreSQL that suffer, and what must hold: ``python -m tests.nodes.torture``.
+
+    python -m tests.nodes.torture [ROUNDS] [FAULT...]
+
+Each round does each fault once, or those that are named. There are three processes, each before a cable of
+its own to the database, which can be cut, in one direction too; a platform; and 40 chats that send events
+without a proxy between: to any process, to the next one if that refuses or says nothing for six seconds,
+and a fifth of all presses twice. At the end each event was answered once and in its order, no event was put
+into the inbox twice, and whoever paid has the goods once. The table tells how long a chat waited at most:
+from its request on, and behind the 200.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+import psycopg
+import trio
+
+from tests.loopback import Platform, Users, free_port, open_platform, pay_event, press_event, text_event
+from tests.postgres import Server, run_server, why_not
+from tests.processes.process import SECRET, BotProcess, start_node
+from tests.processes.shopping import keys_in
+
+NODES: Final = 3
+CHATS: Final = 40
+PATIENCE: Final = 90.0
+"""Seconds after which an event counts as stuck."""
+_MODULE: Final = Path(__file__).with_name("counting.py")
+_PROXY_SECONDS: Final = 6.0
+_REST: Final = 3.0
+# What is written of a fault, and of what the server or a process that comes back says of it.
+_EXPECTED: Final = (
+    *("ALARM crash_loop: ", "ALARM store_unwritable: ", "alarms can't be stored: "),
+    *("every chat has waited", "was taken over by another process", "ALARM unwatched: "),
+)
+
+
+@final
+class Cable:
+    """What lies between a process and the database: it hands bytes on, unless a direction is cut.
+
+    Attributes:
+        port: where it listens.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._listening.getsockname()[1]
+        self._open = {"up": threading.Event(), "down": threading.Event()}
+        self._sides: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self.join()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self, *ways: str) -> None:
+        """Hand nothing on any more in these directions; what is sent meanwhile waits."""
+        for way in ways:
+            self._open[way].clear()
+
+    def join(self) -> None:
+        """Hand on again, also what has waited."""
+        for way in self._open.values():
+            way.set()
+
+    def close(self) -> None:
+        """End all of it."""
+        self.join()
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for side in self._sides:
+            with suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for side in self._sides:
+            side.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            self._sides.append(client)
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                with suppress(OSError):
+                    client.shutdown(socket.SHUT_RDWR)  # as its server does that is down
+                continue
+            self._sides.append(server)
+            for one, other, way in ((client, server, "up"), (server, client, "down")):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                thread = threading.Thread(target=self._hand_on, args=(one, other, way), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _hand_on(self, one: socket.socket, other: socket.socket, way: str) -> None:
+        with suppress(OSError):
+            while said := one.recv(65536):
+                self._open[way].wait()
+                other.sendall(said)
+        # That a connection has ended doesn't pass a cut, either.
+        self._open[way].wait()
+        for side in (one, other):
+            with suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)
+
+
+@attrs.define
+class Waits:
+    """How long chats have waited: when that was over, from the request on, and behind the 200."""
+
+    all: list[tuple[float, float, float]] = attrs.Factory(list[tuple[float, float, float]])
+
+    def most(self, since: float) -> tuple[float, float]:
+        """The longest of those that were over since a moment."""
+        recent = [(whole, behind) for at, whole, behind in self.all if at >= since]
+        return max((one[0] for one in recent), default=0.0), max((one[1] for one in recent), default=0.0)
+
+
+@final
+class World:
+    """The database, the processes, the platform and the chats."""
+
+    def __init__(self, folder: Path, server: Server, platform: Platform, chance: random.Random) -> None:
+        self.server = server
+        self.platform = platform
+        self.chance = chance
+        self.cables = [Cable(server.port) for _ in range(NODES)]
+        self.ports = [free_port() for _ in range(NODES)]
+        self.processes: list[BotProcess | None] = [None] * NODES
+        self.waits = Waits()
+        self.tries = Counter[str]()
+        self.said = defaultdict[int, list[str]](list)
+        self.folder = folder
+        self.over = False
+
+    async def start(self, number: int) -> None:
+        """Start a process; it works or stands by."""
+        url = self.server.url(port=self.cables[number].port, query="schema=torture")
+        self.processes[number] = await start_node(
+            "bot",
+            module=_MODULE,
+            port=self.ports[number],
+            platform=self.platform.url,
+            store=url,
+            log=self.folder / f"log{number}",
+            ready=b" 200 ",
+            environ={"OVEN": str(self.folder / "oven"), "TRIOBOT_LOG_TRACEBACKS": "1"},
+        )
+
+    def process(self, number: int) -> BotProcess:
+        """The process of this number."""
+        process = self.processes[number]
+        assert process is not None
+        return process
+
+    async def working(self) -> int:
+        """The number of the process that works."""
+        while True:
+            for number, port in enumerate(self.ports):
+                with suppress(OSError, trio.BrokenResourceError), trio.move_on_after(1):
+                    if b"\r\n\r\nready" in await _get(port):
+                        return number
+            await trio.sleep(0.05)
+
+    # --- chats
+
+    async def post(self, body: bytes) -> float:
+        """Bring an event to a process as a proxy does, until one has taken it; return when that was."""
+        number = self.chance.randrange(NODES)
+        while True:
+            status = await self._post_once(number, body)
+            if status == 200:
+                return trio.current_time()
+            self.tries["refused by a process" if status else "asked another process"] += 1
+            number = (number + 1) % NODES
+            if status:
+                await trio.sleep(0.2)
+
+    async def _post_once(self, number: int, body: bytes) -> int:
+        users = Users(self.ports[number], f"/{SECRET}")
+        with trio.move_on_after(_PROXY_SECONDS), suppress(OSError, trio.BrokenResourceError):
+            async with users.connect() as line:
+                return await users.post(line, body, close=True)
+        return 0
+
+    async def chat(self, chat: int) -> None:
+        """Say and press, one after the other, until it is over; and buy now and then."""
+        number = 0
+        async with trio.open_nursery() as again:
+            while not self.over:
+                number += 1
+                kind = self.chance.random()
+                if kind < 0.5:
+                    said = f"s{chat}.{number}"
+                    body = text_event(chat, said)
+                elif kind < 0.9:
+                    said = f"p{chat}.{number}"
+                    body = press_event(chat, (said, 1), said)
+                else:
+                    said = f"buy{chat}.{number}"
+                    body = text_event(chat, said)
+                began = trio.current_time()
+                if said.startswith("p") and self.chance.random() < 0.2:
+                    again.start_soon(self.post, body)
+                taken = await self.post(body)
+                await self.sees(chat, f"{number} {said}")
+                if said.startswith("buy"):
+                    number += 1
+                    await self.pay(chat, number)
+                else:
+                    self.said[chat].append(f"{number} {said}")
+                    now = trio.current_time()
+                    self.waits.all.append((now, now - began, now - taken))
+                await trio.sleep(self.chance.random() * 0.8)
+
+    async def pay(self, chat: int, number: int) -> None:
+        """Pay what is asked for, and wait until that is known."""
+        self.said[chat] += [f"{number - 1} buy{chat}.{number - 1}", f"{number} pay", f"{number} paid"]
+        await self.sees(chat, f"{number} pay")
+        ref_id, bill = list(self.platform.bills[chat].items())[-1]
+        bill.paid = True
+        await self.post(pay_event(chat, ref_id, bill.message_id))
+        await self.sees(chat, f"{number} paid")
+
+    async def sees(self, chat: int, text: str) -> None:
+        """Wait for a text."""
+        texts = self.platform.texts[chat]
+        await self.platform.wait_until(lambda: text in texts[-3:], within=PATIENCE)
+
+    # --- what must hold
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be handled."""
+        with trio.move_on_after(PATIENCE):
+            while self.server.ask("SELECT count(*) FROM torture.inbox") != [(0,)]:
+                await trio.sleep(0.1)
+
+    def check(self) -> Mapping[str, int]:
+        """Count what must not be; all are 0."""
+        found, sold = Counter[str](), 0
+        for chat, said in self.said.items():
+            heard = [text for text, _ in groupby(self.platform.texts[chat])]
+            found["lost"] += len(set(said) - set(heard))
+            found["answered twice"] += len(heard) - len(set(heard))
+            found["chats out of order"] += [
+                text for text in dict.fromkeys(heard) if text in set(said)
+            ] != said
+            sold += sum(text.endswith(" paid") for text in said)
+        doubled = self.server.ask(
+            "SELECT count(*) FROM (SELECT 1 FROM audit GROUP BY body HAVING count(*) > 1) a"
+        )
+        found["accepted twice"] = int(str(doubled[0][0]))
+        keys = keys_in(self.folder / "oven") if sold else {}
+        found["meals not given once"] = sum(len(one) != 1 for one in keys.values()) + abs(len(keys) - sold)
+        settled = self.server.ask("SELECT count(*) FROM torture.payments WHERE state = 'settled'")[0][0]
+        paid = sum(bill.verified for bills in self.platform.bills.values() for bill in bills.values())
+        found["ledger and wallets differ"] = abs(int(str(settled)) - paid) + abs(paid - sold)
+        found["rows left in the inbox"] = int(
+            str(self.server.ask("SELECT count(*) FROM torture.inbox")[0][0])
+        )
+        found["conversations that failed"] = int(
+            str(self.server.ask("SELECT count(*) FROM torture.conversations WHERE error IS NOT NULL")[0][0])
+        )
+        return found
+
+    def complaints(self) -> Sequence[str]:
+        """What the processes have said that nobody expects."""
+        lines = [line for n in range(NODES) for line in (self.folder / f"log{n}").read_text().splitlines()]
+        errors = [line for line in lines if " ERROR " in line or " CRITICAL " in line or "Traceback" in line]
+        return [line for line in errors if not any(words in line for words in _EXPECTED)]
+
+    @property
+    def repeated(self) -> int:
+        """How many sends came once more, right behind the first."""
+        return sum(len(texts) - len([1 for _ in groupby(texts)]) for texts in self.platform.texts.values())
+
+
+async def _get(port: int) -> bytes:
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return bytes(await stream.receive_some(4096))
+
+
+# --- faults, each to the process that works
+
+Fault = Callable[[World, int], Awaitable[None]]
+
+
+async def calm(world: World, number: int) -> None:
+    """Nothing happens, to compare."""
+    await trio.sleep(5)
+
+
+async def kill(world: World, number: int) -> None:
+    """SIGKILL; it is back after two seconds."""
+    await world.process(number).kill()
+    await trio.sleep(2)
+    await world.start(number)
+
+
+async def stop(world: World, number: int) -> None:
+    """SIGTERM, as a deploy."""
+    assert await world.process(number).stop() == 0
+    await world.start(number)
+
+
+async def deploy(world: World, number: int) -> None:
+    """All of them, one after the other."""
+    for one in range(NODES):
+        await stop(world, one)
+
+
+async def kill_all(world: World, number: int) -> None:
+    """All at once, and back at once."""
+    for one in range(NODES):
+        await world.process(one).kill()
+    async with trio.open_nursery() as nursery:
+        for one in range(NODES):
+            nursery.start_soon(world.start, one)
+
+
+async def freeze(world: World, number: int) -> None:
+    """It stands still for longer than its session lives."""
+    await world.process(number).freeze()
+    await trio.sleep(4.5)
+    world.process(number).thaw()
+
+
+async def blink(world: World, number: int) -> None:
+    """It stands still, and is back before anybody may take its place."""
+    await world.process(number).freeze()
+    await trio.sleep(2)
+    world.process(number).thaw()
+
+
+async def freeze_long(world: World, number: int) -> None:
+    """It stands still for longer than a proxy waits."""
+    await world.process(number).freeze()
+    await trio.sleep(8)
+    world.process(number).thaw()
+
+
+async def freeze_and_kill(world: World, number: int) -> None:
+    """It stands still, and dies of it."""
+    await world.process(number).freeze()
+    await trio.sleep(1)
+    await kill(world, number)
+
+
+async def terminate(world: World, number: int) -> None:
+    """The server ends all sessions, five times."""
+    for _ in range(5):
+        world.server.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'bots'")
+        await trio.sleep(0.3)
+
+
+async def restart(world: World, number: int) -> None:
+    """The server stops, and starts."""
+    await trio.to_thread.run_sync(world.server.end)
+    world.server.start()  # it lives as long as the thread that starts it
+
+
+async def crash(world: World, number: int) -> None:
+    """The server's sessions die, and it recovers from its log."""
+    await trio.to_thread.run_sync(world.server.crash)
+
+
+async def die(world: World, number: int) -> None:
+    """The server's machine loses its power, and is back."""
+    await trio.to_thread.run_sync(world.server.die)
+    world.server.start()
+
+
+async def server_freezes(world: World, number: int) -> None:
+    """The server stands still."""
+    world.server.freeze()
+    await trio.sleep(4)
+    world.server.thaw()
+
+
+async def cut(world: World, number: int, seconds: float = 8, ways: Sequence[str] = ("up", "down")) -> None:
+    """Nothing passes between the process and the database."""
+    world.cables[number].cut(*ways)
+    await trio.sleep(seconds)
+    world.cables[number].join()
+
+
+async def cut_short(world: World, number: int) -> None:
+    """For a second only."""
+    await cut(world, number, 1)
+
+
+async def answers_lost(world: World, number: int) -> None:
+    """Only what the server says."""
+    await cut(world, number, 8, ["down"])
+
+
+async def asks_lost(world: World, number: int) -> None:
+    """Only what the process says."""
+    await cut(world, number, 8, ["up"])
+
+
+async def standby_cut(world: World, number: int) -> None:
+    """Of one that stands by."""
+    await cut(world, (number + 1) % NODES)
+
+
+async def locked(world: World, number: int) -> None:
+    """Somebody holds rows that it writes."""
+
+    def hold() -> psycopg.Connection:
+        connection = psycopg.connect(world.server.url(user="postgres"))
+        connection.execute("SET search_path TO torture")
+        connection.execute("SELECT FROM conversations ORDER BY id LIMIT 5 FOR UPDATE")
+        return connection
+
+    connection = await trio.to_thread.run_sync(hold)
+    await trio.sleep(5)
+    connection.close()
+
+
+async def locked_and_killed(world: World, number: int) -> None:
+    """And it dies meanwhile."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(locked, world, number)
+        await trio.sleep(1)
+        await kill(world, number)
+
+
+FAULTS: Final[Sequence[Fault]] = (
+    *(calm, kill, stop, deploy, kill_all, freeze, blink, freeze_long, freeze_and_kill),
+    *(terminate, restart, crash, die, server_freezes),
+    *(cut, cut_short, answers_lost, asks_lost, standby_cut, locked, locked_and_killed),
+)
+
+
+@attrs.frozen
+class Suffered:
+    """What came of it.
+
+    Attributes:
+        found: how often what must not be was found.
+        waits: by fault, the longest waits of each time.
+        complaints: what the processes have said that nobody expects.
+    """
+
+    events: int
+    found: Mapping[str, int]
+    waits: Mapping[str, Sequence[tuple[float, float]]]
+    complaints: Sequence[str]
+    tries: Mapping[str, int]
+    repeated: int
+
+
+@asynccontextmanager
+async def _world(folder: Path, server: Server, seed: int) -> AsyncGenerator[World]:
+    async with open_platform() as platform:
+        world = World(folder, server, platform, random.Random(seed))
+        try:
+            for number in range(NODES):
+                await world.start(number)
+            server.ask(
+                "CREATE TABLE audit (body bytea)",
+                "GRANT ALL ON audit TO bots",
+                "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF NEW.content_type LIKE 'application/x-www%' AND"
+                " position('payCallback'::bytea IN NEW.body) = 0"
+                " THEN INSERT INTO public.audit VALUES (NEW.body); END IF; RETURN NULL; END $$",
+                "CREATE TRIGGER note AFTER INSERT ON torture.inbox FOR EACH ROW EXECUTE FUNCTION note()",
+            )
+            yield world
+            await world.process(await world.working()).stop()
+        finally:
+            for process in world.processes:
+                if process is not None:
+                    process.popen.send_signal(signal.SIGCONT)
+                    process.kill_now()
+                    process.popen.wait()
+            for cable in world.cables:
+                cable.close()
+
+
+async def suffer(
+    folder: Path,
+    server: Server,
+    faults: Sequence[Fault],
+    *,
+    chats: int = CHATS,
+    seed: int = 1,
+    tell: Callable[[str], None] = lambda said: None,
+) -> Suffered:
+    """Have chats talk while these faults happen, one after the other."""
+    waits = defaultdict[str, list[tuple[float, float]]](list)
+    async with _world(folder, server, seed) as world:
+        async with trio.open_nursery() as nursery:
+            for chat in range(1000, 1000 + chats):
+                nursery.start_soon(world.chat, chat)
+            await trio.sleep(_REST)
+            for fault in faults:
+                began = trio.current_time()
+                await fault(world, await world.working())
+                await world.working()
+                await trio.sleep(_REST)
+                most = world.waits.most(began)
+                waits[fault.__name__].append(most)
+                tell(f"{fault.__name__:18} longest wait {most[0]:5.2f} s, behind its 200 {most[1]:5.2f} s")
+            world.over = True
+        await trio.sleep(1)
+        events = sum(map(len, world.said.values()))
+        await world.settle()
+        return Suffered(
+            events, world.check(), dict(waits), world.complaints(), dict(world.tries), world.repeated
+        )
+
+
+def main() -> None:
+    """Do it for as many rounds as are asked for, and say what came of it."""
+    words = sys.argv[1:]
+    rounds = int(words.pop(0)) if words and words[0].isdigit() else 1
+    known = {fault.__name__: fault for fault in FAULTS}
+    chosen = [known[word] for word in words] or list(FAULTS)
+    if (reason := why_not()) is not None:
+        raise SystemExit(reason)
+    with tempfile.TemporaryDirectory() as folder, run_server() as server:
+        told = partial(print, flush=True)
+        suffered = trio.run(partial(suffer, tell=told), Path(folder), server, chosen * rounds)
+    print(f"\n{'fault':18} times   longest wait: median / most   behind its 200: median / most")
+    for name, each in suffered.waits.items():
+        columns = [
+            f"{statistics.median(one):13.2f} / {max(one):5.2f} s    " for one in zip(*each, strict=True)
+        ]
+        print(f"{name:18} {len(each):5}    {''.join(columns)}")
+    found = ", ".join(f"{times} {what}" for what, times in suffered.found.items())
+    print(f"\n{suffered.events} events; {found}")
+    print(f"{dict(suffered.tries)}; sends repeated: {suffered.repeated}")
+    for line in suffered.complaints:
+        print(line)
+    if any(suffered.found.values()) or suffered.complaints:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
