@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.torture import FAULTS, Fault, cut, freeze_long, kill, stop, suffer, terminate
-from tests.postgres import run_server, why_not
+from tests.nodes.torture import (
+    FAULTS,
+    PAIRED,
+    Fault,
+    Suffered,
+    cut,
+    freeze_long,
+    kill,
+    stop,
+    suffer,
+    terminate,
+)
+from tests.postgres import run_pair, run_server, why_not
 
 pytestmark = [
     pytest.mark.processes,
@@ -26,10 +37,20 @@ async def test_whatever_happens(tmp_path: Path) -> None:
     await check(tmp_path, FAULTS)
 
 
+@pytest.mark.long
+async def test_whatever_happens_to_a_pair_of_servers(tmp_path: Path) -> None:
+    with run_pair(synchronous=True) as (server, spare):
+        held(await suffer(tmp_path, server, PAIRED, spare=spare, chats=12))
+
+
 async def check(folder: Path, faults: Sequence[Fault]) -> None:
     """Suffer these."""
     with run_server() as server:
-        suffered = await suffer(folder, server, faults, chats=12)
+        held(await suffer(folder, server, faults, chats=12))
+
+
+def held(suffered: Suffered) -> None:
+    """Nothing was found that must not be."""
     assert suffered.events > 12
     assert {what: times for what, times in suffered.found.items() if times} == {}
     assert suffered.complaints == []

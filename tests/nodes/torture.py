@@ -32,7 +32,7 @@ import psycopg
 import trio
 
 from tests.loopback import Platform, Users, free_port, open_platform, pay_event, press_event, text_event
-from tests.postgres import Server, run_server, why_not
+from tests.postgres import Server, run_pair, run_server, why_not
 from tests.processes.process import SECRET, BotProcess, start_node
 from tests.processes.shopping import keys_in
 
@@ -56,10 +56,11 @@ class Cable:
 
     Attributes:
         port: where it listens.
+        target: the server's port; new connections go there.
     """
 
     def __init__(self, target: int) -> None:
-        self._target = target
+        self.target = target
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listening.getsockname()[1]
         self._open = {"up": threading.Event(), "down": threading.Event()}
@@ -99,7 +100,7 @@ class Cable:
                 return
             self._sides.append(client)
             try:
-                server = socket.create_connection(("127.0.0.1", self._target))
+                server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 with suppress(OSError):
                     client.shutdown(socket.SHUT_RDWR)  # as its server does that is down
@@ -139,8 +140,11 @@ class Waits:
 class World:
     """The database, the processes, the platform and the chats."""
 
-    def __init__(self, folder: Path, server: Server, platform: Platform, chance: random.Random) -> None:
+    def __init__(
+        self, folder: Path, server: Server, spare: Server | None, platform: Platform, chance: random.Random
+    ) -> None:
         self.server = server
+        self.spare = spare
         self.platform = platform
         self.chance = chance
         self.cables = [Cable(server.port) for _ in range(NODES)]
@@ -446,6 +450,27 @@ async def locked_and_killed(world: World, number: int) -> None:
         await kill(world, number)
 
 
+async def standby_gone(world: World, number: int) -> None:
+    """The server's standby stands still, and each commit waits for it."""
+    assert world.spare is not None
+    world.spare.freeze()
+    await trio.sleep(4)
+    world.spare.thaw()
+
+
+async def failover(world: World, number: int) -> None:
+    """The server's machine dies, and its standby is made the primary; the address leads there."""
+    spare = world.spare
+    assert spare is not None
+    await trio.to_thread.run_sync(world.server.die)
+    await trio.to_thread.run_sync(spare.promote)
+    for cable in world.cables:
+        cable.target = spare.port
+    world.server, world.spare = spare, None
+
+
+PAIRED: Final[Sequence[Fault]] = (standby_gone, failover)
+"""What befalls a server with a synchronous standby; the last one once."""
 FAULTS: Final[Sequence[Fault]] = (
     *(calm, kill, stop, deploy, kill_all, freeze, blink, freeze_long, freeze_and_kill),
     *(terminate, restart, crash, die, server_freezes),
@@ -470,11 +495,25 @@ class Suffered:
     tries: Mapping[str, int]
     repeated: int
 
+    def tell(self) -> bool:
+        """Print it; return whether nothing was found."""
+        print(f"\n{'fault':18} times   longest wait: median / most   behind its 200: median / most")
+        for name, times in self.waits.items():
+            sides = zip(*times, strict=True)
+            columns = [f"{statistics.median(one):13.2f} / {max(one):5.2f} s    " for one in sides]
+            print(f"{name:18} {len(times):5}    {''.join(columns)}")
+        found = ", ".join(f"{times} {what}" for what, times in self.found.items())
+        print(f"\n{self.events} events; {found}")
+        print(f"{dict(self.tries)}; sends repeated: {self.repeated}")
+        for line in self.complaints:
+            print(line)
+        return not (any(self.found.values()) or self.complaints)
+
 
 @asynccontextmanager
-async def _world(folder: Path, server: Server, seed: int) -> AsyncGenerator[World]:
+async def _world(folder: Path, server: Server, spare: Server | None, seed: int) -> AsyncGenerator[World]:
     async with open_platform() as platform:
-        world = World(folder, server, platform, random.Random(seed))
+        world = World(folder, server, spare, platform, random.Random(seed))
         try:
             for number in range(NODES):
                 await world.start(number)
@@ -504,13 +543,14 @@ async def suffer(
     server: Server,
     faults: Sequence[Fault],
     *,
+    spare: Server | None = None,
     chats: int = CHATS,
     seed: int = 1,
     tell: Callable[[str], None] = lambda said: None,
 ) -> Suffered:
     """Have chats talk while these faults happen, one after the other."""
     waits = defaultdict[str, list[tuple[float, float]]](list)
-    async with _world(folder, server, seed) as world:
+    async with _world(folder, server, spare, seed) as world:
         async with trio.open_nursery() as nursery:
             for chat in range(1000, 1000 + chats):
                 nursery.start_soon(world.chat, chat)
@@ -536,25 +576,21 @@ def main() -> None:
     """Do it for as many rounds as are asked for, and say what came of it."""
     words = sys.argv[1:]
     rounds = int(words.pop(0)) if words and words[0].isdigit() else 1
-    known = {fault.__name__: fault for fault in FAULTS}
-    chosen = [known[word] for word in words] or list(FAULTS)
+    known = {fault.__name__: fault for fault in (*FAULTS, *PAIRED)}
+    chosen = [known[word] for word in words] or [*FAULTS, *PAIRED]
     if (reason := why_not()) is not None:
         raise SystemExit(reason)
-    with tempfile.TemporaryDirectory() as folder, run_server() as server:
-        told = partial(print, flush=True)
-        suffered = trio.run(partial(suffer, tell=told), Path(folder), server, chosen * rounds)
-    print(f"\n{'fault':18} times   longest wait: median / most   behind its 200: median / most")
-    for name, each in suffered.waits.items():
-        columns = [
-            f"{statistics.median(one):13.2f} / {max(one):5.2f} s    " for one in zip(*each, strict=True)
-        ]
-        print(f"{name:18} {len(each):5}    {''.join(columns)}")
-    found = ", ".join(f"{times} {what}" for what, times in suffered.found.items())
-    print(f"\n{suffered.events} events; {found}")
-    print(f"{dict(suffered.tries)}; sends repeated: {suffered.repeated}")
-    for line in suffered.complaints:
-        print(line)
-    if any(suffered.found.values()) or suffered.complaints:
+    alone, paired = ([one for one in chosen if (one in PAIRED) is both] for both in (False, True))
+    told = partial(suffer, tell=partial(print, flush=True))
+    each = list[Suffered]()
+    if alone:
+        with tempfile.TemporaryDirectory() as folder, run_server() as server:
+            each.append(trio.run(told, Path(folder), server, alone * rounds))
+    for _ in range(rounds if paired else 0):
+        with tempfile.TemporaryDirectory() as folder, run_pair(synchronous=True) as (server, spare):
+            each.append(trio.run(partial(told, spare=spare), Path(folder), server, paired))
+    held = [one.tell() for one in each]
+    if not all(held):
         raise SystemExit(1)
 
 
