@@ -15,7 +15,7 @@ from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot, say
 from tests.postgres import Server
-from triobot import Chat
+from triobot import Bot, Chat
 from triobot.cli import consulting
 from triobot.cli.consulting import ask_running, gather, open_to_look
 from triobot.errors import ConfigError
@@ -170,6 +170,27 @@ def test_a_probe_hears_how_a_bot_is(
     assert code == 4
     assert "can't be reached" in said
     assert probe(postgres.url(user="nobody"))[0] == 1
+
+
+def test_the_webhook_s_address_is_known_while_a_bot_runs(command: Command, url: str) -> None:
+    """As at the start of a process at a terminal that is to stand by: it prints the address, too."""
+    address = ["webhook-url", "--public-url", "https://bot.example.org", "--store", url]
+    settings = attrs.evolve(read_environment(os.environ), store=url, allow_insecure=True)
+
+    async def main() -> list[Ended]:
+        bot = Bot(settings=settings)
+        bot.conversation(patient)
+        async with bot.running():
+            return [
+                await trio.to_thread.run_sync(lambda more=more: command(*address, *more))
+                for more in ([], ["--renew"])
+            ]
+
+    running, renewed = trio.run(main)
+    assert running.code == 0, running.err
+    assert running.out.startswith("https://bot.example.org/")
+    assert "stop the bot for a moment" in renewed.err
+    assert command(*address).out == running.out
 
 
 def test_what_is_for_files_says_so(command: Command, url: str) -> None:

@@ -11,19 +11,19 @@ import trio
 
 from ..clock import SystemClock
 from ..errors import ConfigError, StoreLockedError
-from ..operator.calling import file_of
+from ..operator.calling import file_of, is_on_server
 from ..secrets import Secret
 from ..settings import Settings
-from ..store import open_store
-from ..webhook.kept_secrets import renew_webhook_secret, webhook_secrets
-from ..webhook.secrets import Secrets, webhook_address
+from ..store import admission_at, is_made, open_store
+from ..webhook.kept_secrets import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets
+from ..webhook.secrets import Secrets, read_kept, webhook_address
 from .arguments import number
 from .consulting import settings_of, stamp_of
 
 DETAILS: Final = """\
 Whoever has this address can forge events of every chat: paste it into the developer portal, and nowhere else.
 The secret in it is the first one of TRIOBOT_WEBHOOK_SECRET (or TRIOBOT_WEBHOOK_SECRET_FILE); without those it
-is the one that the bot's store keeps, which can be read only while the bot doesn't run.
+is the one that the bot's store keeps; a file can be read only while the bot doesn't run.
 
 --renew makes a new secret, keeps it in the store, and prints the new address: register it with the platform.
 The bot accepts the former address for a day more, so that no event is lost meanwhile. --overlap 0 ends it at
@@ -107,11 +107,16 @@ async def current_secret(settings: Settings) -> tuple[Secrets, Settings]:
     so that the settings name its secret then.
 
     Raises:
-        StoreLockedError: another process has the store, and only that knows the secret.
+        StoreLockedError: another process has the file, and only that knows the secret.
     """
     if settings.webhook_secret is not None:
         return Secrets.parse(settings.webhook_secret.reveal()), settings
     clock = SystemClock()
+    if is_on_server(settings.store) and await is_made(settings.store):
+        # A process may have it, and it is read all the same.
+        kept = await admission_at(settings.store).settings(stamp_of(settings))
+        if SECRET in kept:
+            return read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), clock.now())[0], settings
     async with open_store(settings.store, stamp=stamp_of(settings), clock=clock, visit=True) as store:
         secrets, _ = await webhook_secrets(settings.webhook_secret, store, clock.now())
     if settings.store != "memory:":
