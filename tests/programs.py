@@ -21,7 +21,6 @@ PROGRAMS: Final[Mapping[str, Collection[str]]] = {
     "curl": ["curl"],
     "fish": ["fish"],
     "golang-go": ["go"],
-    "iproute2": ["ip"],
     "libatomic1": ["/usr/lib/*/libatomic.so.1"],  # without it Playwright's own Node ends at its start
     "nginx-light": ["nginx"],
     "pgbouncer": ["pgbouncer"],

@@ -34,7 +34,6 @@ import trio
 from tests.loopback import Platform, Users, free_port, open_platform, pay_event, press_event, text_event
 from tests.postgres import Server, run_pair, run_server, why_not
 from tests.processes.process import SECRET, BotProcess, start_node
-from tests.processes.shopping import keys_in
 
 NODES: Final = 3
 CHATS: Final = 40
@@ -296,6 +295,15 @@ class World:
     def repeated(self) -> int:
         """How many sends came once more, right behind the first."""
         return sum(len(texts) - len([1 for _ in groupby(texts)]) for texts in self.platform.texts.values())
+
+
+def keys_in(oven: Path) -> Mapping[str, set[str]]:
+    """The keys under which each meal was given: a process that died in the step is asked for it again."""
+    found = defaultdict[str, set[str]](set)
+    for line in oven.read_text().splitlines():
+        key, order = line.split()
+        found[order].add(key)
+    return found
 
 
 async def _get(port: int) -> bytes:

@@ -20,7 +20,7 @@ import trio
 from tests.loopback import PATIENCE, Platform, Users, free_port, open_platform
 from tests.postgres import Server, run_server, why_not
 from tests.processes.ordering import Customer, check_heard
-from tests.processes.process import HERE, SECRET, BotProcess, Place, get, start_node
+from tests.processes.process import SECRET, BotProcess, get, start_node
 from tests.processes.proxy import before_nodes
 
 Trouble: TypeAlias = Literal["kill", "freeze", "stop", "restart"]
@@ -40,12 +40,11 @@ class Node:
     port: int
     log: Path
     process: BotProcess | None = None
-    place: Place = HERE
 
     @property
     def address(self) -> str:
         """Where it listens."""
-        return f"{self.place.host}:{self.port}"
+        return f"127.0.0.1:{self.port}"
 
     async def says(self, ready: bytes) -> bool:
         """Whether ``/readyz`` is answered so, now."""

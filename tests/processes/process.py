@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -36,25 +36,6 @@ on_both_stacks_when_long = pytest.mark.parametrize(
 on_all_stacks = pytest.mark.parametrize(
     "stack", ["ours", "stock", pytest.param("hosted", marks=pytest.mark.long)]
 )
-
-
-@attrs.frozen
-class Place:
-    """Where a bot runs and listens.
-
-    Attributes:
-        within: what its command begins with there.
-        environ: what it needs there.
-        connect: connects to it.
-    """
-
-    host: str = "127.0.0.1"
-    within: Sequence[str] = ()
-    environ: Mapping[str, str] = attrs.field(factory=dict)
-    connect: Callable[[str, int], Awaitable[trio.SocketStream]] = trio.open_tcp_stream
-
-
-HERE = Place()
 
 
 @attrs.define
@@ -237,18 +218,16 @@ async def start_node(
     ready: bytes,
     environ: Mapping[str, str] = {},
     module: Path = BOTS,
-    place: Place = HERE,
 ) -> BotProcess:
     """Start a bot that listens on a port by itself: when it is dead, connections there are refused."""
-    own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": store, "STACK": "ours", **place.environ}
-    command = [*place.within, sys.executable, "-m", "triobot", "run", f"{module}:{name}"]
-    command += ["--host", place.host, "--port", str(port)]
+    own = {"TRIOBOT_BASE_URL": platform, "TRIOBOT_STORE": store, "STACK": "ours"}
+    command = [sys.executable, "-m", "triobot", "run", f"{module}:{name}", "--port", str(port)]
     with log.open("ab") as output:
         popen = subprocess.Popen(
             command, cwd=ROOT, env=environment(**own, **environ), stdout=output, stderr=output
         )
     try:
-        await _until_ready(popen, port, "/readyz", ready, place)
+        await _until_ready(popen, port, "/readyz", ready)
     except BaseException:
         popen.kill()
         popen.wait()
@@ -280,22 +259,20 @@ async def start_process(
     return BotProcess(popen, log)
 
 
-async def get(port: int, path: str, place: Place = HERE) -> bytes:
+async def get(port: int, path: str) -> bytes:
     """The head of the answer to one request; empty when there was none."""
     request = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" % path.encode()
-    async with await place.connect(place.host, port) as stream:
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(request)
         return bytes(await stream.receive_some(4096))
 
 
-async def _until_ready(
-    popen: subprocess.Popen[bytes], port: int, path: str, ready: bytes, place: Place = HERE
-) -> None:
+async def _until_ready(popen: subprocess.Popen[bytes], port: int, path: str, ready: bytes) -> None:
     # The socket takes connections before the bot does: the first answer is what tells.
     with trio.fail_after(PATIENCE):
         while popen.poll() is None:
             with trio.move_on_after(1), contextlib.suppress(OSError, trio.BrokenResourceError):
-                if ready in await get(port, path, place):
+                if ready in await get(port, path):
                     return
             await trio.sleep(0.05)
     raise RuntimeError(f"the bot did not start: exit code {popen.poll()}")

@@ -107,11 +107,8 @@ async def before_nodes(
     folder: Path,
     nodes: Sequence[str],
     secret: str,
-    within: Sequence[str] = (),
 ) -> AsyncGenerator[int]:
     """nginx with a configuration for two nodes, or for as many as there are, without TLS; yields its port.
-
-    It runs `within` what reaches the nodes, and listens on loopback.
 
     Its logs are in the folder ``log``.
     """
@@ -134,7 +131,7 @@ async def before_nodes(
             text = text.replace(old, new)
         (folder / "pizza.conf").write_text(text)
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
-        command = [*within, "nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+        command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
         command += ["-e", str(folder / "log/error.log")]
         environ = {**os.environ, "NGINX": f"{number};"}
         async with trio.open_nursery() as nursery:
