@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import select
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -184,6 +185,36 @@ async def test_a_slow_head_gets_no_more_time_with_each_byte() -> None:
                 await stream.send_all(bytes([byte]))
                 await trio.sleep(0.02)
         assert trio.current_time() - began < 1
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="each connection has a task where there is no epoll")
+async def test_whoever_has_sent_no_whole_head_has_no_task() -> None:
+    """Thousands of them would cost the others their turns. What they say late is heard all the same."""
+    limits = ServingLimits(idle_seconds=2 * PATIENCE)
+    head = b"POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+    async with listening(limits=limits) as (connect, _, _), await connect() as good:
+        await good.send_all(GET % b"first")
+        await answers(good, 1)
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        streams = [await connect() for _ in range(60)]
+        for stream in streams[::2]:
+            await stream.send_all(head[:9])
+        await good.send_all(GET % b"second")
+        await answers(good, 1)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+        for at in range(9, len(head)):
+            await streams[0].send_all(head[at : at + 1])
+        await streams[0].send_all(b"ok")
+        assert (await answers(streams[0], 1)).endswith(b"\r\n\r\nok")
+        await streams[1].send_all(head + b"ok")
+        assert (await answers(streams[1], 1)).endswith(b"\r\n\r\nok")
+        await streams[2].send_eof()
+        await streams[3].send_eof()
+        assert await read_all(streams[2]) == await read_all(streams[3]) == b""
+        for stream in streams:
+            await stream.aclose()
 
 
 async def test_blank_lines_are_no_request_either() -> None:

@@ -70,10 +70,12 @@ class ByteLink(Protocol):
     Attributes:
         wrote: a byte may have left since this was last set to False.
         stalled_since: when a write began to wait for the other side to read; infinite while none does.
+        seen: how many bytes somebody has peeked at and left there.
     """
 
     wrote: bool
     stalled_since: float
+    seen: int
 
     async def receive(self) -> bytes:
         """Return the next bytes; empty when the other side will send no more.
@@ -115,6 +117,7 @@ class PlainLink:
     """A link over a socket, which it takes over."""
 
     def __init__(self, sock: socket.socket) -> None:
+        self.seen = 0
         self._sock = sock
         self._sock.setblocking(False)
         self._fd = self._sock.fileno()
@@ -172,9 +175,22 @@ class PlainLink:
         except OSError as error:
             raise _broken(error) from error
 
+    def peek(self, most: int) -> bytes:
+        """Return the first bytes that have come and leave them there; empty at their end.
+
+        Raises:
+            OSError: the connection failed, or nothing has come.
+        """
+        return self._sock.recv(most, socket.MSG_PEEK)
+
     def is_quiet(self) -> bool:
-        """See `ByteLink`."""
-        return self._fd != -1 and not self._poll.poll(0)
+        """See `ByteLink`. What was `seen` is nothing new."""
+        if self._fd == -1 or not self.seen:
+            return self._fd != -1 and not self._poll.poll(0)
+        try:
+            return len(self.peek(self.seen + 1)) == self.seen
+        except OSError:
+            return False
 
     def has_left(self) -> bool:
         """See `ByteLink`."""
@@ -198,6 +214,7 @@ class TlsLink:
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
         self._socket = stream.transport_stream.socket
+        self.seen = 0
         self.wrote = False
         self.stalled_since = math.inf
 

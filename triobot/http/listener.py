@@ -11,6 +11,7 @@ import errno
 import ipaddress
 import logging
 import math
+import select
 import socket
 import ssl
 from collections import Counter
@@ -86,6 +87,7 @@ async def serve_listeners(
             for listener in listeners:
                 accepting.start_soon(server.accept, detached(listener.socket), connections)
             accepting.start_soon(server.close_the_slow)
+            connections.start_soon(server.look_at_the_silent, connections)
             # The sockets listen already: a connection made now waits for the tasks above to run.
             task_status.started()
             await shutdown.wait()
@@ -93,6 +95,7 @@ async def serve_listeners(
             accepting.cancel_scope.cancel()
         connections.cancel_scope.deadline = trio.current_time() + limits.settle_seconds + limits.grace_seconds
         await server.settle()
+        connections.cancel_scope.cancel()
 
 
 @final
@@ -124,6 +127,9 @@ class _Server:
         # How many requests that came behind others, on all connections, may begin between two turns of all.
         self._turnstile = trio.CapacityLimiter(_BEHIND)
         self._known: KnownHeads = {}
+        # Those that have not sent a whole head, by descriptor; where there is epoll, they have no task.
+        self._silent: dict[int, ServerConnection] = {}
+        self._epoll = select.epoll() if hasattr(select, "epoll") else None
         self._tasks = 0
         self._none_left = trio.Event()
         self._told: dict[str, float] = {}
@@ -182,6 +188,7 @@ class _Server:
             while waiting:
                 since, connection = waiting.pop()
                 if connection in self._open and connection.give_way(since):
+                    self._close(connection)
                     self._forget(connection)
                     return True
         return False
@@ -228,7 +235,45 @@ class _Server:
         self._open.add(connection)
         self._counts[sender] += 1
         self._tasks += 1
-        connections.start_soon(connection.run, self._ended)
+        if self._epoll is None or connection.look():
+            connections.start_soon(connection.run, self._ended)
+        else:
+            connection.descriptor = made.fileno()
+            self._silent[connection.descriptor] = connection
+            self._epoll.register(connection.descriptor, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
+
+    async def look_at_the_silent(self, connections: trio.Nursery) -> None:
+        """Start the tasks of connections that have sent a whole head or have ended, until cancelled.
+
+        Connections that say nothing, or a byte now and then, cost neither a task nor a parser's work.
+        """
+        if self._epoll is None:
+            return
+        with self._epoll:
+            try:
+                while True:
+                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                    for descriptor, events in self._epoll.poll(0, _AT_ONCE):
+                        connection = self._silent.get(descriptor)
+                        if connection and (connection.look() or events & ~select.EPOLLIN):
+                            self._epoll.unregister(descriptor)
+                            self._speaks(connection)
+                            connections.start_soon(connection.run, self._ended)
+            finally:
+                for connection in list(self._silent.values()):
+                    self._close(connection)
+
+    def _speaks(self, connection: ServerConnection) -> bool:
+        """Take it from those that have no task; return whether it was one of them."""
+        descriptor, connection.descriptor = connection.descriptor, None
+        return descriptor is not None and self._silent.pop(descriptor, None) is connection
+
+    def _close(self, connection: ServerConnection) -> None:
+        """Close a connection; its task ends by itself, if it has one."""
+        connection.close()
+        if self._speaks(connection):
+            connection.drop()
+            self._ended(connection, None)
 
     def _link(self, made: socket.socket) -> ByteLink:
         if self._limits.send_bytes is not None:
@@ -294,7 +339,7 @@ class _Server:
             lingered = trio.current_time() - self._limits.settle_seconds
             for connection in list(self._open):
                 if connection.idle or connection.lingering_since < lingered:
-                    connection.close()
+                    self._close(connection)
             # Heads that have begun may still be completed, as long as they could before.
             with trio.move_on_after(self._limits.idle_seconds / 4):
                 await self._none_left.wait()
@@ -310,7 +355,7 @@ class _Server:
                 or connection.stalled_since < now - self._limits.send_seconds
                 or connection.starved_since < now - self._limits.body_seconds
             ):
-                connection.close()
+                self._close(connection)
                 closed += 1
                 if closed % _TOGETHER == 0:
                     # Thousands may have come together, and come again once they are closed: the others must

@@ -20,9 +20,9 @@ import attrs
 import trio
 
 from ..limits import ServingLimits
-from .links import ByteLink
+from .links import ByteLink, PlainLink
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
-from .request import Incoming, KnownHeads, MalformedError, RequestReader
+from .request import HEAD_END, Incoming, KnownHeads, MalformedError, RequestReader
 
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
@@ -247,6 +247,8 @@ Handler: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 _log: Final = logging.getLogger("triobot.http")
 
+# Of a head without its end, so much waits in the kernel; with more, the head is a task's.
+_LOOKED_AT: Final = 2048
 # A sender that reads its answers has made room by then.
 _MOMENT: Final = 1.0
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
@@ -267,6 +269,7 @@ class ServerConnection:
         waiting_since: when it began to wait for a request or for the end of a head; infinite while a
             request is in hand.
         lingering_since: when it began to throw away what follows its last answer; infinite before.
+        descriptor: of its socket while it has no task, see `look`; None otherwise.
     """
 
     def __init__(
@@ -282,6 +285,7 @@ class ServerConnection:
         known: KnownHeads,
     ) -> None:
         self.sender = sender
+        self.descriptor: int | None = None
         # What `trio.current_time` asks, which looks for the loop and its clock each time.
         self._time = trio.lowlevel.current_clock().current_time
         self._turnstile = turnstile
@@ -306,7 +310,24 @@ class ServerConnection:
     @property
     def idle(self) -> bool:
         """Return whether it waits for a request of which no byte has come."""
-        return self.waiting_since < math.inf and not self._reader.begun
+        return self.waiting_since < math.inf and not (self._reader.begun or self._link.seen)
+
+    def look(self) -> bool:
+        """Return whether there is work for a task: more has come than the beginning of a head, or the end."""
+        link = self._link
+        if not isinstance(link, PlainLink):
+            return True
+        try:
+            data = link.peek(_LOOKED_AT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        whole = len(data) == _LOOKED_AT or not data[:1].isalpha() or HEAD_END in data
+        if not (whole or link.seen):
+            self.waiting_since = self._time()
+        link.seen = 0 if whole else len(data)
+        return whole
 
     @property
     def stalled_since(self) -> float:
@@ -342,7 +363,7 @@ class ServerConnection:
         """
         if self.kept_waiting_since != since:
             return False
-        # Bytes that the kernel has and no task has read yet may be a proper request.
+        # Bytes that the kernel has and nobody has looked at yet may be a proper request.
         if min(self.waiting_since, self.starved_since) == since and not self._link.is_quiet():
             return False
         self._gave_way = True
@@ -355,6 +376,10 @@ class ServerConnection:
         """Close it at once; a request that is in hand gets no answer."""
         self._link.close()
 
+    def drop(self) -> None:
+        """Let go of a connection that was closed and never had a task."""
+        self._reader.close()
+
     async def run(self, ended: OnEnd) -> None:
         """Serve it to its end; its failure goes to `ended` instead of being raised.
 
@@ -364,6 +389,7 @@ class ServerConnection:
         Cancellation: *forceful*: it is closed, and a request in hand gets no answer.
         """
         failure: Exception | None = None
+        self._link.seen = 0
         try:
             try:
                 while (request := await self._next()) is not None and await self._serve(request):
