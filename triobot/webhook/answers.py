@@ -67,8 +67,8 @@ def readiness_answer(readiness: Readiness) -> Response:
 
 
 @final
-@guarded(kw_only=True)
-class TrafficStatistics:
+@attrs.define(kw_only=True)
+class TrafficCounters:
     """Requests that were refused before the inbox saw them, and answers that were lost.
 
     Attributes:
@@ -82,39 +82,15 @@ class TrafficStatistics:
         unanswered: events that are stored, but whose 200 was not fully written.
     """
 
-    unknown_path: int
-    wrong_method: int
-    too_long: int
-    bad_framing: int
-    too_slow: int
-    truncated: int
-    overloaded: int
-    unanswered: int
+    unknown_path: int = 0
+    wrong_method: int = 0
+    too_long: int = 0
+    bad_framing: int = 0
+    too_slow: int = 0
+    truncated: int = 0
+    overloaded: int = 0
+    unanswered: int = 0
 
-
-@final
-class TrafficCounters:
-    """The counters since the start; `Endpoint` increments them."""
-
-    def __init__(self) -> None:
-        self.unknown_path = 0
-        self.wrong_method = 0
-        self.too_long = 0
-        self.bad_framing = 0
-        self.too_slow = 0
-        self.truncated = 0
-        self.overloaded = 0
-        self.unanswered = 0
-
-    def statistics(self) -> TrafficStatistics:
-        """Return the counts since the start."""
-        return TrafficStatistics(
-            unknown_path=self.unknown_path,
-            wrong_method=self.wrong_method,
-            too_long=self.too_long,
-            bad_framing=self.bad_framing,
-            too_slow=self.too_slow,
-            truncated=self.truncated,
-            overloaded=self.overloaded,
-            unanswered=self.unanswered,
-        )
+    def statistics(self) -> TrafficCounters:
+        """Return a copy of the counts since the start."""
+        return attrs.evolve(self)

@@ -136,7 +136,7 @@ class Admits(Protocol):
 
 
 @final
-@frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class InboxStatistics:
     """Counts of what has arrived since the start.
 
@@ -152,14 +152,14 @@ class InboxStatistics:
         undelivered: stored, but handing them on failed; they are in the backlog.
     """
 
-    accepted: int
-    repeated: int
-    unread: int
-    over_quota_chat: int
-    over_quota_whole: int
-    unwritable: int
-    unstorable: int
-    undelivered: int
+    accepted: int = 0
+    repeated: int = 0
+    unread: int = 0
+    over_quota_chat: int = 0
+    over_quota_whole: int = 0
+    unwritable: int = 0
+    unstorable: int = 0
+    undelivered: int = 0
 
 
 @final
@@ -220,14 +220,7 @@ class Inbox:
         self._coming: dict[str, _BeingStored | None] = {}
         self._failing = False
         self._failed = trio.Event()
-        self._accepted = 0
-        self._repeated = 0
-        self._unread = 0
-        self._over_quota_chat = 0
-        self._over_quota_whole = 0
-        self._unwritable = 0
-        self._unstorable = 0
-        self._undelivered = 0
+        self._counts = InboxStatistics()
 
     async def accept(self, content_type: str, body: bytes, event: Event | None = None) -> Outcome:
         """Make one request's event durable, and hand it on.
@@ -260,7 +253,7 @@ class Inbox:
             arrival = Arrival(event.chat_id, sender_id, now, content_type, body, key, once, came)
             while key in self._coming:
                 if await self._is_stored_meanwhile(key):
-                    self._repeated += 1
+                    self._counts.repeated += 1
                     return EventStored(True, None if once else key)
             if key is not None:
                 self._coming[key] = None
@@ -283,7 +276,7 @@ class Inbox:
             self._works()
         match acceptance:
             case None:
-                self._accepted += 1
+                self._counts.accepted += 1
                 return EventStored(False, None if once else key)
             case InboxRow():
                 self._watch_quota()
@@ -291,11 +284,11 @@ class Inbox:
                     await self._keep(f"{event.type}: {event.reason}", content_type, body)
                 return EventStored(False, None if once else key)
             case Redelivered():
-                self._repeated += 1
+                self._counts.repeated += 1
                 return EventStored(True, None if once else key)
             case OverQuota(whole):
-                self._over_quota_whole += whole
-                self._over_quota_chat += not whole
+                self._counts.over_quota_whole += whole
+                self._counts.over_quota_chat += not whole
                 if not whole:
                     self._tell("chat_refused", "refused an event of a chat in which too many wait")
                 return NoRoom(whole)
@@ -342,27 +335,18 @@ class Inbox:
 
     def statistics(self) -> InboxStatistics:
         """Return the counts since the start."""
-        return InboxStatistics(
-            accepted=self._accepted,
-            repeated=self._repeated,
-            unread=self._unread,
-            over_quota_chat=self._over_quota_chat,
-            over_quota_whole=self._over_quota_whole,
-            unwritable=self._unwritable,
-            unstorable=self._unstorable,
-            undelivered=self._undelivered,
-        )
+        return attrs.evolve(self._counts)
 
     def _hand_on(self, event: Event, begins: Callable[[InboxRow], bool] | None, row: InboxRow) -> None:
         # The store's writer calls this, for every event of a batch: one that failed must not take the
         # others with it. The row is durable, so that the backlog still has it.
-        self._accepted += 1
+        self._counts.accepted += 1
         try:
             handled = begins is not None and begins(row)
             if self.deliver is not None and not handled:
                 self.deliver(row, event)
         except Exception as error:
-            self._undelivered += 1
+            self._counts.undelivered += 1
             _log.error("event %d was stored but not handed on: %s", row.seq, type(error).__name__)
 
     async def _keep(self, reason: str, content_type: str, body: bytes) -> Outcome:
@@ -370,14 +354,14 @@ class Inbox:
         try:
             await self._store.commit(kept)
         except LocalProtocolError as error:
-            self._unstorable += 1
+            self._counts.unstorable += 1
             _log.warning("refused a request that can't be stored: %s", error)
             return Unstorable()
         except StoreError as error:
             return self._not_written(error)
         if self._failing:
             self._works()
-        self._unread += 1
+        self._counts.unread += 1
         size = f"{len(body)} bytes"
         self._tell("request_unreadable", f"kept a request of {size} that can't be read: {reason}")
         return Unread()
@@ -393,7 +377,7 @@ class Inbox:
         self._raise(Alarm(kind, "inbox", text_of(kind, "")))
 
     def _not_written(self, error: StoreError) -> Unwritable:
-        self._unwritable += 1
+        self._counts.unwritable += 1
         if not self._failing:
             self._failing = True
             self._failed.set()

@@ -94,21 +94,9 @@ class Limits:
     @property
     def serving(self) -> ServingLimits:
         """Return the limits for the listener under the webhook."""
-        return ServingLimits(
-            header_bytes=self.header_bytes,
-            idle_seconds=self.idle_seconds,
-            # The endpoint says 408 before that.
-            body_seconds=2 * self.body_seconds,
-            send_seconds=self.send_seconds,
-            send_bytes=self.send_bytes,
-            linger_seconds=self.linger_seconds,
-            connections=self.connections,
-            connections_per_address=self.connections_per_address,
-            shared_addresses=self.shared_addresses,
-            spare_descriptors=self.spare_descriptors,
-            settle_seconds=self.settle_seconds,
-            grace_seconds=self.grace_seconds,
-        )
+        same: dict[str, Any] = {one.name: getattr(self, one.name) for one in attrs.fields(ServingLimits)}
+        same["body_seconds"] *= 2  # the endpoint says 408 before that
+        return ServingLimits(**same)
 
 
 LIMITS: Final = tuple(field.name for field in attrs.fields(Limits))
