@@ -225,6 +225,7 @@ OPERATIONS: Final[dict[str, Act]] = {
     "Chat.to": plain(lambda it: it.chat.to(7)),
     "Chat.place": plain(lambda it: it.chat.place("clinic", 7)),
     "Chat.person": plain(lambda it: it.chat.person(it.chat.sender.id)),
+    "Chat.place": lambda it: it.chat.place("day", 1).get(COUNT),
     "Chat.shared": lambda it: it.chat.shared.get(COUNT),
     "Chat.broadcast": plain(lambda it: it.chat.broadcast("key")),
     "Chat.continue_as": lambda it: it.chat.continue_as(it.routes.other),
