@@ -79,7 +79,10 @@ def running(name: str, command: Sequence[str], port: int, load: Load, cores: set
     with tempfile.TemporaryFile() as said:
         began = time.monotonic()
         root = Path(__file__).parents[2]
-        environment = {**os.environ, "PYTHONPATH": str(root)}
+        # With bytecode, as users start it: written by the first start of each system, and then used.
+        bytecode = str(Path(tempfile.gettempdir()) / "triobot-benchmarks-bytecode")
+        environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONPYCACHEPREFIX": bytecode}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         process = subprocess.Popen(command, stdout=said, stderr=said, cwd=root, env=environment)
         try:
             os.sched_setaffinity(process.pid, cores)
