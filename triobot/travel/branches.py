@@ -278,7 +278,7 @@ class LiveBranch:
         """Have a step return a value, the one that waits by default.
 
         Raises:
-            LocalProtocolError: none waits, or its function returns values of another type.
+            LocalProtocolError: none waits, or the value can't be recorded.
         """
         self._steps.returns(self._one(step), value)
         await self._settle()

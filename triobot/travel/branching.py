@@ -308,7 +308,6 @@ async def view(id: str, branch: LiveBranch, same: SameAnswers | None) -> JsonObj
                 "step": asked.number,
                 "name": asked.name,
                 "args": list(asked.args),
-                "returns": asked.returns,
                 "conversation": asked.conversation,
                 "recorded": None if asked.recorded is None else _told_error(asked.recorded),
             }

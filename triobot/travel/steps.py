@@ -26,7 +26,6 @@ from ..frozen import guarded
 from ..resources import Resource
 from ..testing.stubs import closed_name, name_of
 from .outside import real_time
-from .typed import of_type, returned_by, shown
 
 _STEP: Final = "step"
 _SHOWN: Final = 200
@@ -41,7 +40,6 @@ class AskedStep:
         number: counts those of the branch, from 1.
         name: of its function.
         args: its arguments, as Python shows them.
-        returns: the type that its function is said to return, as Python shows it; empty if it doesn't say.
         conversation: the number of the one that waits for it.
         recorded: the error that was recorded.
     """
@@ -49,7 +47,6 @@ class AskedStep:
     number: int
     name: str
     args: tuple[str, ...] = attrs.field(repr=False)
-    returns: str
     conversation: int
     call: StepCall = attrs.field(repr=False)
     recorded: Exception | None = attrs.field(default=None, repr=False)
@@ -116,7 +113,6 @@ class Steps:
             self._count,
             name,
             tuple(repr(arg)[:_SHOWN] for arg in call.args),
-            shown(returned_by(call.fn)),
             call.conversation,
             call,
             error,
@@ -141,22 +137,21 @@ class Steps:
     # --- what the developer says
 
     def returns(self, number: int, value: object) -> None:
-        """Have a step return this, which may be given as JSON has it where the type is known.
+        """Have a step return this.
 
         Raises:
-            LocalProtocolError: no such step waits, or the value isn't of the type that it returns.
+            LocalProtocolError: no such step waits, or the value can't be recorded.
         """
         asked = self._asked(number)
-        made = of_type(value, returned_by(asked.call.fn))
         try:
-            CODEC.node_of(made)
+            CODEC.node_of(value)
         except UnrecordableError as error:
             raise LocalProtocolError("value", f"can't be recorded: {error}") from None
 
         async def do() -> object:
             await trio.lowlevel.checkpoint()
-            self.done.append(DoneStep(asked.name, "returned", made))
-            return made
+            self.done.append(DoneStep(asked.name, "returned", value))
+            return value
 
         self._answer(asked, do)
 

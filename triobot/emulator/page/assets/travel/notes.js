@@ -5,9 +5,8 @@ import { confirm } from "../sheet.js";
 import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 
-/** What was typed as JSON has it; what is no JSON, and what a step wants as text, is text. */
-function valueOf(typed, type) {
-  if (type === "str") return typed;
+/** What was typed as JSON has it; what is no JSON is text. */
+function valueOf(typed) {
   try {
     return typed.trim() === "" ? null : JSON.parse(typed);
   } catch {
@@ -17,7 +16,7 @@ function valueOf(typed, type) {
 
 /** A step that waits. It returns a value, raises an error, or runs: the last by a choice each time. */
 function AskedStep({ asked, tries, place }) {
-  const { step, name, args, returns, recorded } = asked;
+  const { step, name, args, recorded } = asked;
   const give = (event, given) => {
     event.preventDefault();
     const typed = Object.fromEntries(new FormData(event.target));
@@ -31,9 +30,9 @@ function AskedStep({ asked, tries, place }) {
     <section class="note asks" aria-label=${t("stepAsks", { step: name })}>
       <h3>${t("stepAsks", { step: name })}</h3>
       <p class="faint">${recorded ? t("stepFailedThen", { error: [recorded.kind, recorded.text].filter(Boolean).join(": ") }) : t("stepAsksWhy")}</p>
-      <pre dir="ltr" tabindex="0">${name}(${args.join(", ")})${returns && ` → ${returns}`}</pre>
-      <form onsubmit=${(event) => give(event, ({ value }) => ({ returns: valueOf(value, returns) }))}>
-        <input name="value" dir="ltr" aria-label=${returns ? t("stepValueOf", { type: returns }) : t("stepValue")} placeholder=${returns} />
+      <pre dir="ltr" tabindex="0">${name}(${args.join(", ")})</pre>
+      <form onsubmit=${(event) => give(event, ({ value }) => ({ returns: valueOf(value) }))}>
+        <input name="value" dir="ltr" aria-label=${t("stepValue")} />
         <button type="submit" class="button primary">${t("stepReturns")}</button>
       </form>
       <form onsubmit=${(event) => give(event, ({ kind, text }) => ({ raises: kind, text }))}>
