@@ -57,7 +57,7 @@ async def test_an_order_goes_on_in_other_ways(browser: Browser, tmp_path: Path) 
 
         # It is called saved because it has passed.
         await page.push("button", f"Keep as a test: Branch at notch {SIZE}", exact=True)
-        await page.sees("Saved as a test: it passed in", within=".kept-test")
+        await page.sees("it passes, in", within=".kept-test")
         await page.sees("presses('Small')", within=".kept-test")
         await page.push("button", "Close", exact=True)
 

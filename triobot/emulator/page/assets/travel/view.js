@@ -132,8 +132,9 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     element.hidden = false;
     writePlace({ ...place, notch });
     draw();
+    const loaded = load(notch);
     offering = offer(answers);
-    await load(notch);
+    await loaded;
     focusSlider();
   }
 
