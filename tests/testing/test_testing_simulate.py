@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import attrs
 import pytest
 import trio
 
 from triobot import Bot, Buttons, Chat, Room, Router
+from triobot.cli.loading import load_bot
 from triobot.filters import command, pressed, signal, text
 from triobot.testing import Plan, SimulationResult, run, simulate
 from triobot.testing.promises import PROMISES
@@ -43,6 +46,18 @@ def talkative() -> Bot:
         await chat.send("Say your name.")
 
     return bot
+
+
+@pytest.mark.slow
+def test_a_crowd_comes_to_what_is_paid_for() -> None:
+    """Behind a place, a form with a number, and money: who cancelled at half of all texts never got there."""
+    pizza = load_bot(f"{Path(__file__).parents[2] / 'examples' / 'pizza.py'}:bot")
+    found = [simulated(pizza, Plan(seed=seed, chats=20, hours=12, crashes=0, faults=0)) for seed in range(3)]
+    routes = Counter[str]()
+    for one in found:
+        routes.update({name.rpartition(".")[2]: count for name, count in one.routes.items()})
+    assert routes["deliver"] > 2
+    assert routes["cancel"] < routes["pizza"]
 
 
 def test_a_seed_gives_the_same_run_and_another_one_another() -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 from ..bot import Bot
+from ..conversations.routes.router import table_of
 from ..emulator.views import JsonObject
 from ..engine.records import time_of
 from ..errors import TriobotError
@@ -56,6 +57,8 @@ def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None
     else:
         names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
         told |= {name: getattr(outcome, name) for name in names}
+        unseen = [route for route in table_of(bot).routes if not outcome.routes[route.name]]
+        told["never"] = {route.name: route.filter.name for route in unseen}
     if found.promise is not None:
         told["first"] = _told_first(found, found.promise)
         told["journals"] = cast("JsonValue", found.journals)

@@ -100,6 +100,9 @@ _PIXEL: Final = bytes.fromhex(
 # Most people get through; the rest meet one of the interface's codes (section 2.4).
 _CODES: Final = (None, None, None, None, 1000, 1001, 1002, 1003, 1004)
 _LOOKS_BACK: Final = 3
+_NUMBERS: Final = ("2", "17")
+_GIVES_UP: Final = 0.05
+"""How often who is asked something writes a command: at one half, no order was ever paid."""
 
 Impulse: TypeAlias = Callable[[Person], Awaitable[None]]
 """What a random person does next."""
@@ -353,7 +356,7 @@ class _Crowd:
         inside = set[ChatId]()
         while True:
             await trio.sleep(chance.expovariate(1 / (self._plan.hours * 3600 / 4)))
-            for _ in range(chance.randint(1, 12)):
+            for _ in range(chance.randint(1, 16)):
                 if trio.current_time() >= self._until:
                     return
                 # The screen may have changed under the finger.
@@ -423,7 +426,10 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
         entry for entry in list(chat.entries.values())[-20:] if entry.author is None and not entry.deleted
     ]
     offered = [entry for entry in entries if entry.form is not None or any(entry.buttons())]
-    if offered and chance.random() < 0.8:
+    newest = next(reversed(chat.entries.values()), None)
+    # Who is asked for a text seldom presses what was asked before; who is asked anything seldom gives up.
+    is_asked = newest is not None and newest.author is None and not newest.deleted
+    if offered and chance.random() < (0.8 if newest is offered[-1] or not is_asked else 0.2):
         # Mostly the newest; sometimes a button that ought to be gone.
         entry = offered[-1] if chance.random() < 0.9 else chance.choice(offered[-_LOOKS_BACK:])
         if (wanted := _answer(entry, chance)) is not None:
@@ -432,7 +438,7 @@ def impulse(chat: PlatformChat, chance: random.Random, *, invoice: bool, words: 
         keys = [key.label for row in chat.reply_keyboard.rows for key in row]
         if keys:
             return _pressing(chance.choice(keys))
-    if words and chance.random() < 0.5:
+    if words and chance.random() < (_GIVES_UP if is_asked else 0.5):
         return _saying(chance.choice(words))
     return _saying(_content(chance))
 
@@ -479,15 +485,16 @@ def _filled(form: Form, chance: random.Random) -> Mapping[str, str]:
             case Checkbox():
                 values[field.name] = chance.choice(("", "true"))
             case _:
-                values[field.name] = chance.choice(_WORDS)
+                # A form with a number in it would be sent in vain nearly always.
+                values[field.name] = chance.choice(_NUMBERS if chance.random() < 0.5 else _WORDS)
     return values
 
 
 def _content(chance: random.Random) -> Content:
     what = chance.random()
-    if what < 0.85:
+    if what < 0.7:
         return chance.choice(_WORDS)
-    if what < 0.9:
+    if what < 0.85:
         return Location("35.7", "51.4")
     if what < 0.95:
         return Contact("+989120000000", "Reza")

@@ -88,10 +88,12 @@ export function crowdPanel({ travel }) {
   `;
 
   function result(crowd) {
-    const never = Object.entries(crowd.routes ?? {}).filter(([, count]) => !count);
-    const names = never.map(([name]) => name.split(".").pop()).join(", ");
+    const never = Object.entries(crowd.never ?? {});
+    const names = never.map(([name, begins]) => `${name.split(".").pop()} (${begins})`).join(", ");
     const heads = { held: t("crowdHeld"), broke: t("crowdBroke"), stopped: t("crowdStopped"), failed: t("crowdFailed", { why: crowd.failed }) };
     const facts = crowd.acts !== undefined && ["acts", "events", "messages"].map((name) => [name, number(crowd[name])]);
+    const visits = Object.entries(crowd.routes ?? {}).filter(([, count]) => count);
+    const visited = visits.map(([name, count]) => `${name.split(".").pop()} ${number(count)}`).join(", ");
     return html`
       <div class=${`crowd-result ${crowd.state}`}>
         <p role="status"><b>${heads[crowd.state]}</b></p>
@@ -100,6 +102,7 @@ export function crowdPanel({ travel }) {
         ${crowd.opens &&
         html`<button type="button" class="button primary wide-button" onclick=${() => travel(crowd.first)}><${Icon} name="travel" size=${18} />${t("whereBroke")}</button>`}
         ${facts && html`<p class="faint digits">${t("crowdFacts", Object.fromEntries(facts))}</p>`}
+        ${visited && html`<p class="faint">${t("crowdVisited", { names: visited })}</p>`}
         ${names && html`<p class="faint">${t("crowdNever", { names })}</p>`}
         ${crowd.again && html`<div class="again"><code dir="ltr">${crowd.again}</code><${IconButton} name="copy" title=${t("crowdAgain")} onclick=${() => copy(crowd.again)} /></div>`}
       </div>
