@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, final
 
+import attrs
+
 from ..frozen import guarded
 
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
