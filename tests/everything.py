@@ -223,7 +223,6 @@ OPERATIONS: Final[dict[str, Act]] = {
     "Room.drain": plain(lambda it: Room.drain(it.chat)),
     "Chat.step": lambda it: it.chat.step(trio.sleep, 0),
     "Chat.to": plain(lambda it: it.chat.to(7)),
-    "Chat.place": plain(lambda it: it.chat.place("clinic", 7)),
     "Chat.person": plain(lambda it: it.chat.person(it.chat.sender.id)),
     "Chat.place": lambda it: it.chat.place("day", 1).get(COUNT),
     "Chat.shared": lambda it: it.chat.shared.get(COUNT),
