@@ -460,10 +460,8 @@ class Conversation:
                 self.value = paid_of(self.value)
         if self.route.hooks:
             ended = None if self.giving is None else self.giving.handled
-            hooked = Hooked(
-                self.run, self.route, chat, self.args, self.check_task, ended, self.services.notice
-            )
-            return hooked.call()
+            notice = self.services.notice
+            return Hooked(self.run, self.route, chat, self.args, self.check_task, ended, notice).call()
         return begin(self.route, chat, self.args)
 
     def end(self, ending: Ending, at: int | None = None, by: int | None = None) -> None:
