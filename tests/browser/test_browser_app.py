@@ -54,6 +54,11 @@ async def test_people_talk_in_both_directions(browser: Browser) -> None:
         page = shown.page
         await page.click(".join", "Start")
         await page.has(".composer:not([hidden]) .compose")  # hidden until the platform has taken the join
+        await page.has(".compose:focus")
+        await page.type("half a word", selector=".compose")
+        await page.reload()
+        await page.wait("document.querySelector('.compose')?.value === 'half a word'")
+        await page.run("document.querySelector('.compose').value = ''")
         first = shown.sends("سلام! ۲۵۰٬۰۰۰ ریال\nand (some) English")
         await page.sees("سلام!", within=".bubble")
         assert await page.run("getComputedStyle(document.querySelector('.text')).direction") == "rtl"

@@ -243,6 +243,12 @@ async def test_exported_journals(tmp_path: Path, triobot: Command) -> None:
     shown = await trio.to_thread.run_sync(
         lambda: triobot("journal", "export", "1", "--store", "sqlite:bot.db")
     )
+    by_chat = await trio.to_thread.run_sync(
+        lambda: triobot("journal", "export", "7", "--store", "sqlite:bot.db")
+    )
+    assert by_chat.out == shown.out
+    async with inspecting(tmp_path, "1", "ordering.py:bot", "--store", "sqlite:bot.db") as looking:
+        assert [row["conversation"] for row in (await looking.get(""))["conversations"]] == [1]
     (tmp_path / "whole.jsonl").write_text(shown.out, encoding="utf-8")
     lines = [json.dumps(redacted(json.loads(line))) for line in shown.out.splitlines()]
     (tmp_path / "redacted.jsonl").write_text("\n".join(lines), encoding="utf-8")

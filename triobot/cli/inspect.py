@@ -16,7 +16,7 @@ from typing import Final, cast, final
 
 import trio
 
-from ..emulator.exchange import Looks
+from ..emulator.exchange import Looks, TravelError
 from ..emulator.inspector import IDLE, Inspector, serve_inspector
 from ..emulator.views import JsonObject
 from ..errors import ConfigError
@@ -48,8 +48,8 @@ top level of that module.
 It hides what people wrote: of a text it shows the length, of a variable the kind. --show-values shows all of
 it after one question, and the log says who looked at which chat.
 
-WHICH is a chat's number, or a file that `triobot journal export` wrote; without it, all conversations are
-listed. An export with --redact shows only the time line, and needs no bot.
+WHICH is a chat's number, a conversation's, or a file that `triobot journal export` wrote; without it, all
+conversations are listed. An export with --redact shows only the time line, and needs no bot.
 
 Whoever has the printed address can look. Only this machine can reach it. It ends when nobody has looked for
 half an hour.
@@ -67,7 +67,10 @@ _PAGE: Final = 500
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
     parser.add_argument(
-        "which", metavar="WHICH", nargs="?", help="a chat's number, or a file with an exported journal"
+        "which",
+        metavar="WHICH",
+        nargs="?",
+        help="a chat's or conversation's number, or a file with an exported journal",
     )
     parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="run journals under this bot's code")
     parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
@@ -205,7 +208,7 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
         journals = StoredJournals(ask, partial(_marks, subject.started_at))
         chat = which if isinstance(which, int) else None
         if chat is not None and not await journals.conversations(chat):
-            raise ConfigError(f"{named(ChatId(chat))} has no conversation that is kept")
+            chat = await _chat_of(journals, chat)
         about: JsonObject = {
             "what": subject.what,
             "bot": bot or "",
@@ -235,6 +238,17 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
                 if arguments.open:
                     await open_page(inspector.one_time_address())
             nursery.cancel_scope.cancel()
+
+
+async def _chat_of(journals: StoredJournals, conversation: int) -> int:
+    """Return the chat of a conversation that was named in its place."""
+    try:
+        lines = await journals.journal(conversation)
+    except TravelError:
+        lines = []
+    if not lines:
+        raise ConfigError(f"there is neither a chat nor a conversation {conversation} that is kept")
+    return cast("int", lines[0]["chat_id"])
 
 
 def _nothing() -> None:

@@ -18,6 +18,7 @@ from ..journals import ConversationId
 from ..operator.requests import ListJournals, ReadCode, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, worded
 from ..rooms import told as named
+from ..settings import Settings
 from ..wire.ids import ChatId
 from .consulting import consult, instant, moment, settings_of
 from .journal_check import accept, check, lines_of_sites
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         for told in consult(settings_of(arguments), request):
             print(json.dumps(told) if arguments.json else harmless(_standing(told)))
         return
-    answer = consult(settings_of(arguments), ShowJournal(ConversationId(arguments.number)))
+    answer = _journal(settings_of(arguments), arguments.number)
     export = arguments.action == "export"
     if export or arguments.json:
         for told in answer:
@@ -57,6 +58,20 @@ def run(arguments: argparse.Namespace) -> None:
         return
     for line in _shown(answer, lines_of_sites(consult(settings_of(arguments), ReadCode()))):
         print(harmless(line))
+
+
+def _journal(settings: Settings, number: int) -> list[Told]:
+    """Return the journal of this conversation; or that of this chat, if it has one."""
+    try:
+        return consult(settings, ShowJournal(ConversationId(number)))
+    except ConfigError:
+        found = consult(settings, ListJournals(ChatId(number), crashed=True))
+        numbers = [str(told["conversation"]) for told in found]
+        if len(numbers) > 1:
+            raise ConfigError(f"chat {number} has several conversations: {', '.join(numbers)}") from None
+        if not numbers:
+            raise
+    return consult(settings, ShowJournal(ConversationId(int(numbers[0]))))
 
 
 def _accept(arguments: argparse.Namespace, target: str) -> None:

@@ -81,6 +81,10 @@ export class Composer extends Component {
     element.addEventListener("dragover", this.onDragOver);
     element.addEventListener("dragleave", this.onDragLeave);
     element.addEventListener("drop", this.onDrop);
+    const words = this.view.branch ? null : sessionStorage.getItem(this.key);
+    if (!words || !this.text) return;
+    this.text.value = words;
+    this.grow();
   }
 
   componentWillUnmount() {
@@ -101,10 +105,22 @@ export class Composer extends Component {
   grow = () => {
     const { text } = this;
     if (!text) return;
+    this.keep(text.value);
     text.style.setProperty("block-size", "auto");
     text.style.setProperty("block-size", `${Math.min(text.scrollHeight + 2, TALLEST)}px`);
     this.setState({ hasText: text.value.trim() !== "" });
   };
+
+  get key() {
+    return `triobot-typed ${this.view.chatId} ${this.view.userId}`;
+  }
+
+  /** What was typed is there after a reload, too; that of a branch is gone with it. */
+  keep(words) {
+    if (this.view.branch) return;
+    if (words) sessionStorage.setItem(this.key, words);
+    else sessionStorage.removeItem(this.key);
+  }
 
   onKey = (event) => {
     // While an input method composes, Enter belongs to it.

@@ -35,7 +35,7 @@ export class Form extends Component {
     const values = draftOf(message, view);
     const submits = message.form.filter((field) => field.type === "submit");
     return html`
-      <form class="native-form" onsubmit=${this.submit}>
+      <form class=${`native-form ${message.submitted > 0 ? "over" : ""}`} onsubmit=${this.submit}>
         ${message.form.filter((field) => field.type !== "submit").map((field) => fieldOf(field, values, message, view))}
         ${(submits.length ? submits : [{ label: t("send") }]).map(
           (button) => html`<button type="submit" class="button primary submit" disabled=${isUnderWay}><span dir="auto">${button.label}</span></button>`,

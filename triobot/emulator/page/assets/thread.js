@@ -56,6 +56,7 @@ export function openThread(chatId, userId, hooks) {
   let frame = 0;
   let pending = 0;
   let typingTimer = 0;
+  let isStarting = false;
 
   const isGone = () => !view.chat || !view.user;
   const isMember = () => view.chat.members.includes(view.userId);
@@ -96,6 +97,9 @@ export function openThread(chatId, userId, hooks) {
       `,
       element,
     );
+    if (!isStarting || !isMember()) return;
+    isStarting = false;
+    writing?.focus();
   }
 
   const openStanding = (conversation) => hooks.onTravelTo(chatId, conversation);
@@ -158,7 +162,10 @@ export function openThread(chatId, userId, hooks) {
   }
 
   const where = () => (isGroup() ? { chat: chatId } : {});
-  const join = () => tried(() => view.act("join", where()), element);
+  const join = () => {
+    isStarting = true;
+    return tried(() => view.act("join", where()), element);
+  };
   const leave = () => tried(() => view.act("leave", where()), element);
 
   // --- messages

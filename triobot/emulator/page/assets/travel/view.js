@@ -556,6 +556,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           whole=${whole}
           sent=${items.filter((item) => item.at === cur && item.messageId !== null)}
           chat=${pass.chat_id}
+          isRedacted=${Boolean(pass.redacted)}
           request=${place?.crowd ? null : onRequest}
         />
       </div>
