@@ -57,7 +57,7 @@ class Bubble extends Part {
               ${message.edited_at && html`<span>${t("edited")}</span>`}
               ${
                 isMade
-                  ? html`<button type="button" class="where-sent" title=${where} aria-label=${where} onclick=${() => view.onMade(message)}>${time}</button>`
+                  ? html`<button type="button" class="where-sent" title=${where} aria-label=${`${clock(message.at)} ${where}`} onclick=${() => view.onMade(message)}>${time}</button>`
                   : time
               }
             </div>

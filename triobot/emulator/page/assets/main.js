@@ -257,7 +257,7 @@ const held = heldBanner({ answers: (chat, conversation) => openTravel(chat, conv
 const main = root("main", { class: "panes" });
 const nothing = root("div", { class: "nothing" });
 const panelBody = root("div", { class: "panel-scroll" });
-const side = root("aside", { class: "panel" });
+const side = root("aside", { class: "panel", "aria-label": t("panel") });
 const [rail, tabs] = [root("nav", { class: "rail" }), root("nav", { class: "tabs" })];
 const columns = root("div", { class: "columns" });
 

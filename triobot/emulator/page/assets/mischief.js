@@ -53,7 +53,7 @@ const SPANS = [60, 600, 3_600, 86_400];
 
 const does = (path, given, said) => () => tried(async () => (await act(path, given), said && toast(said)));
 
-const Section = ({ title, children }) => html`<section class="trick"><h3>${title}</h3>${children}</section>`;
+const Section = ({ title, children }) => html`<section class="trick"><h2>${title}</h2>${children}</section>`;
 
 const Chip = ({ words, picture = "", kind = "", onclick }) => html`
   <button type="button" class=${`chip ${kind}`} onclick=${onclick}>${picture && html`<${Icon} name=${picture} size=${15} />`}${words}</button>
@@ -137,7 +137,7 @@ function inWords(fault) {
 
 const Switches = ({ flags }) => html`
   <details class="trick">
-    <summary><h3>${t("switches")}</h3></summary>
+    <summary><h2>${t("switches")}</h2></summary>
     <p class="hint">${t("switchesHint")}</p>
     ${flags.map(
       ([name, value]) => html`

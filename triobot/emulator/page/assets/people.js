@@ -46,7 +46,7 @@ const Heading = ({ title, hint, make }) => html`
 
 /** The list of chats. `open(chatId)` opens one; `isOpen(chatId)` tells what is in sight. */
 export function peopleList({ open, isOpen, tools }) {
-  const element = root("aside", { class: "people" });
+  const element = root("aside", { class: "people", "aria-label": t("chats") });
   const list = root("nav", { class: "chats", "aria-label": t("chats") });
   const finder = root("input", { type: "search", placeholder: t("findChat"), "aria-label": t("findChat") });
   const [head, holder] = [root("header", { class: "people-header" }), root("div", { class: "chats-finder" })];

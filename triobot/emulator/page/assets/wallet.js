@@ -99,10 +99,10 @@ export function walletPanel(user) {
       <div class="balances">
         ${Object.keys(STEPS).map((currency) => html`<${Balance} key=${`${person.id} ${currency}`} person=${person} currency=${currency} />`)}
       </div>
-      <h3>${t("invoices")}</h3>
+      <h2>${t("invoices")}</h2>
       ${open.map((bill) => html`<${Invoice} key=${`invoice ${bill.id}`} bill=${bill} person=${person} />`)}
       ${!open.length && html`<p class="hint">${t("noInvoices")}</p>`}
-      <h3>${t("payments")}</h3>
+      <h2>${t("payments")}</h2>
       ${rest.map((bill) => html`<${Payment} key=${`${bill.kind} ${bill.id}`} bill=${bill} taking=${bill.takings.at(-1)} />`)}
       ${!rest.length && html`<p class="hint">${t("noPayments")}</p>`}
       ${hasCountdown &&

@@ -40,6 +40,7 @@ const ENGLISH = {
   unreachable: "The emulator can't be reached; nothing was done.",
 
   chats: "Chats",
+  panel: "Panel",
   people: "People",
   groups: "Groups",
   newPerson: "New person",
@@ -250,6 +251,7 @@ const PERSIAN = {
   unreachable: "شبیه‌ساز در دسترس نیست؛ کاری انجام نشد.",
 
   chats: "گفتگوها",
+  panel: "پنل",
   people: "آدم‌ها",
   groups: "گروه‌ها",
   newPerson: "آدم تازه",
