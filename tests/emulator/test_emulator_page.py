@@ -71,6 +71,18 @@ async def test_each_file_is_served_as_what_it_is(tmp_path: Path) -> None:
             assert "unsafe" not in answer.headers["content-security-policy"], name
 
 
+async def test_the_page_comes_compressed_with_one_sheet(tmp_path: Path) -> None:
+    async with emulated(tmp_path) as platform:
+        page = await platform.platform.get("/")
+        assert re.findall(r'href="(/page/[\w./]+css)"', page.text) == ["/page/all.css"]
+        assert page.headers["content-encoding"] == "gzip"
+        whole = (await platform.platform.get("/page/all.css")).text
+        for name in re.findall(r'href="/page/([\w./]+css)"', FILES["index.html"].read_text("utf-8")):
+            assert FILES[name].read_text("utf-8") in whole
+        plain = await platform.platform.get("/page/main.js", headers={"accept-encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import ipaddress
 import random
+import re
 import secrets
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
@@ -52,6 +54,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_SHEET: Final = re.compile(r' *<link rel="stylesheet" href="/page/([^"]+)" />\n')
 # Scripts and styles are files of ours. A bot's texts become text nodes; should one of our scripts ever try to
 # make markup of text, `require-trusted-types-for` has the browser refuse.
 _POLICY: Final = "; ".join(
@@ -383,6 +386,14 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def _file(data: bytes, suffix: str) -> Response:
+    takes = "gzip" in request.headers.get("Accept-Encoding", "")
+    answer = Response(gzip.compress(data, 6) if takes else data, 200, _HEADERS, content_type=_TYPES[suffix])
+    if takes:
+        answer.headers["Content-Encoding"] = "gzip"
+    return answer
+
+
 def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.html") -> Blueprint:
     """Return the routes of the page's files, and the one that leads to the first of them with a ticket."""
     blueprint = Blueprint("page", __name__)
@@ -395,10 +406,19 @@ def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.
         path = files.get(name)
         if path is None:
             return Response("there is no such file\n", 404, _HEADERS, content_type="text/plain")
-        return Response(await trio.Path(path).read_bytes(), 200, _HEADERS, content_type=_TYPES[path.suffix])
+        return _file(await trio.Path(path).read_bytes(), path.suffix)
 
     async def index() -> Response:
-        return await asset(first)
+        """Answer with the page, whose sheets come in one request."""
+        page = (await trio.Path(files[first]).read_bytes()).decode()
+        page = _SHEET.sub("", page).replace(
+            "</head>", '<link rel="stylesheet" href="/page/all.css" /></head>'
+        )
+        return _file(page.encode(), ".html")
+
+    async def sheet() -> Response:
+        names = _SHEET.findall((await trio.Path(files[first]).read_bytes()).decode())
+        return _file(b"\n".join([await trio.Path(files[name]).read_bytes() for name in names]), ".css")
 
     async def icon() -> Redirect:
         await trio.lowlevel.checkpoint()
@@ -416,5 +436,6 @@ def page_blueprint(control_token: str, tickets: Tickets, *, first: str = "index.
     blueprint.add_url_rule("/open/<ticket>", view_func=enter, methods=["GET"])
     blueprint.add_url_rule("/", view_func=index, methods=["GET"])
     blueprint.add_url_rule("/favicon.ico", view_func=icon, methods=["GET"])
+    blueprint.add_url_rule("/page/all.css", view_func=sheet, methods=["GET"])
     blueprint.add_url_rule("/page/<path:name>", view_func=asset, methods=["GET"])
     return blueprint

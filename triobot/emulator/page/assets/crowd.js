@@ -2,7 +2,7 @@
 
 import { number } from "./format.js";
 import { act } from "./link.js";
-import { toast, tried } from "./sheet.js";
+import { copy, tried } from "./sheet.js";
 import { draw as put, html, Icon, IconButton, root } from "./ui.js";
 import { t } from "./words.js";
 import { listen, world } from "./world.js";
@@ -115,13 +115,4 @@ export function crowdPanel({ travel }) {
     if (element.isConnected && (fresh.all || fresh.crowd || fresh.bot)) draw();
   });
   return { element, draw };
-}
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast(t("copied"));
-  } catch {
-    toast(t("cantCopy"), { kind: "problem" });
-  }
 }

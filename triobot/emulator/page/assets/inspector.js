@@ -4,7 +4,7 @@ import { asCurl, asHar, chatOf, decoded, failed, nameOf, searchable, structure, 
 import { exactClock, bytes, number } from "./format.js";
 import { act, look } from "./link.js";
 import { save } from "./saving.js";
-import { sheet, toast, tried } from "./sheet.js";
+import { copy, sheet, tried } from "./sheet.js";
 import { Asking, draw as put, Field, html, Icon, IconButton, Part, root } from "./ui.js";
 import { ofCall } from "./travel/links.js";
 import { t } from "./words.js";
@@ -402,12 +402,3 @@ const valueOf = (value) =>
   typeof value === "string"
     ? html`<span class="value" dir="auto">${value}</span>`
     : html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast(t("copied"));
-  } catch {
-    toast(t("cantCopy"), { kind: "problem" });
-  }
-}

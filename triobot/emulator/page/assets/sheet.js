@@ -169,3 +169,13 @@ export function menu(anchor, items) {
   document.addEventListener("keydown", onKey, true);
   list.querySelector("button")?.focus();
 }
+
+/** Put a text into the clipboard, and say so. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(t("copied"));
+  } catch {
+    toast(t("cantCopy"), { kind: "problem" });
+  }
+}

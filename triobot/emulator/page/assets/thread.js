@@ -6,8 +6,8 @@ import { Composer } from "./composer.js";
 import { day, exactClock, number } from "./format.js";
 import { inOrder, lineWords } from "./lines.js";
 import { act, look } from "./link.js";
+import { saveTest } from "./saving.js";
 import { alertSheet, menu, toast, tried } from "./sheet.js";
-import { saveTest, saveTranscript } from "./transcript.js";
 import { Standing } from "./travel/standing.js";
 import { Avatar, draw as put, html, Icon, IconButton, Part, root } from "./ui.js";
 import { t } from "./words.js";
@@ -154,7 +154,6 @@ export function openThread(chatId, userId, hooks) {
     menu(anchor, [
       [picture("beside"), t("openBeside"), () => hooks.onBeside(view)],
       [picture("wallet"), t("wallet"), () => hooks.onPanel("wallet", view)],
-      [picture("save"), t("saveTranscript"), () => tried(() => saveTranscript(chat), element)],
       !isGroup() && [picture("check"), t("saveTest"), () => tried(() => saveTest(chat), element)],
       isMember() ? [picture("leave"), t("leave"), leave] : [picture("plus"), t("join"), join],
       [picture("close"), t("closePane"), () => hooks.onClose(view)],

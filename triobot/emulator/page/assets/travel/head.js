@@ -80,3 +80,23 @@ export function Head({ chat, crowd, pass, conversation, all, choose, field, back
     ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
   `;
 }
+
+/** What is there until a conversation can be shown. @param {{problem: string, progress: {given: number, of: number}, tryAgain: () => void}} given */
+export function Waiting({ problem, progress, tryAgain }) {
+  if (problem) {
+    return html`
+      <div class="travel-waits">
+        <p role="alert">${t("travelFailed", { why: problem })}</p>
+        <button type="button" class="button" onclick=${tryAgain}>${t("tryAgain")}</button>
+      </div>
+    `;
+  }
+  const words = progress.of ? t("loadingNotches", { given: number(progress.given), of: number(progress.of) }) : t("loadingBegins");
+  return html`
+    <div class="travel-waits">
+      <progress aria-label=${t("loadingBegins")} max=${progress.of || 1} value=${progress.of ? progress.given : undefined}></progress>
+      <p role="status">${words}</p>
+      <div class="skeleton" aria-hidden="true"><i></i><i></i><i></i></div>
+    </div>
+  `;
+}

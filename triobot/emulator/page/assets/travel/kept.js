@@ -3,7 +3,7 @@
 import { number } from "../format.js";
 import { act } from "../link.js";
 import { save } from "../saving.js";
-import { sheet, toast } from "../sheet.js";
+import { copy, sheet } from "../sheet.js";
 import { html } from "../ui.js";
 import { Component } from "../vendor/preact.mjs";
 import { t } from "../words.js";
@@ -57,13 +57,4 @@ function Kept({ kept = null, problem = "", done }) {
       }
     </div>
   `;
-}
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast(t("copied"));
-  } catch {
-    toast(t("cantCopy"), { kind: "problem" });
-  }
 }

@@ -1,21 +1,21 @@
 // The view that travels through a conversation's time: chat, code and values as they were at a notch, and below them
 // the time line. It shows what a pass says (passes, state, story), and sends nothing to anybody.
 
-import { look as lookUp, Refused, writePlace } from "../link.js";
-import { sheet, toast, tried } from "../sheet.js";
-import { number } from "../format.js";
+import { Refused, writePlace } from "../link.js";
+import { copy, sheet, toast, tried } from "../sheet.js";
 import { draw as put, html, root } from "../ui.js";
 import { t } from "../words.js";
 import { Chat, Crash } from "./chat.js";
 import { Code } from "./code.js";
 import { finder } from "./find.js";
-import { Head, nameOf } from "./head.js";
+import { Head, nameOf, Waiting } from "./head.js";
 import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue } from "./passes.js";
 import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
 import { changed, isMended, Journal, partingOf, ranBranch } from "./state.js";
 import { saidIn } from "./differ.js";
+import { sentThen } from "./sent.js";
 import { outboxAt, storyOf } from "./story.js";
 import { Tasks } from "./tasks.js";
 import { TimeLine, windowOf } from "./timeline.js";
@@ -25,10 +25,6 @@ import { Values } from "./values.js";
 const AGAIN = 700;
 // A browser takes only so many addresses within a time.
 const WRITTEN_AFTER = 150;
-// Messages of a chat that are asked for, to know in which words something was sent.
-const MOST_SENT = 1_000;
-// What a person wrote is taken by the bot within this time.
-const SAME_MOMENT = 3_000;
 const TABS = ["chat", "branch", "code", "values"];
 /** @typedef {import("./links.js").Wanted} Wanted */
 const GOES_ON = new Set(["waits", "works"]);
@@ -51,8 +47,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   let cur = 0;
   let fresh = 0;
   let saved = false;
-  /** Messages as the platform shows them, by their ids. @type {Map<number, any>} */
-  let shownThen = new Map();
+  const sent = sentThen();
   let tab = "chat";
   /** Chosen by hand, until another notch is shown. @type {{branch: string | null, depth: number | null, failure: any}} */
   let chosen = { branch: null, depth: null, failure: null };
@@ -126,7 +121,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     progress = { given: 0, of: 0 };
     fresh = 0;
     saved = false;
-    shownThen = new Map();
+    sent.forget();
     told = { version: -1, ordered: [], items: [], byOperation: new Map() };
     sources = new Map();
     element.hidden = false;
@@ -200,7 +195,11 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       let isShown = false;
       await Promise.all([
         readSources(pass, isWanted),
-        offering.then(() => readSent(pass, isWanted)),
+        offering.then(async () => {
+          if (place?.crowd || !offered.includes("answers") || !(await sent.read(pass, isWanted))) return;
+          told.version = -1;
+          draw();
+        }),
         readAll(
           next,
           () => (isShown ? cur : at),
@@ -295,15 +294,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     if (next !== undefined) go(next);
   }
 
-  async function copyLink() {
-    write();
-    try {
-      await navigator.clipboard.writeText(location.href);
-      toast(t("copied"));
-    } catch {
-      toast(t("cantCopy"), { kind: "problem" });
-    }
-  }
+  const copyLink = () => (write(), copy(location.href));
 
   function onKey(event) {
     const field = event.target;
@@ -344,41 +335,11 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   function story() {
     if (journal && told.version !== journal.version) {
       const ordered = journal.inOrder();
-      const items = storyOf(ordered, place ? nameOf(place.chat) : "").map(asSent);
+      const items = storyOf(ordered, place ? nameOf(place.chat) : "").map(sent.asSent);
       const byOperation = new Map(items.filter((item) => item.sent).map((item) => [item.sent?.id, item]));
       told = { version: journal.version, ordered, items, byOperation };
     }
     return told;
-  }
-
-  /** A message in the words in which it was sent, where the platform here still has those. */
-  function asSent(item) {
-    const message = item.sent?.reworded ? shownThen.get(item.messageId) : null;
-    if (!message || message.deleted || message.edited_at || message.content?.type !== "text") return item;
-    return { ...item, sent: { ...item.sent, text: message.content.text, content: message.content, reworded: false } };
-  }
-
-  /** What the platform shows of the chat, for the words that the present code doesn't say. */
-  async function readSent(pass, isWanted) {
-    if (place?.crowd || !offered.includes("answers")) return;
-    const found = await lookUp(`history?chat=${pass.chat_id}&count=${MOST_SENT}`).catch(() => null);
-    if (!found || !isWanted()) return;
-    shownThen = new Map(found.messages.map((message) => [message.id, message]));
-    told.version = -1;
-    draw();
-  }
-
-  /** What else was in the chat, as far as the platform here has that: a bubble each, among those of the conversation. */
-  function withOthers(items) {
-    const own = new Set(items.map((item) => item.messageId));
-    const mine = items.filter((item) => item.kind === "mine");
-    const isMine = ({ author, content, at }) =>
-      mine.some(({ notch, t }) => notch.in?.from === author && notch.in?.text === content?.text && Math.abs(t - at) < SAME_MOMENT);
-    const others = [...shownThen.values()].filter((one) => !one.deleted && !own.has(one.id) && (one.from_bot || !isMine(one)));
-    const { ordered } = story();
-    const at = (time) => ordered.findLast((notch) => notch.t <= time)?.n ?? journal?.first ?? 0;
-    const made = others.map((said) => ({ key: `other ${said.id}`, kind: "other", at: at(said.at), t: said.at, said, done: Infinity, gone: Infinity, used: Infinity, bare: 0, edits: [] }));
-    return made.length ? [...items, ...made].sort((one, other) => one.at - other.at || one.t - other.t) : items;
   }
 
   const bubbles = () => story().items.filter((item) => item.kind === "bot" && !item.failed);
@@ -449,7 +410,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       again=${journal && mayAnswer() && answerAgain}
       saved=${saved}
     />`;
-    put(html`${head}${journal ? body() : waiting()}`, element);
+    put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} progress=${progress} tryAgain=${tryAgain} />`}`, element);
     centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
     centre(".code", ".line.lit");
   }
@@ -464,24 +425,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     return true;
   }
 
-  function waiting() {
-    if (problem) {
-      return html`
-        <div class="travel-waits">
-          <p role="alert">${t("travelFailed", { why: problem })}</p>
-          <button type="button" class="button" onclick=${() => place && open(place.chat, place.conversation, null, false, place.crowd)}>${t("tryAgain")}</button>
-        </div>
-      `;
-    }
-    const words = progress.of ? t("loadingNotches", { given: number(progress.given), of: number(progress.of) }) : t("loadingBegins");
-    return html`
-      <div class="travel-waits">
-        <progress aria-label=${t("loadingBegins")} max=${progress.of || 1} value=${progress.of ? progress.given : undefined}></progress>
-        <p role="status">${words}</p>
-        <div class="skeleton" aria-hidden="true"><i></i><i></i><i></i></div>
-      </div>
-    `;
-  }
+  const tryAgain = () => place && open(place.chat, place.conversation, null, false, place.crowd);
 
   function body() {
     const at = look();
@@ -522,7 +466,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     );
     return html`
       <div class=${`travel-columns show-${visible} ${beside ? "with-branch" : ""}`}>
-        <${Chat} items=${withOthers(items)} cur=${cur} go=${go} crash=${crash} others=${otherwise()} />
+        <${Chat} items=${sent.withOthers(items, ordered)} cur=${cur} go=${go} crash=${crash} others=${otherwise()} />
         ${beside}
         <${Code}
           frames=${frames}
