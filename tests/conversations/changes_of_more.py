@@ -276,3 +276,70 @@ case(
     "PP",
     ["Sara"],
 )
+
+# What a reader sees beside the call: whose method it is, what a loop goes over, which key has a label.
+SHOPS = """class Shop:
+    async def get(self, chat):
+        return await chat.ask("How many?")
+
+one, two = Shop(), Shop()
+
+async def order(chat):
+    cakes = await one.get(chat)
+    teas = await two.get(chat)
+    await chat.send(f"{cakes} {teas}")
+"""
+case(
+    "r01 the same method of two objects, exchanged",
+    SHOPS,
+    swap(SHOPS, ("await one", "await ?"), ("await two", "await one"), ("await ?", "await two")),
+    "PP",
+    ["1"],
+)
+KEPT = """async def order(chat):
+    many = {"cake": await chat.ask("How many?"), "tea": await chat.ask("How many?")}
+    await chat.send(str(many))
+"""
+case(
+    "r02 the same question under two keys, exchanged",
+    KEPT,
+    swap(KEPT, ('"cake"', "?"), ('"tea"', '"cake"'), ("?:", '"tea":')),
+    "PP",
+    ["1"],
+)
+LOOP = """async def order(chat):
+    many = {}
+    for what in ("cake", "tea"):
+        many[what] = await chat.ask("How many?")
+    await chat.send(str(many))
+"""
+case("r03 a loop goes the other way", LOOP, swap(LOOP, ('"cake", "tea"', '"tea", "cake"')), "PP", ["1"])
+case("r04 a loop goes on", LOOP, swap(LOOP, ('"cake", "tea"', '"cake", "tea", "ice"')), "SS", ["1"])
+STARTS = """async def many_of(chat, what):
+    kept.size = await chat.ask("How many?")
+
+async def order(chat):
+    async with chat.open_nursery() as nursery:
+        for what in ("cake", "tea"):
+            nursery.start_soon(many_of, chat, what)
+"""
+case(
+    "r05 a loop starts children the other way",
+    STARTS,
+    swap(STARTS, ('"cake", "tea"', '"tea", "cake"')),
+    "P",
+    [],
+)
+WHICH = """async def order(chat):
+    which = await chat.choose("Which?", {"a": "Cake", "b": "Tea"})
+    when = await chat.ask("When?")
+    await chat.send(f"{which} {when}")
+"""
+case(
+    "r06 two options exchange their words",
+    WHICH,
+    swap(WHICH, ('"a": "Cake", "b": "Tea"', '"a": "Tea", "b": "Cake"')),
+    "PP",
+    ["a"],
+)
+case("r07 two options reworded", WHICH, swap(WHICH, ("Cake", "A cake"), ("Tea", "Some tea")), "RR", ["a"])

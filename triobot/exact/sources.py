@@ -67,7 +67,7 @@ class Source:
                 self._visit(child, node, within, inside)
             return
         name = path + getattr(node, "name", "<lambda>")
-        function = Function(self, name, node)
+        function = Function(self, name, node, within)
         self.functions.append(function)
         body = node.body if isinstance(node.body, list) else [node.body]
         own = frozenset(map(id, body))
@@ -153,11 +153,13 @@ class Function:
 
     Attributes:
         name: as ``__qualname__`` has it.
+        outer: the function around it.
         nodes: of its points, those of functions within not included.
     """
 
-    def __init__(self, source: Source, name: str, node: _Function) -> None:
+    def __init__(self, source: Source, name: str, node: _Function, outer: Function | None) -> None:
         self.source = source
+        self.outer = outer
         self.name = name
         self.node = node
         self.nodes: list[ast.AST] = []
@@ -177,6 +179,18 @@ class Function:
         """Return the points, in the order of the text."""
         nodes = sorted(cast("list[_Node]", self.nodes), key=_begins)
         return [Point(self, node) for node in nodes]
+
+    @cached_property
+    def given(self) -> frozenset[str]:
+        """Return the names of what it was called with, and of what its blocks opened."""
+        found = frozenset[str]() if self.outer is None else self.outer.given
+        for node in ast.walk(self.node):
+            match node:
+                case ast.arg(arg=name) | ast.withitem(optional_vars=ast.Name(id=name)):
+                    found |= {name}
+                case _:
+                    pass
+        return found
 
     @cached_property
     def names(self) -> dict[str, list[ast.Name]]:
@@ -231,10 +245,12 @@ class Point:
         call: what is written, without the receiver.
         blank: the same without names.
         words: the literal texts in it; `said` are those of the first argument.
+        labels: the texts of a dict in it, by their keys.
         calls: what a step calls, as it is written.
         target: what becomes of the value; `name` is the variable that takes it, if one does.
         uses: the ways in which that variable is read.
         around: the statements around it.
+        loops: the written values over which loops around it go, whose variables are none of its arguments.
     """
 
     def __init__(self, function: Function, node: _Node) -> None:
@@ -244,14 +260,15 @@ class Point:
         self.words: tuple[str, ...] = ()
         self.said: tuple[str, ...] = ()
         self.calls = ""
+        self.labels: dict[str, str] = {}
         if heads is not None:
             self.op = "with " + ",".join(map(callee_of, heads))
-            self.expressions: Sequence[ast.expr] = [_unreceived(head) for head in heads]
+            self.expressions: Sequence[ast.expr] = [_unreceived(head, function) for head in heads]
             self.call = self.blank = ", ".join(map(ast.unparse, self.expressions))
         else:
             call = node.value if isinstance(node, ast.Await) else cast("ast.expr", node)
             self.op = callee_of(call)
-            self.expressions = [_unreceived(call)]
+            self.expressions = [_unreceived(call, function)]
             self.call = ast.unparse(self.expressions[0])
             self.blank = ast.unparse(_Nameless().visit(copy_of(self.expressions[0])))
             if isinstance(call, ast.Call) and self.op in CALLS_ANOTHER:
@@ -259,6 +276,7 @@ class Point:
             elif isinstance(call, ast.Call):
                 self.words = tuple(_words_in([*call.args, *(one.value for one in call.keywords)]))
                 self.said = tuple(_words_in(call.args[:1]))
+                self.labels = dict(_labels_in(call))
         self.target, self.name, self.around = self._surroundings()
         self.uses = self._uses() if self.name else Counter[str]()
 
@@ -288,6 +306,9 @@ class Point:
                         path.append(f"{callee_of(above)}[{_place_of(one, args)}]")
                     case ast.keyword(arg=arg):
                         path.append(f"{arg}=")
+                    case ast.Dict(keys=keys, values=values):
+                        key = keys[_place_of(one, values if one in values else keys)]
+                        path.append("**" if key is None else f"{ast.unparse(key)}:")
                     case _:
                         path.append(type(above).__name__)
             if isinstance(above, ast.stmt):
@@ -296,6 +317,23 @@ class Point:
                     around.append(_head_of(above, one))
             one = above
         return "/".join(path), name, tuple(reversed(around))
+
+    @cached_property
+    def loops(self) -> Sequence[Sequence[str]]:
+        """Return the written values of the loops around it, but for those that its own words are of."""
+        parents, one = self.function.source.parents, cast("ast.AST", self.node)
+        own = {name.id for expression in self.expressions for name in _names_in(expression)}
+        own = set() if self.op.startswith("start") else own
+        found: list[Sequence[str]] = []
+        while (above := parents.get(one)) is not None and above is not self.function.node:
+            match above:
+                case ast.For(target=target, iter=ast.Tuple(elts=elts) | ast.List(elts=elts)):
+                    if own.isdisjoint(name.id for name in _names_in(target)):
+                        found.append([ast.unparse(value) for value in elts])
+                case _:
+                    pass
+            one = above
+        return found
 
     def _uses(self) -> Counter[str]:
         """Count in what ways the variable is read, up to where it gets something else."""
@@ -332,6 +370,19 @@ class Point:
     def _beside(self, node: ast.expr) -> str:
         """Return what stands beside the variable, such as the key under which that is kept."""
         return ast.unparse(_Blanking(self.name).visit(copy_of(node)))
+
+
+def loops_alike(one: Point, other: Point) -> bool:
+    """Return whether the loops around two points go over the same values, as far as both go."""
+    return len(one.loops) != len(other.loops) or all(
+        mine[: len(its)] == its[: len(mine)] for mine, its in zip(one.loops, other.loops, strict=True)
+    )
+
+
+def crossed(one: Point, other: Point) -> bool:
+    """Return whether a text has gone from one key of a choice to another one."""
+    gone = {text for key, text in one.labels.items() if other.labels.get(key) != text}
+    return any(text in gone and one.labels.get(key) != text for key, text in other.labels.items())
 
 
 def used_alike(one: Point, other: Point) -> bool:
@@ -413,10 +464,10 @@ def _head_of(statement: ast.stmt, inside: ast.stmt) -> str:
     return name
 
 
-def _unreceived(call: ast.expr) -> ast.expr:
-    """Return a call without what its method belongs to, if that is a plain variable."""
+def _unreceived(call: ast.expr, function: Function) -> ast.expr:
+    """Return a call without what its method belongs to, if that is only another name of what was given."""
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(), attr=attr)):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name in function.given:
             method = ast.Attribute(ast.Name("_", ast.Load()), attr, ast.Load())
             return ast.Call(method, call.args, call.keywords)
         case _:
@@ -436,6 +487,18 @@ def _words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
                 yield from _words_in(values)
             case _:
                 yield from _words_in(list(ast.iter_child_nodes(node)))
+
+
+def _labels_in(call: ast.Call) -> Iterator[tuple[str, str]]:
+    for one in call.args:
+        if isinstance(one, ast.Dict):
+            for key, value in zip(one.keys, one.values, strict=True):
+                if key is not None and isinstance(value, ast.Constant) and type(value.value) is str:
+                    yield ast.unparse(key), value.value
+
+
+def _names_in(node: ast.AST) -> Iterator[ast.Name]:
+    return (one for one in ast.walk(node) if isinstance(one, ast.Name))
 
 
 def _without_name(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:

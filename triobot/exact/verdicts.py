@@ -16,7 +16,7 @@ import attrs
 from ..frozen import guarded
 from .alignment import Accepted, Alignment
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
-from .sources import Point, Source, has_letters, used_alike
+from .sources import Point, Source, crossed, has_letters, loops_alike, used_alike
 
 UNKNOWN: Final = "there is no source to tell whether this is the same"
 REPLACED: Final = "it was replaced, or its words and its variable changed at once"
@@ -28,6 +28,8 @@ DRAWN: Final = "more or less is drawn or opened before it"
 ANOTHER_WAY: Final = "the code goes another way"
 ANOTHER_FUNCTION: Final = "a step calls another function"
 OTHER_ARGUMENTS: Final = "a step has other arguments"
+OTHER_LOOP: Final = "the loop around it goes over other values"
+CROSSED: Final = "an option has the words of another one"
 OTHER_DATA: Final = "its words come from data, and are others"
 OVER: Final = "it is over where somebody waited"
 NO_OPTION: Final = "{} was chosen, and is no option any more"
@@ -234,7 +236,7 @@ class Comparison:
             return INSERTED if back is None else REORDERED
         became = [alignment.to(one) if isinstance(one, Point) else one for one in olds]
         if len(olds) == len(news):
-            return None if became == news else ELSEWHERE
+            return OTHER_LOOP if _loops_differ(olds, news) else None if became == news else ELSEWHERE
         same = [
             text
             for digest, (_, text) in self.sites.present.items()
@@ -258,6 +260,15 @@ class Comparison:
                     continue
             kept.append(call)
         return [*kept, chain[-1]]
+
+
+def _loops_differ(olds: Sequence[_Part], news: Sequence[_Part]) -> bool:
+    pairs = zip(olds, news, strict=True)
+    return any(
+        not loops_alike(one, other)
+        for one, other in pairs
+        if isinstance(one, Point) and isinstance(other, Point)
+    )
 
 
 def _is_bare(part: _Part) -> bool:
@@ -375,6 +386,8 @@ class Judge:
         news = [part for part in of.parts(new) if isinstance(part, Point)]
         words = [word for part in olds for word in part.words]
         was, is_now = of.line_of(old), of.line_of(new)
+        if olds and news and crossed(olds[-1], news[-1]):
+            return self._part(CROSSED, old, new)
         if has_letters(words) or words != [word for part in news for word in part.words]:
             self.reworded[was, is_now] = None
             return None
