@@ -323,7 +323,7 @@ class Point:
         """Return the written values of the loops around it, but for those that its own words are of."""
         parents, one = self.function.source.parents, cast("ast.AST", self.node)
         own = {name.id for expression in self.expressions for name in _names_in(expression)}
-        own = set() if self.op.startswith("start") else own
+        own = set[str]() if self.op.startswith("start") else own
         found: list[Sequence[str]] = []
         while (above := parents.get(one)) is not None and above is not self.function.node:
             match above:
