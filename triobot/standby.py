@@ -72,7 +72,7 @@ class Standby:
         self._way = way
         self._stop = trio.Event()
         self._work: Runtime | None = None
-        self._stands_by = False
+        self._stands_by = self._worked = False
         self._told_of_clock = False
         self.secrets = Secrets.generate()  # until those of the store are read
         self.voice = Speaker(settings.label, "", lambda text: text)
@@ -184,9 +184,11 @@ class Standby:
                         "another process has taken the store over; the work here was cut, and goes on there"
                     )
                 else:
-                    if not away:
+                    if self._worked:
                         _log.warning("the store is away, and work that needs it was cut; it begins anew")
-                    away = True
+                    elif not away:
+                        _log.warning("the store is away; this process goes on standing by")
+                    away, self._worked = True, False
                     with trio.move_on_after(_PAUSE):
                         await self._stop.wait()
         tell()
@@ -229,6 +231,7 @@ class Standby:
                             nursery.start_soon(run_contained, run, name=name)
                         if self._stands_by:
                             _log.info("this process has the store now, and works")
+                        self._worked = True
                         tell()
                         await self._stop.wait()
                         nursery.cancel_scope.cancel()
