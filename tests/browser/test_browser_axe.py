@@ -15,7 +15,10 @@ pytestmark = [
     pytest.mark.skipif(not AXE.exists(), reason="no axe-core (npm ci --prefix tests/browser)"),
 ]
 
-RUNS = "{now: Date.now(), bot: {phase: 'running', target: 'pizza.py:bot', since: 0, starts: 1, pid: 1, problem: ''}}"
+RUNS = (
+    "{now: Date.now(), bot: {phase: 'running', target: 'pizza.py:bot', since: 0, starts: 1, pid: 1, "
+    "problem: ''}}"
+)
 PANELS = ("wallet", "inspector", "inside", "crowd", "mischief", "machine")
 
 
