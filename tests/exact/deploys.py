@@ -67,7 +67,7 @@ class Build:
 def build_of(program: Program) -> Build:
     """Load what a program is now."""
     text, _ = program.text()
-    source = re.sub(r"\.receive\(\)", ".receive(text())", f"from triobot.filters import text\n{text}")
+    source = re.sub(r"\.receive\(\s*\)", ".receive(text())", f"from triobot.filters import text\n{text}")
     ops = [attrs.evolve(op) for op in program.ops for _ in range(2 if "range" in op.wrap else 1)]
     build = Build(text, [*ops, Op(0, "ask", "The end?")], Loaded({"shop": source}))
 
@@ -96,20 +96,21 @@ def expected(build: Build, answers: Sequence[str]) -> Iterator[tuple[str, object
 
 def differs(build: Build, answers: Sequence[str]) -> object:
     """Return what a program told that it should not have; None if all is as its text says."""
-    told = [(key, None if isinstance(value, float) else value) for key, value in build.puts]
+    told = [(key, value if isinstance(value, str | int) else None) for key, value in build.puts]
     wanted = list(expected(build, answers))
     return None if told == wanted else (told, wanted)
 
 
-def astray(old: Build, new: Build, answers: Sequence[str], drawn: Puts) -> object:
-    """Return an operation of the old build whose value another one has now; None if there is none.
+def astray(asked: Sequence[tuple[Op, Build]], new: Build, drawn: Puts) -> object:
+    """Return an operation whose answer another one has now; None if there is none.
 
     Args:
-        answers: that were given to the old build, and the one that was given where it stood.
+        asked: what each answer was given to, and under which build: that is what the person has read.
         drawn: what the old build told.
     """
-    before, now = old.ids, new.ids
-    for was, is_now in zip(old.takes[: len(answers)], new.takes, strict=False):
+    now = new.ids
+    for (was, old), is_now in zip(asked, new.takes, strict=False):
+        before = old.ids
         if was.id == is_now.id or (is_now.id in before and was.shown == before[is_now.id].shown):
             continue  # of two equal lines nobody can tell which is which
         if was.said == is_now.said and (was.words or was.name == is_now.name):
@@ -142,11 +143,12 @@ class Said:
     """What a person says.
 
     Attributes:
-        given: to the present build, as its operations take it.
+        given: to the present build, as its operations take it; `asked` by what, and under which build.
     """
 
     left: list[str] = attrs.field(factory=list)
     given: list[str] = attrs.field(factory=list)
+    asked: list[tuple[Op, Build]] = attrs.field(factory=list)
 
     async def next(self, town: Town, build: Build, op: Op | None = None) -> None:
         """Answer what the build asks."""
@@ -161,6 +163,7 @@ class Said:
         else:
             await town.says(word, CHAT)
         self.given.append(word)
+        self.asked.append((op, build))
 
 
 def _town(build: Build, store: FakeStore, outbox: FakeOutbox) -> Any:
@@ -200,7 +203,7 @@ async def deploy(
         return Came("parked", ("the check said otherwise", letter, str(parting)))
     if parked:
         return Came("parked")
-    wrong = astray(old, new, said.given, drawn) or differs(new, said.given)
+    wrong = astray(said.asked, new, drawn) or differs(new, said.given)
     return Came({"S": "same", "R": "reworded"}[letter], wrong)
 
 
