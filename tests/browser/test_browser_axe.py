@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from chrome import Browser
 from test_browser_travel import AXE, complaints
@@ -15,10 +17,7 @@ pytestmark = [
     pytest.mark.skipif(not AXE.exists(), reason="no axe-core (npm ci --prefix tests/browser)"),
 ]
 
-RUNS = (
-    "{now: Date.now(), bot: {phase: 'running', target: 'pizza.py:bot', since: 0, starts: 1, pid: 1, "
-    "problem: ''}}"
-)
+RUNS = {"phase": "running", "target": "bot.py:bot", "since": 0, "starts": 1, "pid": 1, "problem": ""}
 PANELS = ("wallet", "inspector", "inside", "crowd", "mischief", "machine")
 
 
@@ -36,7 +35,9 @@ async def test_axe_finds_nothing_in_any_panel(browser: Browser, dark: bool, lang
         shown.sends("سلام", buttons=buttons)
         await shown.page.has(".row.theirs", times=2)
         # As under `triobot dev`, where all panels are.
-        await shown.page.run(f"import('/page/world.js').then((one) => one.merge({RUNS}))")
+        await shown.page.run(
+            f"import('/page/world.js').then((one) => one.merge({{now: Date.now(), bot: {json.dumps(RUNS)}}}))"
+        )
         found: list[str] = []
         for panel in PANELS:
             await shown.page.click(f".rail [data-panel={panel}]")

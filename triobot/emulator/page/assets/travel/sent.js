@@ -1,6 +1,7 @@
 // What the platform here still has of a chat: the words in which something was sent, and what others said in it.
 
 import { look } from "../link.js";
+import { world } from "../world.js";
 
 // Messages of a chat that are asked for.
 const MOST = 1_000;
@@ -14,6 +15,7 @@ export function sentThen() {
     forget: () => (shown = new Map()),
     /** Ask for them. @param {import("./state.js").Pass} pass @param {() => boolean} isWanted */
     async read(pass, isWanted) {
+      if (!world.chats.has(pass.chat_id)) return false; // a room has no screen
       const told = await look(`history?chat=${pass.chat_id}&count=${MOST}`).catch(() => null);
       if (!told || !isWanted()) return false;
       shown = new Map(told.messages.map((message) => [message.id, message]));
