@@ -87,7 +87,7 @@ ALLOWED: dict[str, set[str]] = {
     "standby": BOT,
     "together": BOT | {"watchdog", "endings"},
     "bot": BOT | {"broadcast", "failures", "fronts", "standby", "together", "watchdog"},
-    "surface": BOT | {"broadcast", "bot", "failures", "filters"},
+    "surface": BOT | {"broadcast", "bot", "extras", "failures", "filters"},
     "__init__": {"surface"},
     "version": set(),
     # Written as bots are, on what a bot may import.

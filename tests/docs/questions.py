@@ -196,7 +196,7 @@ QUESTIONS: Final = (
         "raise an error of your own, and catch it outside",
     ),
     Question(
-        "throttling, ignore who writes too much, with a word",
+        "middleware that ignores flooding, throttlers",
         "eternnoir/pyTelegramBotAPI#668",
         "coming-from",
         "Middlewares",
