@@ -114,6 +114,27 @@ class Proxy:
             one.close()
 
 
+class Cut:
+    """Cuts the connection at a COMMIT: before the server has it, or before the client has its answer."""
+
+    def __init__(self, proxy: Proxy, at: str) -> None:
+        self.times = 0
+        self._at = at
+        self._proxy = proxy
+        self._commits = False
+        proxy.watch = self.watch
+
+    def watch(self, who: str, said: bytes) -> bool:
+        if who == "client" and b"COMMIT" in said:
+            self._commits = True
+        if self._commits and who == self._at:
+            self._commits = False
+            self._proxy.watch = lambda who, said: True
+            self.times += 1
+            return False
+        return True
+
+
 @contextmanager
 def proxying(target: int) -> Generator[Proxy]:
     """A proxy before the server at this port."""

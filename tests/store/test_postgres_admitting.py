@@ -14,7 +14,7 @@ import trio
 from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
-from tests.wire_proxy import Proxy, proxying
+from tests.wire_proxy import Cut, proxying
 from triobot.clock import steady_time
 from triobot.errors import StoreAwayError
 from triobot.seams import Consume, InboxRow, KeepRaw, OverQuota, Quota, Redelivered
@@ -125,27 +125,6 @@ async def test_a_chat_in_which_too_much_waits_refuses_no_other(postgres: Server)
         row = (await store.backlog(after=0, limit=1))[0]
         await store.commit(Consume((row.seq,)))
         assert isinstance(await way.accept(arrival(1, key="c"), quota=quota), InboxRow)
-
-
-class Cut:
-    """Cuts the connection at a COMMIT: before the server has it, or before the client has its answer."""
-
-    def __init__(self, proxy: Proxy, at: str) -> None:
-        self.times = 0
-        self._at = at
-        self._proxy = proxy
-        self._commits = False
-        proxy.watch = self.watch
-
-    def watch(self, who: str, said: bytes) -> bool:
-        if who == "client" and b"COMMIT" in said:
-            self._commits = True
-        if self._commits and who == self._at:
-            self._commits = False
-            self._proxy.watch = lambda who, said: True
-            self.times += 1
-            return False
-        return True
 
 
 @pytest.mark.parametrize("at", ["client", "server"])

@@ -20,7 +20,7 @@ from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.store.contract.money import put, raised
-from tests.wire_proxy import Proxy, proxying
+from tests.wire_proxy import Cut, Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError, StoreLockedError
 from triobot.journals import BeginConversation, ConversationId
 from triobot.money import RaiseAlarm
@@ -48,27 +48,6 @@ STAMP = Stamp("https://platform.test", "t")
 def opened(server: Server, proxy: Proxy | None = None) -> AbstractAsyncContextManager[Store]:
     port = 0 if proxy is None else proxy.port
     return open_store(server.url(port=port), stamp=STAMP, clock=SettableClock())
-
-
-class Cut:
-    """Cuts the connection at a COMMIT: before the server has it, or before the client has its answer."""
-
-    def __init__(self, proxy: Proxy, at: str) -> None:
-        self.times = 0
-        self._at = at
-        self._proxy = proxy
-        self._commits = False
-        proxy.watch = self.watch
-
-    def watch(self, who: str, said: bytes) -> bool:
-        if who == "client" and b"COMMIT" in said:
-            self._commits = True
-        if self._commits and who == self._at:
-            self._commits = False
-            self._proxy.watch = lambda who, said: True
-            self.times += 1
-            return False
-        return True
 
 
 @pytest.mark.parametrize("at", ["client", "server"])
