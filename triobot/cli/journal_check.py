@@ -437,9 +437,8 @@ class Looker:
             stored = read_stored(journal)
             if not survives(stored, table):
                 return Finding(checked=False)
-            # Before its time begins: matching a large deploy takes seconds, once.
-            self._comparison.alignment(stored.row.build)
             changed = Changed(self._comparison, stored.row, stored.records)
+            changed.prepare(stored.records)  # before its time begins
             services = dry_services_of(self._bot, self._settings)
             with _bounded():
                 async with open_rerun(services, table, stored, changed=changed) as rerun:

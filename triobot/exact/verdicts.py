@@ -314,6 +314,10 @@ class Judge:
         self.parted: Parting | None = None
         self.unsited = self.changed = 0
 
+    def prepare(self, site: int, at: int) -> None:
+        """Match the sources of the build that recorded this site then."""
+        self._comparison.alignment(self._comparison.build_of(site, at))
+
     def compare(self, at: int, recorded: Told, now: Told, print_of: PrintOf | None = None) -> Parting | None:
         """Compare a record with the operation that takes it now; return how they part, if they do.
 

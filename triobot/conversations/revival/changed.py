@@ -308,6 +308,12 @@ class Changed:
         self._at = row.updated_at
         self._sent: dict[Id, Operation[object]] = {}
 
+    def prepare(self, records: Sequence[Record]) -> None:
+        """Match the sources of the builds that made these records: of a large deploy that takes seconds."""
+        for record in records:
+            if record[0] != START and (sites := sites_of(record)):
+                self.judge.prepare(sites[-1], time_of(record))
+
     def sends(self, id: Id, operation: Operation[object]) -> None:
         """Note what an operation hands to the outbox."""
         self._sent[id] = operation
