@@ -307,9 +307,6 @@ class Broadcasts:
             capture.stopped = True
             capture.scope.cancel()
             await capture.ended.wait()
-        run = self._running.get(key)
-        if run is not None:
-            run.course.stopped = True
         job = await self._store.broadcast(key)
         if job is None or job.status.state not in ("sending", "stopping"):
             return capture is not None and job is not None and job.status.state == "stopped"
