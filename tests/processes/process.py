@@ -228,9 +228,10 @@ async def start_node(
         )
     try:
         await _until_ready(popen, port, "/readyz", ready)
-    except BaseException:
+    except BaseException as error:
         popen.kill()
         popen.wait()
+        error.add_note(log.read_text("utf-8")[-2_000:])
         raise
     return BotProcess(popen, log)
 

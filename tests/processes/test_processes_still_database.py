@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.loopback import Users, free_port, open_platform
 from tests.postgres import run_server, why_not
@@ -44,12 +45,14 @@ async def test_it_ends_and_says_that_what_was_in_hand_may_not_be_stored(tmp_path
                 assert await users.calls(1, "acknowledged") == 200
                 await platform.wait_until(lambda: platform.total == 1)
                 server.freeze()
+                async with users.connect() as line, trio.open_nursery() as nursery:
 
-                async def call() -> None:
-                    answers.append(await users.calls(1, "in hand"))
+                    async def say() -> None:
+                        answers.append(await users.say(line, 1, "in hand"))
 
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(call)
+                    nursery.start_soon(say)
+                    # Until the request is sent: a process that ends at once would refuse the connection.
+                    await wait_all_tasks_blocked()
                     for _ in range(signals):
                         process.popen.send_signal(signal.SIGTERM)
                         while "stopping on SIGTERM" not in log.read_text():
