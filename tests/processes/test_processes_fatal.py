@@ -175,6 +175,8 @@ async def test_who_kills_one_machine_after_the_other_is_parked_there_too(
             await platform.wait_until(lambda: platform.texts[10] == ["1"])
             await say(1, "/abort")
             await _until(lambda: any(GUILTY.format("abort") in _said(machine) for machine in machines))
+            # The other may have died just before that, and isn't started again yet.
+            await _until(lambda: all(_is_there(machine) for machine in machines))
             starts = [machine.starts for machine in machines]
             await say(10, "two")
             await platform.wait_until(lambda: list(dict.fromkeys(platform.texts[10])) == ["1", "2"])
@@ -185,6 +187,10 @@ async def test_who_kills_one_machine_after_the_other_is_parked_there_too(
 
 def _said(there: Supervisor) -> str:
     return there.output + ("" if there.process is None else there.process.output)
+
+
+def _is_there(machine: Supervisor) -> bool:
+    return machine.process is not None and machine.process.popen.poll() is None
 
 
 async def _until(condition: object) -> None:
