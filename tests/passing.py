@@ -18,8 +18,8 @@ from triobot.conversations.inspection import checking
 from triobot.conversations.inspection.checking import Checked
 from triobot.conversations.inspection.rerun import Divergence, dry_services
 from triobot.conversations.inspection.standing import difference
-from triobot.travel.notches import FRAMES
-from triobot.travel.passes import Passed, folded, run_pass
+from triobot.studio.travel.notches import FRAMES
+from triobot.studio.travel.passes import Passed, folded, run_pass
 
 SCHEMA: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "docs" / "travel.schema.json").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triobot.money import PaymentRow
+from triobot.seams.money import PaymentRow
 from triobot.store import Store
 from triobot.testing import DrivenWorld
 

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import triobot
-from triobot.frozen import frozen, guarded
+from triobot.base.frozen import frozen, guarded
 
 
 class Told:

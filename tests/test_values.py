@@ -27,7 +27,7 @@ from tests.samples import examples
 from tests.strategies import events
 from triobot.conversations.codec import register_wire_values
 from triobot.errors import ConfigError, UnreadableRecordError, UnrecordableError
-from triobot.values import (
+from triobot.seams.values import (
     decode_value,
     encode_value,
     expect,
@@ -395,7 +395,7 @@ import attrs
 from enum import Enum
 from typing import Annotated
 from triobot.errors import UnreadableRecordError
-from triobot.values import decode_value, encode_value, expect
+from triobot.seams.values import decode_value, encode_value, expect
 class Size(Enum):
     SMALL = 1
 @attrs.frozen

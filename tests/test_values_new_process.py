@@ -25,7 +25,7 @@ class Plain:
 """
 PROGRAM = """\
 import sys
-from triobot.values import decode_value, encode_value
+from triobot.seams.values import decode_value, encode_value
 from triobot.errors import UnreadableRecordError
 if "import" in sys.argv:
     import orders

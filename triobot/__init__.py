@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import typing as _typing
 
-from .version import __version__ as __version__
+from .base.version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
-    from .surface import *  # noqa: F403
+    from .runtime.surface import *  # noqa: F403
 else:
 
     def _load() -> dict[str, object]:
-        import triobot.surface  # `from .` would ask for the attribute first, and so come here
+        import triobot.runtime.surface  # `from .` would ask for the attribute first, and so come here
 
-        surface = {name: value for name, value in vars(triobot.surface).items() if name[0] != "_"}
+        surface = {name: value for name, value in vars(triobot.runtime.surface).items() if name[0] != "_"}
         del surface["annotations"]
         globals().update(surface)
         return surface

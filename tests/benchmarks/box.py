@@ -19,9 +19,9 @@ import trio
 
 from tests.loopback import text_event
 from triobot import Bot, Settings
-from triobot.bot import within
-from triobot.runtime import Intake, Surroundings
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
+from triobot.runtime.bot import within
+from triobot.runtime.work import Intake, Surroundings
 from triobot.store import Stamp, open_sqlite
 from triobot.webhook.inbox import EventStored
 

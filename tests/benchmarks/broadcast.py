@@ -20,7 +20,7 @@ from typing import Any
 import trio
 
 from tests.processes.announcement import announce
-from triobot.clock import SystemClock
+from triobot.base.clock import SystemClock
 from triobot.outbox import Announcement, open_broadcasts, open_outbox
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId

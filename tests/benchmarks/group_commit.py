@@ -15,7 +15,8 @@ from typing import Final
 
 import trio
 
-from triobot.seams import Arrival, PutSetting, Quota
+from triobot.seams.inbox import Arrival, Quota
+from triobot.seams.writes import PutSetting
 from triobot.store import Stamp, open_sqlite
 from triobot.wire.ids import ChatId
 

@@ -34,7 +34,7 @@ import trio
 
 from tests.bars.calls import asking, echoing
 from triobot import Bot, Settings
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
 
 from .load import SECRET, TOKEN, Load, gap_event
 

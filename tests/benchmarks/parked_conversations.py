@@ -20,8 +20,9 @@ from typing import Final
 
 import trio
 
-from triobot.journals import AppendRecords, ConversationId, Lease, PutStanding
-from triobot.seams import Accept, Arrival, Write
+from triobot.seams.inbox import Arrival
+from triobot.seams.journals import AppendRecords, ConversationId, Lease, PutStanding
+from triobot.seams.writes import Accept, Write
 from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
 

@@ -33,8 +33,8 @@ from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import encode_record
 from triobot.operator.api import row_fields
+from triobot.studio.travel.twins import Twins
 from triobot.testing import drive, run
-from triobot.travel.twins import Twins
 
 LONG = """\
 from triobot import Bot, Chat
@@ -131,7 +131,7 @@ def journal_of(file: Path, answers: int) -> list[JsonObject]:
 
 async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
     """Open a journal again and again, and print how long that took."""
-    command = [sys.executable, "-m", "triobot.cli.dev_twin"]
+    command = [sys.executable, "-m", "triobot.studio.commands.dev_twin"]
     twins = Twins(command, ENVIRON, f"{file}:bot", Journals(lines), lambda: None)
     took: dict[str, list[float]] = {"open": [], "middle": [], "one": [], "cpu": []}
     size = packed = 0

@@ -12,8 +12,8 @@ import trio
 
 from tests.loopback import PATIENCE, text_event
 from triobot import Bot, Settings
-from triobot.runtime import Intake
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
+from triobot.runtime.work import Intake
 
 SECRET = "rig-secret-0123456789-abcdef"
 FORM = "application/x-www-form-urlencoded"

@@ -24,12 +24,12 @@ from tests.bot.mail_server import HOST, MailServer, receiving
 from tests.bot.rig import Chats, make_bot
 from tests.loopback import PATIENCE, Line
 from triobot import Alarm, Bot, Chat, Settings
-from triobot.alarm_kinds import AlarmKind
-from triobot.alarm_targets import AlarmNews, ChatTarget, Courier, HttpTarget, NotYetError, Target
-from triobot.alarms import AlarmBell
+from triobot.alarms.bell import AlarmBell
+from triobot.alarms.targets import AlarmNews, ChatTarget, Courier, HttpTarget, NotYetError, Target
+from triobot.base.alarm_kinds import AlarmKind
+from triobot.base.secrets import Secret
 from triobot.errors import ConfigError, StoreFullError
-from triobot.money import AcknowledgeAlarms, RaiseAlarm
-from triobot.secrets import Secret
+from triobot.seams.money import AcknowledgeAlarms, RaiseAlarm
 from triobot.store import Store, open_memory
 
 HOUR = 3600.0

@@ -9,9 +9,9 @@ import trio
 import trio.testing
 
 from triobot import Alarm
-from triobot.alarms import AlarmBell
+from triobot.alarms.bell import AlarmBell
 from triobot.errors import StoreFullError
-from triobot.money import AcknowledgeAlarms, RaiseAlarm
+from triobot.seams.money import AcknowledgeAlarms, RaiseAlarm
 from triobot.store import open_memory
 
 HOUR = 3600.0

@@ -16,14 +16,14 @@ from trio.testing import MockClock
 
 from tests.bot.rig import FORM, SECRET, say
 from triobot import Alarm, Bot, Chat, Message, Settings
-from triobot.alarm_kinds import AlarmKind
-from triobot.bot import within
+from triobot.base.alarm_kinds import AlarmKind
+from triobot.base.secrets import Secret
 from triobot.errors import StoreFullError
 from triobot.filters import message
-from triobot.money import RaiseAlarm
-from triobot.runtime import Intake, Surroundings
-from triobot.seams import Quota
-from triobot.secrets import Secret
+from triobot.runtime.bot import within
+from triobot.runtime.work import Intake, Surroundings
+from triobot.seams.inbox import Quota
+from triobot.seams.money import RaiseAlarm
 from triobot.store import MemoryRows, open_memory
 from triobot.testing.virtual import VirtualWallClock
 

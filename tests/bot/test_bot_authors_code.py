@@ -21,15 +21,16 @@ import trio
 import triobot
 from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
-from triobot import Bot, Chat, Settings, Texts, logs
-from triobot.authors import came_by_signal, contained, contained_in_task, leaves
+from triobot import Bot, Chat, Settings, Texts
+from triobot.base.authors import came_by_signal, contained, contained_in_task, leaves
+from triobot.base.secrets import Secret
 from triobot.cli.terminal import report
 from triobot.conversations.revival.care import CRASHES
 from triobot.engine import Run
 from triobot.errors import BreakdownError, ConfigError, ExitError
-from triobot.logs import NAMES, GuardedLogger, open_logs
-from triobot.secrets import Secret
-from triobot.together import run_together
+from triobot.runtime import logs
+from triobot.runtime.logs import NAMES, GuardedLogger, open_logs
+from triobot.runtime.together import run_together
 
 HOUSE: Final = Path(triobot.__file__).parent
 

@@ -16,8 +16,9 @@ import trio.testing
 
 from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
-from triobot import Bot, Chat, watchdog
-from triobot.seams import Alarm
+from triobot import Bot, Chat
+from triobot.base.alarm_kinds import Alarm
+from triobot.runtime import watchdog
 
 HERE = Path(__file__).name
 Holds: TypeAlias = Callable[[Bot, "Lines"], str]

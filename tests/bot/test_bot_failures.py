@@ -19,8 +19,8 @@ from triobot import Bot, Chat, Event, Failure, Key, Message, Room, Settings
 from triobot.conversations.routes.filters import Command
 from triobot.conversations.running.lines import is_authors
 from triobot.errors import ConfigError, StepError
-from triobot.failures import HOOK_SECONDS
 from triobot.filters import Filter, command, kept, signal, text, when
+from triobot.runtime.failures import HOOK_SECONDS
 from triobot.testing import drive
 
 PIN = "my PIN is 4321"

@@ -11,8 +11,8 @@ import trio
 import trustme
 
 from triobot import Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.errors import ConfigError
-from triobot.secrets import Secret
 
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: bot\r\nConnection: close\r\n\r\n"
 

@@ -15,10 +15,10 @@ import trio.testing
 
 from tests.bot.rig import SECRET, say
 from triobot import Alarm, Bot, Chat, Message, Settings
+from triobot.base.secrets import Secret
 from triobot.conversations import dispatcher
 from triobot.emulator.faults import Fault
 from triobot.filters import message, text
-from triobot.secrets import Secret
 from triobot.testing import drive
 from triobot.testing.virtual import VirtualWallClock
 

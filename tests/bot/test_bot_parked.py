@@ -14,11 +14,11 @@ from trio.testing import MockClock
 
 from tests.bot.rig import SECRET, Chats, say
 from triobot import Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.conversations.refusals import TOLD
 from triobot.conversations.texts import Texts
 from triobot.filters import command
-from triobot.runtime import Intake
-from triobot.secrets import Secret
+from triobot.runtime.work import Intake
 from triobot.testing import drive
 from triobot.wire.ids import ChatId
 

@@ -161,7 +161,7 @@ import sys
 from contextlib import asynccontextmanager
 import trio
 from triobot import Bot, Chat, Settings
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
 
 def run(steps):
     bot = Bot(settings=Settings(token=Secret("t"), store="memory:", port=0, base_url="http://127.0.0.1:9"))

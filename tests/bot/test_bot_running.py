@@ -17,8 +17,8 @@ from quart_trio import QuartTrio
 from tests.bot.rig import FORM, SECRET, Chats, make_bot, say
 from tests.loopback import PATIENCE, text_event
 from triobot import Alarm, Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.errors import ConfigError, ForeignTaskError, StoreLockedError
-from triobot.secrets import Secret
 
 
 def echo_bot(chats: Chats, **given: Any) -> Bot:
@@ -381,7 +381,7 @@ async def test_a_life_that_its_server_cuts_is_a_failure_of_hypercorn(
 ) -> None:
     """Not behind its end, where hypercorn cancels what is left of it."""
     failed = list[None]()
-    monkeypatch.setattr("triobot.fronts._fail_hypercorn", lambda: failed.append(None))
+    monkeypatch.setattr("triobot.runtime.fronts._fail_hypercorn", lambda: failed.append(None))
     asked = iter(["lifespan.startup", "lifespan.shutdown"])
 
     async def receive() -> dict[str, str]:

@@ -12,9 +12,9 @@ from trio.testing import MockClock
 
 from tests.bot.rig import SECRET, say
 from triobot import Bot, Chat, Image, Settings
+from triobot.base.alarm_kinds import Alarm
+from triobot.base.secrets import Secret
 from triobot.errors import DeliveryUnknownError
-from triobot.seams import Alarm
-from triobot.secrets import Secret
 
 BODIES = {
     "no id": (b'{"ok": true}', "{ok: boolean}"),

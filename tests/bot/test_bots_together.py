@@ -14,8 +14,8 @@ from tests.bot.rig import FORM, Chats
 from tests.loopback import text_event
 from triobot import Bot, Chat, Settings
 from triobot.errors import ConfigError, StoreLockedError, TriobotError
+from triobot.runtime.together import serve_together
 from triobot.store.lock import take_lock
-from triobot.together import serve_together
 
 SECRETS = ("shop-secret-0123456789-abcdef", "desk-secret-0123456789-abcdef")
 

@@ -15,11 +15,12 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE
-from triobot import Bot, Chat, watchdog
+from triobot import Bot, Chat
 from triobot.conversations.inspection import rerun
 from triobot.filters import text
+from triobot.runtime import watchdog
+from triobot.runtime.watchdog import is_at_breakpoint, watched_loop
 from triobot.testing import drive
-from triobot.watchdog import is_at_breakpoint, watched_loop
 
 
 class Terminal:

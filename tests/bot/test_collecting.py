@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triobot.together import rarely_collected
+from triobot.runtime.together import rarely_collected
 
 
 @pytest.fixture(autouse=True)

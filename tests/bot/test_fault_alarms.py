@@ -22,11 +22,11 @@ from trio.testing import MockClock
 
 from tests.bot.rig import FORM, SECRET, say
 from triobot import Alarm, Bot, Chat, Paid, Settings, Tick
-from triobot.alarm_kinds import AlarmKind
+from triobot.base.alarm_kinds import AlarmKind
+from triobot.base.secrets import Secret
 from triobot.filters import command, paid, text
-from triobot.runtime import Intake
-from triobot.seams import Quota
-from triobot.secrets import Secret
+from triobot.runtime.work import Intake
+from triobot.seams.inbox import Quota
 from triobot.testing import DrivenWorld, EventFault, Fault, Person, drive
 from triobot.testing.virtual import VirtualWallClock
 

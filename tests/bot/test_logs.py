@@ -20,8 +20,8 @@ from tests.bot.rig import FORM, SECRET, Chats, make_bot, say
 from tests.loopback import text_event
 from triobot import Bot, Chat, Message, Settings, Texts
 from triobot.filters import message
-from triobot.logs import JsonFormatter, Speaker, structured
-from triobot.together import serve_together
+from triobot.runtime.logs import JsonFormatter, Speaker, structured
+from triobot.runtime.together import serve_together
 
 TEXT, PHONE, TOKEN = "canary-Valiasr-7", "989121234567", "canary-token-0123456789"
 CHAT = 1234567

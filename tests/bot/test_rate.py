@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from triobot import Bot, Chat, Key, Settings
 from triobot.errors import ConfigError
 from triobot.filters import join
-from triobot.settings import read_environment
+from triobot.runtime.settings import read_environment
 from triobot.testing import drive, driving
 
 RATE = 4.0

@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from triobot import Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.errors import ConfigError
-from triobot.secrets import Secret
-from triobot.settings import read_environment
+from triobot.runtime.settings import read_environment
 from triobot.webhook.limits import LIMITS, Limits
 
 

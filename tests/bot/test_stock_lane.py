@@ -26,12 +26,12 @@ from quart_trio import QuartTrio
 from tests.bot.rig import SECRET
 from tests.loopback import PATIENCE, Users, open_platform
 from triobot import Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.conversations.early import EarlyDoor
 from triobot.http.connections import ClientConnection
 from triobot.outbox.sender import LaneSender
-from triobot.seams import InboxRow
-from triobot.secrets import Secret
-from triobot.together import Server, serve_together
+from triobot.runtime.together import Server, serve_together
+from triobot.seams.inbox import InboxRow
 
 pytestmark = pytest.mark.processes
 
@@ -175,7 +175,7 @@ from functools import partial
 
 import httpx, trio
 from triobot import Bot, Settings
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
 
 LANE = sys.argv[1]
 sent = trio.Event()
@@ -195,7 +195,7 @@ async def main(folder):
 
     stop, serve = trio.Event(), bot.serve
     if LANE == "hypercorn":
-        from triobot.together import serve_together
+        from triobot.runtime.together import serve_together
         serve = partial(serve_together, [(bot, settings)], server=LANE)
     elif LANE != "triobot":
         from hypercorn.config import Config

@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from triobot.cli.dev_bot import HurriedClock, HurriedWallClock
-from triobot.clock import Steady, SystemClock, Timepiece
+from triobot.base.clock import Steady, SystemClock, Timepiece
+from triobot.studio.commands.dev_bot import HurriedClock, HurriedWallClock
 from triobot.testing.virtual import VirtualWallClock
 
 
@@ -66,9 +66,9 @@ def test_this_machines_clock_is_compared_when_a_tenth_of_a_second_has_passed_on_
         compared.append(machine.wall)
         return machine.passed * 1_000_000
 
-    monkeypatch.setattr("triobot.clock.time.time_ns", lambda: machine.wall * 1_000_000)
-    monkeypatch.setattr("triobot.clock.time.clock_gettime_ns", read_steady)
-    monkeypatch.setattr("triobot.clock.time.monotonic_ns", read_steady)
+    monkeypatch.setattr("triobot.base.clock.time.time_ns", lambda: machine.wall * 1_000_000)
+    monkeypatch.setattr("triobot.base.clock.time.clock_gettime_ns", read_steady)
+    monkeypatch.setattr("triobot.base.clock.time.monotonic_ns", read_steady)
     piece = Timepiece(SystemClock())
     began = piece.now()
     compared.clear()
@@ -91,9 +91,9 @@ async def test_who_has_waited_compares_this_machines_clock(
 ) -> None:
     """Else one that goes back by all that has passed, again and again, would never be seen to."""
     wall = 1_700_000_000_000
-    monkeypatch.setattr("triobot.clock.time.time_ns", lambda: wall * 1_000_000)
+    monkeypatch.setattr("triobot.base.clock.time.time_ns", lambda: wall * 1_000_000)
     for name in ("clock_gettime_ns", "monotonic_ns"):
-        monkeypatch.setattr(f"triobot.clock.time.{name}", lambda *_: int(trio.current_time() * 1e9))
+        monkeypatch.setattr(f"triobot.base.clock.time.{name}", lambda *_: int(trio.current_time() * 1e9))
     piece = Timepiece(SystemClock())
     piece.now()
     await piece.wait(trio.Event(), 60)

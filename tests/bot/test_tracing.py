@@ -25,14 +25,14 @@ from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE, open_platform
 from tests.payments.payments_rig import button
 from triobot import Bot, Chat, Settings
-from triobot.clock import SystemClock, Timepiece
+from triobot.base.clock import SystemClock, Timepiece
 from triobot.errors import ConfigError
-from triobot.logs import Speaker
 from triobot.payments import asking
 from triobot.payments.cashier import Cashier
-from triobot.runtime import Intake
+from triobot.runtime.logs import Speaker
+from triobot.runtime.tracing import Tracing
+from triobot.runtime.work import Intake
 from triobot.store import open_memory
-from triobot.tracing import Tracing
 
 CANARY = "canary-Valiasr-7"
 EXPORTER = InMemorySpanExporter()
@@ -246,12 +246,12 @@ def test_a_bot_without_traces_loads_nothing_for_them() -> None:
     names = subprocess.run(
         [sys.executable, "-c", loaded], check=True, capture_output=True, text=True, env={**os.environ}
     ).stdout.split()
-    assert "triobot.runtime" in names
-    assert not {name for name in names if name.startswith(("opentelemetry", "triobot.tracing"))}
+    assert "triobot.runtime.work" in names
+    assert not {name for name in names if name.startswith(("opentelemetry", "triobot.runtime.tracing"))}
 
 
 async def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "triobot.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "triobot.runtime.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(BaseExceptionGroup) as failed:
         async with shop(Chats(), settings(tmp_path)).running():

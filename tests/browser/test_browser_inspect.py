@@ -22,8 +22,8 @@ from tests.schema import wrong
 from triobot.conversations.inspection.standing import Standing
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.inspector import Inspector, serve_inspector
-from triobot.travel.hiding import hidden
-from triobot.travel.passes import Passed
+from triobot.studio.travel.hiding import hidden
+from triobot.studio.travel.passes import Passed
 from triobot.wire.rules import JsonValue
 
 pytestmark = [needs_browser, pytest.mark.processes]

@@ -31,7 +31,8 @@ from triobot.conversations.workload import EarlyEvent
 from triobot.emulator.person import AppError, Person
 from triobot.emulator.world import ImpossibleActError
 from triobot.errors import ConfigError, StoreFullError
-from triobot.seams import Accept, Acceptance, Arrival, InboxRow, Write
+from triobot.seams.inbox import Acceptance, Arrival, InboxRow
+from triobot.seams.writes import Accept, Write
 from triobot.testing import drive, run
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore, DrivenProcess

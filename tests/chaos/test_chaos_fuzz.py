@@ -14,8 +14,8 @@ from tests.samples import sample
 from triobot.conversations.revival import stored
 from triobot.conversations.revival.stored import read_journal
 from triobot.engine import Record
-from triobot.journals import Journal
-from triobot.seams import InboxRow
+from triobot.seams.inbox import InboxRow
+from triobot.seams.journals import Journal
 from triobot.testing.process import CrashableStore
 
 from . import fuzz

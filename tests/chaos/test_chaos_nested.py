@@ -7,7 +7,7 @@ import pytest
 from triobot.conversations.revival import stored
 from triobot.conversations.revival.stored import read_journal
 from triobot.engine import Record
-from triobot.journals import Journal
+from triobot.seams.journals import Journal
 
 from .nested import check
 

@@ -10,8 +10,8 @@ from cli_rig import Command, Ended
 
 from tests.bot.rig import Chats, make_bot
 from triobot import Chat
-from triobot.alarm_kinds import AlarmKind
-from triobot.money import RaiseAlarm
+from triobot.base.alarm_kinds import AlarmKind
+from triobot.seams.money import RaiseAlarm
 from triobot.store import Stamp, open_store
 
 STORE = "sqlite:bot.db"

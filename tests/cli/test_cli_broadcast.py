@@ -11,10 +11,11 @@ import pytest
 import trio
 from cli_rig import Command
 
+from triobot.base.clock import SystemClock
 from triobot.cli.broadcast import converse
 from triobot.cli.terminal import progress_line
-from triobot.clock import SystemClock
-from triobot.seams import (
+from triobot.runtime.settings import Settings
+from triobot.seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastStatus,
@@ -22,7 +23,6 @@ from triobot.seams import (
     Outcome,
     TurnBroadcast,
 )
-from triobot.settings import Settings
 from triobot.store import Stamp, open_store
 from triobot.wire.ids import ChatId
 

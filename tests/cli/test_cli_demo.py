@@ -13,7 +13,7 @@ from cli_rig import Command, child_environment
 
 from tests.docs.recording import PICTURE
 from tests.loopback import PATIENCE
-from triobot.cli import demo
+from triobot.studio.commands import demo
 
 
 @pytest.mark.processes

@@ -20,9 +20,9 @@ from tests.loopback import PATIENCE
 from tests.passing import SCHEMA
 from tests.processes.process import lives
 from tests.schema import wrong
-from triobot.cli.dev import can_reload, folder_of
-from triobot.cli.dev import child_environment as environment_of_bot
 from triobot.emulator.person import App, AppError, connect
+from triobot.studio.commands.dev import can_reload, folder_of
+from triobot.studio.commands.dev import child_environment as environment_of_bot
 
 Told = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -15,11 +15,11 @@ import trio.testing
 from test_cli_dev import Dev, developing
 
 from tests.loopback import PATIENCE
-from triobot.cli.dev import keep_mark, keep_skipped, read_marks, read_skipped
-from triobot.cli.dev_bot import HurriedClock, HurriedWallClock
 from triobot.emulator.control import SHORTEST, STRIDES, strides
 from triobot.emulator.person import AppError
 from triobot.errors import ConfigError
+from triobot.studio.commands.dev import keep_mark, keep_skipped, read_marks, read_skipped
+from triobot.studio.commands.dev_bot import HurriedClock, HurriedWallClock
 from triobot.wire.content import Image
 from triobot.wire.rules import JsonValue
 

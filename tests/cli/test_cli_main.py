@@ -128,7 +128,7 @@ def test_the_command_line_itself_loads_little() -> None:
     assert {name for name in helped if name.partition(".")[0] not in sys.stdlib_module_names} == {
         "triobot",
         "triobot.cli",
-        "triobot.version",
+        "triobot.base.version",
     }
     assert "triobot.cli.run" in run
     assert not [name for name in run if name.startswith(("triobot.emulator", "triobot.testing"))]

@@ -18,22 +18,22 @@ from cli_rig import Command, Ended
 from tests.bot.rig import Chats, make_bot, say
 from tests.postgres import Server
 from triobot import Chat, Key, Room, SenderId, Settings
-from triobot.alarm_kinds import AlarmKind
+from triobot.base.alarm_kinds import AlarmKind
+from triobot.base.secrets import Secret
 from triobot.cli import status
 from triobot.cli.consulting import ask_bot, gather, open_api
 from triobot.errors import StoreCorruptError
 from triobot.filters import signal
-from triobot.journals import (
+from triobot.operator import OperatorApi, Status, Told, serve_api
+from triobot.runtime.work import Intake
+from triobot.seams.journals import (
     AppendRecords,
     BeginConversation,
     ConversationId,
     EndConversation,
     ParkConversation,
 )
-from triobot.money import RaiseAlarm
-from triobot.operator import OperatorApi, Status, Told, serve_api
-from triobot.runtime import Intake
-from triobot.secrets import Secret
+from triobot.seams.money import RaiseAlarm
 from triobot.store import Stamp, open_store
 from triobot.store.lock import take_lock
 from triobot.webhook.answers import Readiness

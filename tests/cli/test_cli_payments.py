@@ -15,8 +15,8 @@ from cli_rig import Command
 from tests.bot.rig import Chats, make_bot
 from tests.payments.payments_rig import START, after, button
 from triobot import Chat
-from triobot.money import PutPayment, RaiseAlarm
 from triobot.payments.records import row_of
+from triobot.seams.money import PutPayment, RaiseAlarm
 from triobot.store import Stamp, open_store
 from triobot.wire.ids import RefId
 

@@ -9,10 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from triobot.cli.keeping import SavedPlatform
 from triobot.emulator.exchange import Exchange
 from triobot.emulator.server import make_exchange
 from triobot.errors import ConfigError
+from triobot.studio.keeping import SavedPlatform
 from triobot.wire.encode import Body
 
 

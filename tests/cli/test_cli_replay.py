@@ -19,10 +19,10 @@ from tests.bot.rig import say
 from tests.passing import SCHEMA
 from tests.schema import wrong
 from triobot.cli import journal_check
-from triobot.cli import replay as replay_command
 from triobot.cli.loading import load_bot
 from triobot.conversations import data as slots
 from triobot.conversations.texts import Texts
+from triobot.studio.commands import replay as replay_command
 
 HEAD = """\
 import trio

@@ -15,11 +15,11 @@ from cli_rig import Command, Ended
 from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
 from triobot import Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.cli.store_stream import keep, keep_replica
 from triobot.errors import ConfigError, ConflictError, NotFoundError, StoreError
 from triobot.operator.requests import Told
-from triobot.seams import Shipped
-from triobot.secrets import Secret
+from triobot.seams.writes import Shipped
 from triobot.store import Replica, lock_replica
 
 STORE = "sqlite:disk/bot.db"

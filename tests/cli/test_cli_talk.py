@@ -17,8 +17,8 @@ import pytest
 from cli_rig import child_environment
 
 from tests.loopback import PATIENCE
-from triobot.cli.line_editor import open_editor
 from triobot.cli.terminal import INTERRUPTED
+from triobot.studio.commands.line_editor import open_editor
 
 BOT = """
 import time

@@ -10,9 +10,9 @@ import trio.testing
 from cli_rig import Command, Ended
 
 from triobot import Settings
-from triobot.clock import SystemClock
-from triobot.runtime import open_intake
-from triobot.secrets import Secret
+from triobot.base.clock import SystemClock
+from triobot.base.secrets import Secret
+from triobot.runtime.work import open_intake
 from triobot.store import Stamp, open_store
 from triobot.store.lock import take_lock
 from triobot.webhook.kept_secrets import renew_webhook_secret, webhook_secrets

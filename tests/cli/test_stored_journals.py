@@ -9,9 +9,9 @@ import trio
 import trio.testing
 from attrs import frozen
 
-from triobot.cli.stored_journals import StoredJournals
 from triobot.operator.api import Tell
 from triobot.operator.requests import AboutPayments, ListJournals, Request
+from triobot.studio.stored_journals import StoredJournals
 
 
 @frozen

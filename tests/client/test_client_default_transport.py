@@ -20,7 +20,7 @@ from triobot.client.posted import PostedForm
 from triobot.errors import DeliveryUnknownError, NotDeliveredError
 from triobot.http import TrioTransport
 from triobot.outbox import open_outbox
-from triobot.seams import OnUnknown
+from triobot.seams.outbox import OnUnknown
 from triobot.wire.content import Blob, Image
 from triobot.wire.operations import CreateInvoice, Operation, SendMessage, Upload
 from triobot.wire.results import Sent

@@ -17,6 +17,7 @@ from loopback_http import Peer, Server, answer_all, serving
 from trio.testing import MockClock
 
 from tests.loopback import PATIENCE
+from triobot.base.secrets import Secret
 from triobot.client import PlatformClient
 from triobot.client.platform import opened_transports
 from triobot.errors import (
@@ -30,8 +31,7 @@ from triobot.errors import (
     TriobotError,
 )
 from triobot.http import TrioTransport
-from triobot.seams import Platform
-from triobot.secrets import Secret
+from triobot.seams.outbox import Platform
 from triobot.wire.content import Blob, Image
 from triobot.wire.ids import InvoiceId
 from triobot.wire.operations import (

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
 
 
 def test_nothing_but_reveal_shows_the_text() -> None:

@@ -20,7 +20,7 @@ from triobot.conversations.revival.stored import read_stored, why_unfit
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router, Table, table_of
 from triobot.exact.verdicts import Parting
-from triobot.journals import ConversationRow
+from triobot.seams.journals import ConversationRow
 from triobot.wire.ids import ChatId
 from triobot.wire.markup import CallbackButton
 
@@ -123,7 +123,7 @@ def _town(router: Router, store: FakeStore, outbox: FakeOutbox) -> object:
 
 
 async def accept(store: FakeStore, function: str, was: str, now: str) -> None:
-    from triobot.journals import AcceptChange, AcceptedChange
+    from triobot.seams.journals import AcceptChange, AcceptedChange
 
     lease = store.lease(ChatId(1))
     await store.commit(AcceptChange(lease, AcceptedChange(function, was, now)))

@@ -17,17 +17,10 @@ import outcome
 import trio
 
 from triobot.errors import ForbiddenError, StoreFullError
-from triobot.journals import Opening
-from triobot.seams import (
-    Acceptance,
-    Arrival,
-    Consume,
-    InboxRow,
-    OnUnknown,
-    PutData,
-    Urgency,
-    Write,
-)
+from triobot.seams.inbox import Acceptance, Arrival, InboxRow
+from triobot.seams.journals import Opening
+from triobot.seams.outbox import OnUnknown, Urgency
+from triobot.seams.writes import Consume, PutData, Write
 from triobot.store import MemoryRows
 from triobot.store.journal_rows import JournalTables
 from triobot.store.payment_rows import MoneyTables

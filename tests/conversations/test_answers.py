@@ -14,7 +14,8 @@ from triobot.conversations.routes.filters import Filter
 from triobot.conversations.routes.verdicts import Verdicts
 from triobot.errors import StoreFullError
 from triobot.filters import command, flooding, text
-from triobot.seams import Accept, Arrival, Quota, Redelivered, Write
+from triobot.seams.inbox import Arrival, Quota, Redelivered
+from triobot.seams.writes import Accept, Write
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId

@@ -22,8 +22,8 @@ from triobot.conversations.revival.care import BETWEEN_RETRIES, CRASHES, DEATHS,
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.running.lines import frames_of
-from triobot.journals import ConversationRow, TakeInHand
-from triobot.seams import KeepRaw, WorkSlots, Write
+from triobot.seams.journals import ConversationRow, TakeInHand
+from triobot.seams.writes import KeepRaw, WorkSlots, Write
 from triobot.wire.events import Event, Message
 from triobot.wire.ids import ChatId
 

@@ -28,11 +28,12 @@ from triobot.errors import (
     PaymentHandedOverError,
     StoreFullError,
 )
-from triobot.money import Charge, MovePayment
 from triobot.payments import cashier, ledger
 from triobot.payments.books import Books
 from triobot.payments.facts import Hint, PaymentAnswer, Plain, PlainName, new_ref_id
-from triobot.seams import OnUnknown, Urgency, Write
+from triobot.seams.money import Charge, MovePayment
+from triobot.seams.outbox import OnUnknown, Urgency
+from triobot.seams.writes import Write
 from triobot.wire.content import Location
 from triobot.wire.ids import ChatId, MessageId, RefId, as_ref_id
 from triobot.wire.markup import LinkButton, PayButton

@@ -22,8 +22,8 @@ from triobot.conversations.conversation import Ending
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 from triobot.errors import BadRequestError, StoreFullError
-from triobot.money import PutPayment
-from triobot.seams import Write
+from triobot.seams.money import PutPayment
+from triobot.seams.writes import Write
 from triobot.wire.operations import EditMessage, InquirePayment, Operation, VerifyPayment
 from triobot.wire.results import PaymentState
 

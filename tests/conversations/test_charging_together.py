@@ -18,9 +18,10 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.routes.router import Router
 from triobot.conversations.workload import CommitQueue, UnitWriter
-from triobot.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
-from triobot.money import PutPayment
-from triobot.seams import Acceptance, Arrival, Consume, InboxRow, Quota, Write
+from triobot.seams.inbox import Acceptance, Arrival, InboxRow, Quota
+from triobot.seams.journals import AppendRecords, ContinueConversation, EndConversation, KeepResult
+from triobot.seams.money import PutPayment
+from triobot.seams.writes import Consume, Write
 from triobot.wire.results import PaymentState
 
 PRICE = 250_000

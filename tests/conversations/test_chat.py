@@ -17,7 +17,7 @@ from triobot.conversations.routes.filters import command, message, pressed, text
 from triobot.conversations.routes.router import Router
 from triobot.conversations.routes.routing import Otherwise
 from triobot.errors import BadRequestError, DeliveryUnknownError, LocalProtocolError
-from triobot.seams import OnUnknown, Urgency
+from triobot.seams.outbox import OnUnknown, Urgency
 from triobot.wire.content import Audio, Contact, Descriptor, File, Image, Location, Video, Voice
 from triobot.wire.events import Join, Message
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, LinkButton, ReplyKeyboard

@@ -17,8 +17,9 @@ from triobot.conversations.dispatcher import CHANNEL
 from triobot.conversations.early import Begins, Queued
 from triobot.conversations.routes.verdicts import Verdicts
 from triobot.filters import flooding
-from triobot.journals import AppendRecords, BeginConversation, PutStanding
-from triobot.seams import Arrival, Consume, Quota, Write
+from triobot.seams.inbox import Arrival, Quota
+from triobot.seams.journals import AppendRecords, BeginConversation, PutStanding
+from triobot.seams.writes import Consume, Write
 from triobot.wire.encode import encode_event
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId

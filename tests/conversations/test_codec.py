@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from triobot.conversations.codec import CODEC
 from triobot.errors import UnreadableRecordError
-from triobot.values import node_of_value, register
+from triobot.seams.values import node_of_value, register
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, MessageId, SenderId
 from triobot.wire.results import Sent

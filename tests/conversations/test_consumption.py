@@ -13,9 +13,9 @@ from doubles import FakeClock
 
 from triobot.conversations.workload import CommitQueue, Refusal, Workload
 from triobot.errors import StoreFullError
-from triobot.journals import AppendRecords, ConversationId, Lease
-from triobot.money import Decided, MovePayment, PaymentRow, PutPayment
-from triobot.seams import Consume, PutSetting, StaleRowError, Write
+from triobot.seams.journals import AppendRecords, ConversationId, Lease
+from triobot.seams.money import Decided, MovePayment, PaymentRow, PutPayment
+from triobot.seams.writes import Consume, PutSetting, StaleRowError, Write
 from triobot.store import Store, open_memory
 from triobot.wire.ids import ChatId, RefId
 

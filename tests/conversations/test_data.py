@@ -34,8 +34,8 @@ from triobot.errors import (
     UnreadableRecordError,
     UnrecordableError,
 )
-from triobot.seams import PutData
-from triobot.values import encode_value
+from triobot.seams.values import encode_value
+from triobot.seams.writes import PutData
 from triobot.wire.ids import ChatId
 
 

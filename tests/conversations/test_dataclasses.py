@@ -7,8 +7,8 @@ from typing import Literal
 
 from triobot import Bot, Buttons, Chat, Key, Match, Paid, Press, formerly
 from triobot.filters import command, matches, paid, pressed, signal
+from triobot.seams.values import decode_value, encode_value, recorded
 from triobot.testing import drive
-from triobot.values import decode_value, encode_value, recorded
 
 
 @dataclass(frozen=True)

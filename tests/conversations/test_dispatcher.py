@@ -24,7 +24,7 @@ from triobot.conversations.questions import tidying
 from triobot.conversations.revival import reviving
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.seams import InboxRow
+from triobot.seams.inbox import InboxRow
 from triobot.wire.events import Message
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import SendMessage

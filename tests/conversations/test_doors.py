@@ -27,7 +27,7 @@ from triobot.errors import (
     StoreFullError,
     UnrecordableError,
 )
-from triobot.seams import Arrival, Quota
+from triobot.seams.inbox import Arrival, Quota
 from triobot.wire.ids import ChatId
 
 OTHER = ChatId(6)

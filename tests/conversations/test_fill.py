@@ -14,7 +14,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.questions.forms import Field, FormOf, Unreadable
 from triobot.conversations.routes.router import Router
 from triobot.errors import ConfigError
-from triobot.values import formerly, recorded
+from triobot.seams.values import formerly, recorded
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
 
 

@@ -17,8 +17,8 @@ from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError, StoreAwayError
-from triobot.money import PaymentRow
 from triobot.payments.facts import Plain, PlainName
+from triobot.seams.money import PaymentRow
 from triobot.store import ReadPayments
 from triobot.wire.ids import ChatId, RefId
 from triobot.wire.operations import InquirePayment, VerifyPayment

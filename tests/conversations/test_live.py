@@ -16,7 +16,7 @@ from triobot.conversations.questions.live import Live
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import BadRequestError, LocalProtocolError
-from triobot.seams import Urgency
+from triobot.seams.outbox import Urgency
 from triobot.wire.operations import EditMessage
 
 

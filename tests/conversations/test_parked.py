@@ -14,7 +14,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.doors.elsewhere import give_order
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
-from triobot.journals import ConversationRow
+from triobot.seams.journals import ConversationRow
 from triobot.wire.ids import ChatId
 
 

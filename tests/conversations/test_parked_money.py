@@ -17,7 +17,7 @@ from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import PaymentHandedOverError
-from triobot.values import formerly, register
+from triobot.seams.values import formerly, register
 from triobot.wire.ids import ChatId
 from triobot.wire.operations import InquirePayment, VerifyPayment
 from triobot.wire.results import PaymentState

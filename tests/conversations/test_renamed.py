@@ -16,7 +16,7 @@ from triobot.conversations.routes.declarations import Route
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router, table_of
 from triobot.errors import ConfigError
-from triobot.seams import Acceptance, Arrival
+from triobot.seams.inbox import Acceptance, Arrival
 
 
 def called(name: str, handler: Any) -> Any:

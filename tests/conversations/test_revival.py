@@ -15,8 +15,9 @@ from triobot.conversations import dispatcher as dispatcher_module
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.journals import AppendRecords
-from triobot.seams import Acceptance, Arrival, JournalConflictError, Write
+from triobot.seams.inbox import Acceptance, Arrival
+from triobot.seams.journals import AppendRecords
+from triobot.seams.writes import JournalConflictError, Write
 from triobot.wire.events import Message
 
 

@@ -10,7 +10,7 @@ from town import Town, open_town
 from triobot.conversations.chat import Chat, Room
 from triobot.conversations.routes.filters import nothing, signal
 from triobot.conversations.routes.router import Router
-from triobot.rooms import room_place
+from triobot.seams.rooms import room_place
 
 
 @attrs.frozen

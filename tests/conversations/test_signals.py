@@ -25,7 +25,7 @@ from triobot.conversations.routes.filters import (
 )
 from triobot.conversations.routes.router import Router
 from triobot.errors import LocalProtocolError, StoreFullError, UnrecordableError
-from triobot.seams import Arrival, Quota
+from triobot.seams.inbox import Arrival, Quota
 from triobot.wire.content import Location
 from triobot.wire.events import Message
 

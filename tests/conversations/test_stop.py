@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.seams import Write
+from triobot.seams.writes import Write
 from triobot.wire.events import Message
 
 

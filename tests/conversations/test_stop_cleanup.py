@@ -13,7 +13,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import message, text
 from triobot.conversations.routes.router import Router
 from triobot.errors import StoreCorruptError
-from triobot.seams import Consume, Write
+from triobot.seams.writes import Consume, Write
 from triobot.wire.operations import SendMessage
 from triobot.wire.results import PaymentState
 

@@ -15,7 +15,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.routes.filters import text
 from triobot.conversations.routes.router import Router
 from triobot.errors import LocalProtocolError, StepError, UnrecordableError
-from triobot.journals import LARGEST_RECORD
+from triobot.seams.journals import LARGEST_RECORD
 
 LARGE = LARGEST_RECORD + 1
 

@@ -17,7 +17,7 @@ from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import Filter, command, message, text
 from triobot.conversations.routes.router import Router
-from triobot.values import encode_value, recorded, register
+from triobot.seams.values import encode_value, recorded, register
 from triobot.wire.ids import ChatId
 
 AS_INT = Key("unreadable visits", int, default=0)

@@ -14,7 +14,8 @@ import trio
 from doubles import FakeClock, FakeOutbox, FakeStore
 from trio.testing import wait_all_tasks_blocked
 
-from triobot.clock import Timepiece
+from triobot.base.alarm_kinds import Alarm
+from triobot.base.clock import Timepiece
 from triobot.conversations.charges.paid import deliver, goes_on
 from triobot.conversations.conversation import Services
 from triobot.conversations.data import Speech
@@ -22,10 +23,10 @@ from triobot.conversations.dispatcher import Dispatcher
 from triobot.conversations.revival.changed import Code
 from triobot.conversations.routes.router import Router, table_of
 from triobot.conversations.texts import Texts
-from triobot.money import Captured, MovePayment
 from triobot.payments.cashier import Cashier
-from triobot.runtime import early_door
-from triobot.seams import Alarm, Arrival, InboxRow, Quota
+from triobot.runtime.work import early_door
+from triobot.seams.inbox import Arrival, InboxRow, Quota
+from triobot.seams.money import Captured, MovePayment
 from triobot.studio.advice import advising
 from triobot.wire.encode import encode_event
 from triobot.wire.events import (

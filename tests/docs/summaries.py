@@ -18,7 +18,7 @@ PAGES: Final = tuple(
 )
 
 FACES: Final[Mapping[str, str]] = {
-    "triobot": "triobot/surface.py",
+    "triobot": "triobot/runtime/surface.py",
     "triobot.filters": "triobot/filters.py",
     "triobot.widgets": "triobot/widgets/__init__.py",
     "triobot.errors": "triobot/errors.py",

@@ -21,7 +21,7 @@ from triobot.emulator.performing import perform
 from triobot.emulator.remembering import VERSION, UnreadableWorldError, dump_world, load_world
 from triobot.emulator.views import view_bill, view_chat, view_user
 from triobot.emulator.world import World
-from triobot.values import decode_value, encode_value
+from triobot.seams.values import decode_value, encode_value
 from triobot.wire.events import Event
 from triobot.wire.forms import Form, Submit, TextField
 from triobot.wire.ids import MessageId, SenderId

@@ -13,8 +13,8 @@ from triobot.engine import Record, Run, decode_record, encode_record
 from triobot.engine import records as tags
 from triobot.engine.records import check_journal, time_of
 from triobot.errors import UnreadableRecordError
-from triobot.journals import ConversationId, ConversationRow, Effect, Journal, Lease
-from triobot.values import decode_value
+from triobot.seams.journals import ConversationId, ConversationRow, Effect, Journal, Lease
+from triobot.seams.values import decode_value
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, MessageId, SenderId
 from triobot.wire.results import Sent

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from triobot.authors import leaves
+from triobot.base.authors import leaves
 from triobot.engine import Crashed, Evicted, Returned, Run, WasInterrupted
 from triobot.errors import ExitError
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from triobot import Bot
-from triobot.cli.transcript import open_stage
 from triobot.emulator.person import App, connect
+from triobot.studio.commands.transcript import open_stage
 
 
 @asynccontextmanager

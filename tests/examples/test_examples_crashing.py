@@ -20,7 +20,8 @@ from tests.samples import EVERY
 from triobot import Location, provide
 from triobot.emulator.person import Person, Seen
 from triobot.errors import ConfigError, StoreFullError
-from triobot.seams import Acceptance, Arrival, Write
+from triobot.seams.inbox import Acceptance, Arrival
+from triobot.seams.writes import Write
 from triobot.testing import drive
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import Crashable, CrashableStore

@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE
-from triobot.binding import TcpBind, open_listeners
+from triobot.base.binding import TcpBind, open_listeners
+from triobot.base.limits import ServingLimits
 from triobot.http.listener import serve_listeners
 from triobot.http.server_connection import Talk
-from triobot.limits import ServingLimits
 
 pytestmark = pytest.mark.virtual_time
 

@@ -20,9 +20,9 @@ from http_rig import make_certificates
 from real_peers import LONG, long_body, needs, nginx, talked
 
 from tests.loopback import PATIENCE
-from triobot.binding import Bind, TcpBind, Tls, UnixBind, address_of, open_listeners, server_context
+from triobot.base.binding import Bind, TcpBind, Tls, UnixBind, address_of, open_listeners, server_context
+from triobot.base.limits import ServingLimits
 from triobot.http.listener import serve_listeners
-from triobot.limits import ServingLimits
 
 pytestmark = pytest.mark.processes
 

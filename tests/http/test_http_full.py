@@ -15,11 +15,11 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE
-from triobot.binding import TcpBind, allow_descriptors, open_listeners
+from triobot.base.binding import TcpBind, allow_descriptors, open_listeners
+from triobot.base.limits import ServingLimits
 from triobot.http import server_connection as connections
 from triobot.http.listener import counted_as, serve_listeners, within_descriptors
 from triobot.http.server_connection import Talk
-from triobot.limits import ServingLimits
 
 pytestmark = pytest.mark.virtual_time
 

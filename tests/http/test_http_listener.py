@@ -17,7 +17,7 @@ import trustme
 from http_rig import make_certificates
 
 from tests.loopback import PATIENCE
-from triobot.binding import (
+from triobot.base.binding import (
     Bind,
     RenewedCertificate,
     TcpBind,
@@ -26,10 +26,10 @@ from triobot.binding import (
     open_listeners,
     server_context,
 )
+from triobot.base.limits import Networks, ServingLimits
 from triobot.errors import ConfigError
 from triobot.http.listener import serve_listeners
 from triobot.http.server_connection import Handler, Talk
-from triobot.limits import Networks, ServingLimits
 
 pytestmark = pytest.mark.virtual_time
 

@@ -29,6 +29,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 import triobot
 import triobot.widgets
 from triobot import Broadcast, Buttons, Chat, ChatNursery, ChatRef, Live, Room, RoomRef, Scope, engine
+from triobot.base.alarm_kinds import Alarm
 from triobot.conversations.blocks import FailScope
 from triobot.conversations.chat_data import ChatData
 from triobot.emulator.exchange import Exchange, ShiftedClock
@@ -36,7 +37,6 @@ from triobot.emulator.person import App, InsideControl, Person
 from triobot.emulator.pusher import PushSettings
 from triobot.emulator.server import make_app, make_exchange
 from triobot.emulator.views import view_user
-from triobot.seams import Alarm
 from triobot.store import MemoryRows
 from triobot.testing.process import InsideTransport
 from triobot.testing.virtual import VirtualWallClock, virtual_time

@@ -14,14 +14,14 @@ import httpx
 import trio
 
 from triobot import Bot
+from triobot.base.alarm_kinds import Alarm
 from triobot.conversations import conversation as conversation_module
 from triobot.conversations import early as early_module
 from triobot.conversations.revival import stored as stored_module
 from triobot.conversations.routes.router import table_of
-from triobot.money import Charge
 from triobot.payments.cashier import Cashier
-from triobot.seams import Alarm
-from triobot.settings import Settings
+from triobot.runtime.settings import Settings
+from triobot.seams.money import Charge
 from triobot.store import MemoryRows
 from triobot.testing.process import DrivenProcess
 from triobot.testing.virtual import VirtualWallClock
@@ -96,7 +96,7 @@ def no_chance(seed: int = 0) -> Generator[None]:
             patched.enter_context(patch.object(module, "open_run", open_run))
         patched.enter_context(patch.object(Cashier, "number", number))
         # It is always the same one, and takes longer than the rest of a start.
-        patched.enter_context(patch("triobot.bot.table_of", _table_of))
+        patched.enter_context(patch("triobot.runtime.bot.table_of", _table_of))
         # In which order Trio runs what is ready.
         patched.enter_context(patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True))
         patched.enter_context(patch("trio._core._run._r", random.Random(seed)))

@@ -16,7 +16,7 @@ from tests.journals import corpus, operations, record, stage
 from tests.journals.corpus import Release, Stored, Take
 from tests.journals.going_on import go_on
 from triobot.conversations.questions.asking import SHARED
-from triobot.journals import RunKind
+from triobot.seams.journals import RunKind
 
 
 @cache

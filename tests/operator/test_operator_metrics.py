@@ -22,8 +22,8 @@ from triobot import Bot, Chat, Settings
 from triobot.errors import StoreCorruptError
 from triobot.operator import OperatorApi
 from triobot.operator.metrics import CONTENT_TYPE, METRICS, exposition
-from triobot.seams import Latencies
-from triobot.together import serve_together
+from triobot.runtime.together import serve_together
+from triobot.seams.writes import Latencies
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SAMPLE = re.compile(

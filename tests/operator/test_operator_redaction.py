@@ -17,7 +17,7 @@ from triobot.engine import Record, encode_record
 from triobot.engine import records as engine_records
 from triobot.operator import views
 from triobot.operator.views import outlined, redacted, redacted_text
-from triobot.values import encode_value, node_of_value
+from triobot.seams.values import encode_value, node_of_value
 
 DONE = (
     '["D",1800,"0/1.3","receive","8f1c",'

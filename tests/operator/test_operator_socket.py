@@ -25,16 +25,6 @@ from triobot.errors import (
     StoreError,
     StoreFullError,
 )
-from triobot.journals import (
-    AppendRecords,
-    BeginConversation,
-    ConversationId,
-    ConversationRow,
-    Journal,
-    KeepResult,
-    Lease,
-)
-from triobot.money import RaiseAlarm
 from triobot.operator import (
     AcceptLines,
     Backup,
@@ -67,7 +57,18 @@ from triobot.operator.requests import (
     Told,
 )
 from triobot.operator.routes import ROUTES, decode_request, encode_request, routes_at
-from triobot.seams import Arrival, Consume, InboxRow, PutData, Quota
+from triobot.seams.inbox import Arrival, InboxRow, Quota
+from triobot.seams.journals import (
+    AppendRecords,
+    BeginConversation,
+    ConversationId,
+    ConversationRow,
+    Journal,
+    KeepResult,
+    Lease,
+)
+from triobot.seams.money import RaiseAlarm
+from triobot.seams.writes import Consume, PutData
 from triobot.store import Store, open_memory
 from triobot.wire.ids import ChatId
 

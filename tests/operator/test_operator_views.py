@@ -8,7 +8,7 @@ import pytest
 from triobot.conversations.codec import CODEC
 from triobot.engine import Record, encode_record
 from triobot.operator.views import LONGEST, in_python, record_in_words, worded
-from triobot.values import encode_value, node_of_value
+from triobot.seams.values import encode_value, node_of_value
 from triobot.wire.events import Join, Message, Sender
 from triobot.wire.ids import ChatId, SenderId
 

@@ -9,6 +9,7 @@ from typing import Any
 import outcome
 import trio
 
+from triobot.base.alarm_kinds import Alarm
 from triobot.errors import (
     BadRequestError,
     DeliveryUnknownError,
@@ -17,7 +18,6 @@ from triobot.errors import (
     RefusedError,
     RemoteProtocolError,
 )
-from triobot.seams import Alarm
 from triobot.wire.content import Descriptor, Media
 from triobot.wire.operations import InquirePayment, Operation, SendMessage, Upload, VerifyPayment
 from triobot.wire.results import PaymentState, Sent

@@ -18,7 +18,7 @@ import attrs
 from triobot.errors import DeliveryUnknownError, RefusedError
 from triobot.outbox.lanes import NEVER, Lanes, Place
 from triobot.outbox.retry import Again, RetryRules, is_limit, judge
-from triobot.seams import OnUnknown, Urgency
+from triobot.seams.outbox import OnUnknown, Urgency
 from triobot.wire.operations import SendMessage
 
 PATIENCE: Final = 30.0

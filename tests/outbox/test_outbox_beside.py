@@ -14,7 +14,7 @@ from tests.samples import sample
 from triobot.errors import ForbiddenError
 from triobot.outbox import open_outbox
 from triobot.outbox.lanes import NEVER
-from triobot.seams import Urgency
+from triobot.seams.outbox import Urgency
 from triobot.wire.markup import CallbackButton, InlineKeyboard
 from triobot.wire.operations import EditMessage, SendMessage
 

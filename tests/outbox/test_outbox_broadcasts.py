@@ -18,14 +18,14 @@ from triobot.errors import StoreFullError
 from triobot.outbox import Announcement, OutboxRules
 from triobot.outbox.broadcasts import AT_ONCE
 from triobot.outbox.course import WindowRules
-from triobot.seams import (
+from triobot.seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastStatus,
     OpenBroadcast,
     TurnBroadcast,
-    Urgency,
 )
+from triobot.seams.outbox import Urgency
 from triobot.store import Store, open_memory
 from triobot.wire.content import Descriptor, Image
 from triobot.wire.ids import ChatId

@@ -11,7 +11,7 @@ from scripted_platform import Alarms, ScriptedPlatform, unreachable
 
 from triobot.errors import DeliveryUnknownError, LocalProtocolError, NotDeliveredError
 from triobot.outbox import OutboxRules, open_outbox
-from triobot.seams import OnUnknown
+from triobot.seams.outbox import OnUnknown
 from triobot.wire.content import Image
 from triobot.wire.operations import Operation, SendMessage, Upload
 

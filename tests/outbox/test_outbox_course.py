@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from triobot.outbox.course import PAGE, Course, WindowRules
-from triobot.seams import AdvanceBroadcast, BroadcastJob, BroadcastStatus, Outcome, Receiver, TurnBroadcast
+from triobot.seams.broadcasts import (
+    AdvanceBroadcast,
+    BroadcastJob,
+    BroadcastStatus,
+    Outcome,
+    Receiver,
+    TurnBroadcast,
+)
 from triobot.wire.ids import ChatId
 
 RULES = WindowRules(width=4, extra=2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from triobot.outbox.lanes import NEVER, PATIENCE, Lanes, Place, share_caps
-from triobot.seams import Urgency
+from triobot.seams.outbox import Urgency
 
 
 @attrs.define(eq=False)

@@ -14,7 +14,7 @@ from triobot.errors import RefusedError
 from triobot.outbox import open_outbox
 from triobot.outbox.lanes import NEVER, Lanes, Place
 from triobot.outbox.pacing import Pace
-from triobot.seams import Urgency
+from triobot.seams.outbox import Urgency
 from triobot.wire.operations import SendMessage, VerifyPayment
 
 

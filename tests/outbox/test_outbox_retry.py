@@ -9,7 +9,7 @@ from scripted_platform import bad_request, broken, forbidden, too_many, unknown,
 
 from triobot.errors import DeliveryUnknownError, NotDeliveredError, RefusedError
 from triobot.outbox.retry import Again, GiveUp, RetryRules, Suspect, Verdict, copy_for, judge
-from triobot.seams import OnUnknown
+from triobot.seams.outbox import OnUnknown
 from triobot.wire.operations import (
     AnswerCallback,
     CreateInvoice,

@@ -33,7 +33,7 @@ from triobot.errors import (
 from triobot.outbox import LaneOutbox, OutboxRules, open_outbox
 from triobot.outbox.breaker import BreakerRules
 from triobot.outbox.retry import RetryRules
-from triobot.seams import OnUnknown, Outbox, Urgency
+from triobot.seams.outbox import OnUnknown, Outbox, Urgency
 from triobot.wire.ids import GroupName, PhoneNumber
 from triobot.wire.operations import CreateInvoice, EditMessage, SendMessage, Upload, VerifyPayment
 

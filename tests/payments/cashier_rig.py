@@ -12,18 +12,19 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from triobot.clock import Timepiece
+from triobot.base.alarm_kinds import Alarm
+from triobot.base.clock import Timepiece
 from triobot.emulator import acts
 from triobot.emulator.faults import Switches
 from triobot.emulator.performing import Refusal, perform
 from triobot.emulator.world import User, World
 from triobot.errors import BadRequestError, DeliveryUnknownError, ForbiddenError, RefusedError
-from triobot.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice
 from triobot.payments.cashier import Budget, Cashier
 from triobot.payments.entry import Entry
 from triobot.payments.records import entry_of
 from triobot.payments.ticket import OpenTicket
-from triobot.seams import Alarm, Arrival, Quota
+from triobot.seams.inbox import Arrival, Quota
+from triobot.seams.money import Captured, Charge, MovePayment, PaymentEnd, PaymentNotice
 from triobot.store import Store, open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import RefId
@@ -50,7 +51,7 @@ class Clock:
 
 @attrs.define
 class Line:
-    """`triobot.seams.Outbox` to the world, with faults.
+    """`triobot.seams.outbox.Outbox` to the world, with faults.
 
     Attributes:
         fault: called with each operation before it takes effect; raises, or says "lost" or "hangs": after it.

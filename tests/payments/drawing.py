@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from triobot.alarm_kinds import ABOUT, About
+from triobot.base.alarm_kinds import ABOUT, About
 from triobot.payments.entry import STATES
 from triobot.payments.facts import FACTS
 from triobot.payments.table import OUTCOMES, TABLE, WHEN, Due, TellOperator, Transition

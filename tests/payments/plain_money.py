@@ -12,8 +12,8 @@ from typing import assert_never, final
 
 import attrs
 
-from triobot.alarm_kinds import EVENTS, AlarmKind
-from triobot.money import (
+from triobot.base.alarm_kinds import EVENTS, AlarmKind
+from triobot.seams.money import (
     AcknowledgeAlarms,
     AlarmRow,
     AlarmTold,
@@ -25,7 +25,7 @@ from triobot.money import (
     PutPayment,
     RaiseAlarm,
 )
-from triobot.seams import PlainWrite, StaleRowError, Write
+from triobot.seams.writes import PlainWrite, StaleRowError, Write
 from triobot.store.admission import decided
 from triobot.store.payment_rows import DAY
 from triobot.wire.ids import ChatId, InvoiceId, RefId

@@ -10,8 +10,8 @@ import attrs
 from tests.payments.plain_money import PlainMoney
 from tests.postgres import Server
 from tests.store.postgres_rows import PostgresRows
-from triobot.money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
-from triobot.seams import StaleRowError
+from triobot.seams.money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
+from triobot.seams.writes import StaleRowError
 from triobot.store.admission import admit_writes
 from triobot.store.statements import Tables
 from triobot.store.writer import AskedJob

@@ -24,7 +24,6 @@ from tests.payments.simulated_platform import (
 from tests.payments.simulated_store import Giver, Grant, Plan, Store, Talk, Told
 from tests.payments.simulated_time import Pause, Signal, Simulator
 from triobot.emulator.world import User
-from triobot.money import Decided, MovePayment, PaymentRow, RaiseAlarm
 from triobot.payments import examiner
 from triobot.payments.books import Books, Planned, claiming, moving
 from triobot.payments.callbacks import CallbackHandler
@@ -32,7 +31,8 @@ from triobot.payments.entry import Entry
 from triobot.payments.facts import Fact, PaymentAnswer, Plain, SendOk
 from triobot.payments.ledger import Moved, Notice
 from triobot.payments.records import entry_of
-from triobot.seams import Consume, StaleRowError
+from triobot.seams.money import Decided, MovePayment, PaymentRow, RaiseAlarm
+from triobot.seams.writes import Consume, StaleRowError
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 from triobot.wire.markup import InlineKeyboard, PayButton
 from triobot.wire.operations import (

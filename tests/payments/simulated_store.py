@@ -13,8 +13,8 @@ import attrs
 from tests.payments.plain_money import PlainMoney, all_decided
 from tests.payments.simulated_platform import Callback
 from tests.payments.simulated_time import Pause, Simulator
-from triobot.money import PaymentGoods, PutPayment, RaiseAlarm
-from triobot.seams import Consume
+from triobot.seams.money import PaymentGoods, PutPayment, RaiseAlarm
+from triobot.seams.writes import Consume
 from triobot.store.rules import tell_moved
 from triobot.store.table_store import ReadAlarms, ReadPayments
 from triobot.wire.ids import ChatId, RefId

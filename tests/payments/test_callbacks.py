@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from tests.payments.cashier_rig import MINUTE, lost_invoice, open_till, settles
 from triobot.payments.callbacks import IN_HAND
-from triobot.seams import Arrival, Quota
+from triobot.seams.inbox import Arrival, Quota
 from triobot.wire.events import PayCallback
 from triobot.wire.ids import ChatId, RefId
 

@@ -22,9 +22,9 @@ from cashier_rig import (
 from trio.testing import MockClock
 
 from triobot.errors import DeliveryUnknownError, StoreAwayError, StoreFullError
-from triobot.money import AcknowledgeAlarms, Captured, PaymentNotice
 from triobot.payments.cashier import Budget
 from triobot.payments.facts import Plain
+from triobot.seams.money import AcknowledgeAlarms, Captured, PaymentNotice
 from triobot.store import MemoryRows, ReadPayments, open_memory
 from triobot.wire.events import InvoiceCallback, PayCallback
 from triobot.wire.ids import ChatId, InvoiceId, RefId

@@ -10,13 +10,13 @@ import attrs
 import pytest
 from cashier_rig import Clock
 
-from triobot.money import MovePayment, PaymentRow, PutPayment
 from triobot.payments.books import Books, claiming, moving, opening
 from triobot.payments.entry import Entry
 from triobot.payments.facts import Plain, SendOk
 from triobot.payments.ledger import Moved
 from triobot.payments.records import entry_of
-from triobot.seams import PutSetting, StaleRowError
+from triobot.seams.money import MovePayment, PaymentRow, PutPayment
+from triobot.seams.writes import PutSetting, StaleRowError
 from triobot.store import Store, open_memory
 from triobot.wire.ids import ChatId, MessageId, RefId
 

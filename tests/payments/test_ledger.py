@@ -13,7 +13,7 @@ from payments_rig import ANY_FACT, MINUTE, PRICE, START, after, button, fact, in
 
 from tests.payments.drawing import alarms, page
 from tests.samples import examples
-from triobot.alarm_kinds import ABOUT, AlarmKind
+from triobot.base.alarm_kinds import ABOUT, AlarmKind
 from triobot.payments import schedule
 from triobot.payments.entry import CAPTURED, ENDED, STATES, Entry
 from triobot.payments.facts import FACTS, Adopted, Hint, PaymentAnswer, SendOk

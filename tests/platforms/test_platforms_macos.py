@@ -16,7 +16,7 @@ import pytest
 
 from triobot.http.links import POLLIN, ByReading, PlainLink
 from triobot.operator import calling
-from triobot.seams import WORK_SLOTS
+from triobot.seams.writes import WORK_SLOTS
 from triobot.store import lock
 from triobot.store.notes import Notes
 from triobot.store.private_files import sync, sync_folder

@@ -215,7 +215,7 @@ async def greeted(app: App, name: str, greeting: str) -> None:
 async def test_a_developer_s_bot_talks_and_is_started_anew_when_its_file_is_saved(folder: Path) -> None:
     """Its process is without what Windows lacks, too: it binds its port, and stops when its input ends."""
     (folder / "sitecustomize.py").write_text(
-        "import sys\nif 'triobot.cli.dev_bot' in sys.orig_argv:\n"
+        "import sys\nif 'triobot.studio.commands.dev_bot' in sys.orig_argv:\n"
         "    from tests.platforms.as_windows import hide\n    hide()\n"
     )
     own = {**environ(), "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}

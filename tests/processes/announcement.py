@@ -21,7 +21,7 @@ import trio
 from tests.loopback import Platform, Users, open_platform
 from tests.processes.announcing import CHATTING, OVER
 from tests.processes.process import SECRET, BotProcess, Stack, environment, listen, start_process
-from triobot.seams import BroadcastStatus
+from triobot.seams.broadcasts import BroadcastStatus
 
 BOT = Path(__file__).with_name("announcing.py")
 

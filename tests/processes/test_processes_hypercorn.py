@@ -175,7 +175,7 @@ async def test_a_bot_that_fails_ends_hypercorn_with_a_failure(tmp_path: Path, ap
     if fails == "start":
         why = "the bot was not started: can't open the resource database: ConnectionRefusedError"
     assert re.fullmatch(rf"{why} at failing\.py:\d+", line)
-    for hidden in ("the database is away", "what a person wrote", "triobot/runtime.py"):
+    for hidden in ("the database is away", "what a person wrote", "triobot/runtime/work.py"):
         assert hidden not in said
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from triobot.extras import distribution, install_line
+from triobot.base.extras import distribution, install_line
 
 ROOT = Path(__file__).parents[2]
 NAME: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]

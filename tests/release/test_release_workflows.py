@@ -104,9 +104,9 @@ def test_each_fragment_is_of_a_kind() -> None:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """What a tag is judged by, ready to be published."""
-    (tmp_path / "triobot").mkdir()
+    (tmp_path / "triobot" / "base").mkdir(parents=True)
     (tmp_path / "changes").mkdir()
-    for name in ("triobot/version.py", "changes/README.md", "pyproject.toml"):
+    for name in ("triobot/base/version.py", "changes/README.md", "pyproject.toml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     filled = 'address = "https://forge.test/a"'
     written = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
@@ -134,7 +134,7 @@ def test_a_tag_that_is_ready_says_its_notes(project: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "old", "new", "what"),
     [
-        ("triobot/version.py", __version__, "9.9.9", "the version is 9.9.9"),
+        ("triobot/base/version.py", __version__, "9.9.9", "the version is 9.9.9"),
         ("pyproject.toml", "https://forge.test/a", "", "no address of the project yet"),
         ("CHANGELOG.md", " (2026-12-01)", "", "has no section"),
         ("CHANGELOG.md", "\n- It crawls", "\n## Unreleased\n\n- It crawls", "Unreleased has no version"),

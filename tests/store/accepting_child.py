@@ -8,7 +8,8 @@ import time
 
 import trio
 
-from triobot.seams import Arrival, InboxRow, PutSetting, Quota
+from triobot.seams.inbox import Arrival, InboxRow, Quota
+from triobot.seams.writes import PutSetting
 from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
 

@@ -9,7 +9,8 @@ import time
 
 import trio
 
-from triobot.journals import (
+from triobot.seams.inbox import Arrival, InboxRow, Quota
+from triobot.seams.journals import (
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -19,7 +20,7 @@ from triobot.journals import (
     Lease,
     PutStanding,
 )
-from triobot.seams import Accept, Arrival, Consume, InboxRow, Quota, Write
+from triobot.seams.writes import Accept, Consume, Write
 from triobot.store import Stamp, Store, open_sqlite
 from triobot.wire.ids import ChatId
 

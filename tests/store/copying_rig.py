@@ -14,7 +14,8 @@ import psycopg
 from sqlite_rig import STAMP
 
 from tests.store.contract.contract import NOON, SettableClock, accepted, arrival
-from triobot.journals import (
+from triobot.seams.broadcasts import AddReceivers, AdvanceBroadcast, OpenBroadcast, Outcome, TurnBroadcast
+from triobot.seams.journals import (
     AcceptChange,
     AcceptedChange,
     AppendRecords,
@@ -28,21 +29,9 @@ from triobot.journals import (
     ParkConversation,
     PutStanding,
 )
-from triobot.money import AcknowledgeAlarms, AlarmTold, PaymentRow, PutPayment, RaiseAlarm
-from triobot.rooms import SHARED, person_place, room_place
-from triobot.seams import (
-    STREAM_ID,
-    AddReceivers,
-    AdvanceBroadcast,
-    Consume,
-    KeepRaw,
-    OpenBroadcast,
-    Outcome,
-    PutData,
-    PutSetting,
-    TurnBroadcast,
-    Write,
-)
+from triobot.seams.money import AcknowledgeAlarms, AlarmTold, PaymentRow, PutPayment, RaiseAlarm
+from triobot.seams.rooms import SHARED, person_place, room_place
+from triobot.seams.writes import STREAM_ID, Consume, KeepRaw, PutData, PutSetting, Write
 from triobot.store import Store, open_store
 from triobot.store.copying import TableCount, copy_elsewhere
 from triobot.store.postgres.address import read_address

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from tests.postgres import Server
-from triobot.seams import WallClock
+from triobot.base.clock import WallClock
 from triobot.store import Stamp
 from triobot.store.inline import InlineWriter
 from triobot.store.rules import RETENTION, Retention

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.store.contract.contract import NOON, SettableClock
 from tests.store.contract.money import ROW, put
-from triobot.money import RaiseAlarm
+from triobot.seams.money import RaiseAlarm
 from triobot.store import Stamp, open_store
 
 STAMP = Stamp("https://platform.test", "t")

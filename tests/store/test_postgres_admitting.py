@@ -15,9 +15,10 @@ from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.wire_proxy import Cut, proxying
-from triobot.clock import steady_time
+from triobot.base.clock import steady_time
 from triobot.errors import StoreAwayError
-from triobot.seams import Consume, InboxRow, KeepRaw, OverQuota, Quota, Redelivered
+from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
+from triobot.seams.writes import Consume, KeepRaw
 from triobot.store import Stamp, admission_at, open_store
 from triobot.store.postgres import admitting
 from triobot.store.postgres.address import read_address

@@ -14,7 +14,7 @@ from tests.store.contract import SettableClock
 from tests.store.contract.contract import accepted, arrival
 from tests.wire_proxy import proxying
 from triobot.errors import StoreAwayError, StoreCorruptError, StoreLockedError
-from triobot.seams import InboxRow
+from triobot.seams.inbox import InboxRow
 from triobot.store import Stamp, Store, open_store
 from triobot.store.opening import LEAP
 

@@ -22,15 +22,15 @@ from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.store.contract.money import put, raised
 from tests.wire_proxy import Cut, Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreCorruptError, StoreLockedError
-from triobot.journals import BeginConversation, ConversationId
-from triobot.money import RaiseAlarm
-from triobot.seams import (
+from triobot.seams.broadcasts import OpenBroadcast
+from triobot.seams.inbox import InboxRow
+from triobot.seams.journals import BeginConversation, ConversationId
+from triobot.seams.money import RaiseAlarm
+from triobot.seams.writes import (
     Accept,
     Consume,
-    InboxRow,
     KeepRaw,
     LeaseLostError,
-    OpenBroadcast,
     PutData,
     PutSetting,
     StaleRowError,

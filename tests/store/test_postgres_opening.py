@@ -20,8 +20,8 @@ from triobot.errors import (
     StoreLockedError,
     StoreVersionError,
 )
-from triobot.journals import Opening
-from triobot.seams import PutSetting
+from triobot.seams.journals import Opening
+from triobot.seams.writes import PutSetting
 from triobot.store import Stamp, open_store
 
 STAMP = Stamp("https://platform.test", "t")

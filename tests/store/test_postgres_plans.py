@@ -14,19 +14,12 @@ from tests.postgres import Server
 from tests.store.contract.contract import NOON, ROOMY, arrival
 from tests.store.contract.money import ROW, put
 from tests.store.test_store_plans import LEASE, STEPS, write
-from triobot.clock import steady_time
-from triobot.journals import BeginConversation, ConversationId, EndConversation
-from triobot.money import AlarmTold, RaiseAlarm
-from triobot.seams import (
-    Accept,
-    AddReceivers,
-    AdvanceBroadcast,
-    InboxRow,
-    OpenBroadcast,
-    Outcome,
-    PutData,
-    TurnBroadcast,
-)
+from triobot.base.clock import steady_time
+from triobot.seams.broadcasts import AddReceivers, AdvanceBroadcast, OpenBroadcast, Outcome, TurnBroadcast
+from triobot.seams.inbox import InboxRow
+from triobot.seams.journals import BeginConversation, ConversationId, EndConversation
+from triobot.seams.money import AlarmTold, RaiseAlarm
+from triobot.seams.writes import Accept, PutData
 from triobot.store import Stamp
 from triobot.store.postgres.address import read_address
 from triobot.store.postgres.admitting import Admission, _ToAdmit

@@ -14,7 +14,7 @@ from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.wire_proxy import Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreError
-from triobot.seams import Hear, Relayed
+from triobot.seams.writes import Hear, Relayed
 from triobot.store import Stamp, Store, ask_owner, open_store
 
 STAMP = Stamp("https://platform.test", "t")

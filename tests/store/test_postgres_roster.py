@@ -16,10 +16,10 @@ from tests.loopback import PATIENCE
 from tests.postgres import Server
 from tests.store.contract.contract import SettableClock
 from triobot import Bot, Chat
+from triobot.base.secrets import Secret
 from triobot.errors import ConfigError
 from triobot.filters import text
-from triobot.secrets import Secret
-from triobot.settings import Settings
+from triobot.runtime.settings import Settings
 from triobot.store import Stamp, open_store, read_nodes, wait_free
 
 PLATFORM = "http://127.0.0.1:9"

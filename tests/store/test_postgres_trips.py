@@ -18,24 +18,15 @@ from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival, gathering
 from tests.store.contract.money import ROW, put, raised
 from tests.wire_proxy import Proxy, proxying
-from triobot.journals import (
+from triobot.seams.inbox import Acceptance, InboxRow, OverQuota, Quota, Redelivered, RedeliveredError
+from triobot.seams.journals import (
     AppendRecords,
     BeginConversation,
     ConversationId,
     EndConversation,
     PutStanding,
 )
-from triobot.seams import (
-    Accept,
-    Acceptance,
-    Consume,
-    InboxRow,
-    OverQuota,
-    PutData,
-    Quota,
-    Redelivered,
-    RedeliveredError,
-)
+from triobot.seams.writes import Accept, Consume, PutData
 from triobot.store import Stamp, Store, open_store
 from triobot.wire.ids import ChatId, SenderId
 

@@ -11,7 +11,7 @@ import pytest
 from tests.postgres import Server
 from tests.store import working_child
 from tests.store.contract import SettableClock
-from triobot.journals import Opening
+from triobot.seams.journals import Opening
 from triobot.store import open_store
 from triobot.store.postgres.work_file import take_work_file
 

@@ -19,17 +19,16 @@ from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
 from tests.store.contract.contract import MINUTE, NOON, SettableClock, accepted, arrival
 from tests.store.contract.journals import append, begin, lease_of, records_of, standing
 from triobot.errors import ConfigError, StoreCorruptError, StoreLockedError
-from triobot.journals import ConversationId, EndConversation
-from triobot.seams import (
+from triobot.seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastStatus,
-    Consume,
     OpenBroadcast,
     Outcome,
-    PutSetting,
     TurnBroadcast,
 )
+from triobot.seams.journals import ConversationId, EndConversation
+from triobot.seams.writes import Consume, PutSetting
 from triobot.store import Stamp, back_up_sqlite, backups, examine_sqlite, restore_sqlite, sqlite
 from triobot.wire.ids import ChatId
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlite_rig import STAMP, opened
 
 from tests.store.contract.broadcasts import captured, status, waiting
-from triobot.seams import AdvanceBroadcast, BroadcastStatus, Outcome
+from triobot.seams.broadcasts import AdvanceBroadcast, BroadcastStatus, Outcome
 from triobot.store.schema import MIGRATIONS, put_stamp, run_migration
 
 

@@ -15,7 +15,8 @@ from sqlite_rig import opened
 
 from tests.loopback import PATIENCE
 from tests.store.contract.contract import ROOMY, accepted, arrival
-from triobot.seams import PutSetting, Redelivered
+from triobot.seams.inbox import Redelivered
+from triobot.seams.writes import PutSetting
 from triobot.store import Store
 from triobot.store.writer import MOST_IN_A_BATCH, Job, Transactions
 

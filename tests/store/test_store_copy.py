@@ -23,7 +23,8 @@ from triobot.errors import (
     StoreLockedError,
     StoreVersionError,
 )
-from triobot.seams import STREAM_ID, Consume, KeepRaw, OpenBroadcast
+from triobot.seams.broadcasts import OpenBroadcast
+from triobot.seams.writes import STREAM_ID, Consume, KeepRaw
 from triobot.store import Stamp, back_up_sqlite, open_store, restore_sqlite, schema
 from triobot.store.copying import copier, copy_elsewhere, tables
 from triobot.store.copying.ends import CopyEnd

@@ -22,11 +22,11 @@ from triobot import Bot, Chat
 from triobot.conversations.codec import CODEC
 from triobot.engine.records import FORMAT
 from triobot.errors import StoreVersionError
-from triobot.runtime import Intake
+from triobot.runtime.work import Intake
+from triobot.seams.values import encode_value, recorded
 from triobot.store import open_sqlite
 from triobot.store.payment_rows import TABLES
 from triobot.store.schema import FORMATS, MIGRATIONS
-from triobot.values import encode_value, recorded
 from triobot.wire.events import Message, Press, Sender
 from triobot.wire.ids import ChatId, MessageId, SenderId
 from triobot.wire.results import Sent

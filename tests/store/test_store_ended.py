@@ -9,8 +9,8 @@ from sqlite_rig import opened
 
 from tests.store.contract.contract import DAY, MINUTE, NOON, SettableClock
 from tests.store.contract.journals import append, begin, lease_of
-from triobot.journals import ConversationId, EndConversation
-from triobot.seams import PutSetting
+from triobot.seams.journals import ConversationId, EndConversation
+from triobot.seams.writes import PutSetting
 from triobot.store import Retention, Store
 from triobot.wire.ids import ChatId
 

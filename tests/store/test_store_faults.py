@@ -11,7 +11,8 @@ from sqlite_rig import Disk, fallible_disk, opened
 
 from tests.store.contract.contract import ROOMY, accepted, arrival
 from triobot.errors import StoreAwayError, StoreCorruptError, StoreFullError, TriobotError
-from triobot.seams import InboxRow, PutSetting
+from triobot.seams.inbox import InboxRow
+from triobot.seams.writes import PutSetting
 from triobot.store import Store
 from triobot.wire.ids import ChatId
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 from sqlite_rig import opened
 
-from triobot.journals import ConversationId
+from triobot.seams.journals import ConversationId
 from triobot.store import examine_sqlite
 
 CHILD = Path(__file__).with_name("appending_child.py")

@@ -1,7 +1,7 @@
 """Random histories of conversations: the tables do what a model of the promises does.
 
-The model is written from `triobot.journals` alone, as plainly as possible, and each batch is checked to be
-all or nothing in it and in the tables.
+The model is written from `triobot.seams.journals` alone, as plainly as possible, and each batch is checked to
+be all or nothing in it and in the tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from tests.store.contract.contract import NOON
-from triobot.journals import (
+from triobot.seams.journals import (
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -36,7 +36,7 @@ from triobot.journals import (
     TakeInHand,
     WakeEarlier,
 )
-from triobot.seams import JournalConflictError
+from triobot.seams.writes import JournalConflictError
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId

@@ -15,7 +15,7 @@ from sqlite_rig import opened
 
 from tests.store.contract.contract import ROOMY, SettableClock, accepted, arrival
 from triobot.errors import StoreLockedError
-from triobot.seams import Redelivered
+from triobot.seams.inbox import Redelivered
 from triobot.store.lock import lock_path
 from triobot.wire.ids import ChatId
 
@@ -54,7 +54,7 @@ async def run_until_killed(path: Path, lines: int) -> set[int]:
 
 NOTING = """
 import os, signal, sys, trio
-from triobot.seams import Arrival, InboxRow, Quota
+from triobot.seams.inbox import Arrival, InboxRow, Quota
 from triobot.store import open_sqlite
 from tests.store.accepting_child import STAMP, _Now
 

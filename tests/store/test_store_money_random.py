@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.payments.plain_money import PlainMoney
 from tests.samples import examples
-from triobot.money import AcknowledgeAlarms, AlarmTold, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
-from triobot.seams import StaleRowError
+from triobot.seams.money import AcknowledgeAlarms, AlarmTold, MoneyWrite, PaymentRow, PutPayment, RaiseAlarm
+from triobot.seams.writes import StaleRowError
 from triobot.store import MemoryRows
 from triobot.store.payment_rows import DAY
 from triobot.wire.ids import ChatId, InvoiceId, RefId

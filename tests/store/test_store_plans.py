@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.store.contract.contract import NOON, arrival
-from triobot.journals import (
+from triobot.seams.inbox import Quota
+from triobot.seams.journals import (
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -26,7 +27,7 @@ from triobot.journals import (
     PutStanding,
     TakeInHand,
 )
-from triobot.seams import Consume, Quota
+from triobot.seams.writes import Consume
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId

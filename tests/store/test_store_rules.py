@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.samples import examples
 from triobot.errors import ConfigError
-from triobot.seams import OverQuota, Quota
+from triobot.seams.inbox import OverQuota, Quota
 from triobot.store.lock import check_filesystem, filesystem_of
 from triobot.store.rules import Tally
 from triobot.wire.ids import ChatId

@@ -37,19 +37,16 @@ from triobot.errors import (
     StoreLockedError,
     StoreVersionError,
 )
-from triobot.journals import AppendRecords, ConversationId
-from triobot.seams import (
+from triobot.seams.inbox import InboxRow, Quota, Redelivered, RedeliveredError
+from triobot.seams.journals import AppendRecords, ConversationId
+from triobot.seams.writes import (
     WORK_SLOTS,
     Accept,
     Consume,
-    InboxRow,
     JournalConflictError,
     KeepRaw,
     PutData,
     PutSetting,
-    Quota,
-    Redelivered,
-    RedeliveredError,
 )
 from triobot.store import Stamp, Store, file, open_store, rebind_sqlite, restore_sqlite, writer
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from triobot.clock import SystemClock
+from triobot.base.clock import SystemClock
 from triobot.errors import ConfigError, StoreLockedError
-from triobot.seams import PutSetting
+from triobot.seams.writes import PutSetting
 from triobot.store import Stamp, copy_still, open_store
 
 STAMP = Stamp("http://127.0.0.1:9", "token")

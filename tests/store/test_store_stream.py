@@ -36,7 +36,7 @@ from streaming_rig import (
 from tests.samples import sample
 from tests.store.contract.contract import SettableClock
 from triobot.errors import ConfigError, ConflictError, StoreCorruptError, StoreFullError, StoreLockedError
-from triobot.seams import PutData, PutSetting, Shipped
+from triobot.seams.writes import PutData, PutSetting, Shipped
 from triobot.store import replica as replicas
 from triobot.store import restore_sqlite, shipping
 from triobot.store.file import StoreFile

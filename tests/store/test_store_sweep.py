@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.store.contract.contract import DAY, MINUTE, NOON, ROOMY, arrival
-from triobot.seams import Consume, InboxRow, OverQuota, Quota, Redelivered
+from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
+from triobot.seams.writes import Consume
 from triobot.store.rules import ONCE_FOR
 from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import SWEEP_AFTER, Tables

@@ -11,7 +11,8 @@ import pytest
 from tests.samples import sample
 from tests.store.contract.contract import NOON, arrival
 from triobot.errors import StoreError
-from triobot.journals import (
+from triobot.seams.inbox import Quota
+from triobot.seams.journals import (
     AppendRecords,
     BeginConversation,
     ConversationId,
@@ -22,7 +23,7 @@ from triobot.journals import (
     Lease,
     PutStanding,
 )
-from triobot.seams import Accept, Consume, PutData, Quota, Write
+from triobot.seams.writes import Accept, Consume, PutData, Write
 from triobot.store import MemoryRows
 from triobot.store.journal_rows import OneByOneError
 from triobot.store.statements import Tables

@@ -15,7 +15,7 @@ from triobot.conversations.charges.paid import Paid, paid
 from triobot.conversations.workload import CommitQueue
 from triobot.errors import DeliveryUnknownError, PaymentDeclinedError
 from triobot.filters import command, text
-from triobot.seams import Write
+from triobot.seams.writes import Write
 from triobot.testing import DrivenWorld, drive
 from triobot.testing.process import CrashableStore, CrashableTransport
 

@@ -10,7 +10,7 @@ import trio
 
 from triobot import Bot, Chat, Otherwise
 from triobot.filters import command, text
-from triobot.seams import InboxRow
+from triobot.seams.inbox import InboxRow
 from triobot.testing import drive
 from triobot.testing.driving import DrivenWorld
 from triobot.testing.process import CrashableStore

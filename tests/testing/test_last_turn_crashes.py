@@ -9,7 +9,7 @@ from crash_scenes import Killer
 from tests.samples import sample
 from tests.stores import store_of
 from triobot import Bot, Chat, Key
-from triobot.seams import Write
+from triobot.seams.writes import Write
 from triobot.testing import drive
 from triobot.testing.process import CrashableStore
 from triobot.wire.ids import ChatId

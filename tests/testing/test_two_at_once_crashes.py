@@ -15,7 +15,7 @@ from tests.samples import sample
 from triobot import Bot, Chat, Key
 from triobot.emulator.faults import Fault
 from triobot.filters import command
-from triobot.seams import Write
+from triobot.seams.writes import Write
 from triobot.testing import DrivenWorld, Person, drive
 from triobot.testing.process import CrashableStore
 

@@ -16,7 +16,7 @@ from tests.samples import sample
 from triobot import Bot, Chat, ChatId, Key
 from triobot.errors import ConfigError, UnrecordableError
 from triobot.filters import command
-from triobot.seams import Write
+from triobot.seams.writes import Write
 from triobot.testing import drive
 from triobot.testing.process import CrashableStore
 

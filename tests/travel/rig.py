@@ -17,8 +17,8 @@ from triobot.conversations.inspection.rerun import Divergence, dry_services
 from triobot.conversations.revival.stored import Stored
 from triobot.conversations.routes.declarations import Table
 from triobot.conversations.services import Services
-from triobot.travel.passes import Passed, folded, run_pass, value_in_full
-from triobot.travel.path import paths_of
+from triobot.studio.travel.passes import Passed, folded, run_pass, value_in_full
+from triobot.studio.travel.path import paths_of
 
 
 @final

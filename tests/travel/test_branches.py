@@ -14,9 +14,9 @@ from triobot import Alarm, Bot, Buttons, Chat, Failure, Key, Room, Tick
 from triobot.conversations.revival.stored import Stored
 from triobot.errors import ConfigError, NondeterminismError
 from triobot.filters import command, join, message, signal
+from triobot.studio.travel.branches import LiveBranch, open_branch
+from triobot.studio.travel.past import notch_starts
 from triobot.testing import drive
-from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notch_starts
 
 NAME = Key("name", str)
 SEEN = Key("seen", int, default=0)

@@ -16,10 +16,10 @@ from triobot.cli.loading import load_bot
 from triobot.conversations.revival.stored import Stored
 from triobot.engine import Record, decode_record
 from triobot.engine.records import INTERRUPTED, OUTCOMES, START, TURNS, time_of
+from triobot.studio.travel.answers import PastAnswer, give, given_at
+from triobot.studio.travel.branches import LiveBranch, open_branch
+from triobot.studio.travel.past import notch_starts
 from triobot.testing import Plan, simulate
-from triobot.travel.answers import PastAnswer, give, given_at
-from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notch_starts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))

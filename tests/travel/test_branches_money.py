@@ -12,9 +12,9 @@ from triobot.conversations.revival.stored import Stored
 from triobot.engine.records import DONE, time_of
 from triobot.errors import PaymentDeclinedError
 from triobot.filters import join, paid, text
+from triobot.studio.travel.branches import LiveBranch, open_branch
+from triobot.studio.travel.past import notch_starts
 from triobot.testing import drive
-from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import notch_starts
 
 
 @attrs.frozen

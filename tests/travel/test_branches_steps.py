@@ -16,9 +16,9 @@ from triobot import Bot, Chat
 from triobot.conversations.revival.stored import Stored
 from triobot.errors import LocalProtocolError, StepError
 from triobot.filters import join
+from triobot.studio.travel.branches import LiveBranch, open_branch
+from triobot.studio.travel.past import before_failure, notch_starts
 from triobot.testing import drive
-from triobot.travel.branches import LiveBranch, open_branch
-from triobot.travel.past import before_failure, notch_starts
 
 
 class Oven(Enum):

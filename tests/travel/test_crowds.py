@@ -13,9 +13,9 @@ from test_travel_twins import ENVIRON
 
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
-from triobot.travel.crowds import CrowdProcess
+from triobot.studio.travel.crowds import CrowdProcess
 
-COMMAND = [sys.executable, "-m", "triobot.cli.dev_crowd"]
+COMMAND = [sys.executable, "-m", "triobot.studio.commands.dev_crowd"]
 
 FRAGILE = """\
 from triobot import Bot, Chat

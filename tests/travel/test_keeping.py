@@ -18,11 +18,11 @@ from triobot.cli.loading import load_bot
 from triobot.conversations.revival.stored import Stored
 from triobot.engine.records import INTERRUPTED
 from triobot.errors import ConfigError
+from triobot.studio.travel.branches import open_branch
+from triobot.studio.travel.keeping import Kill, write_test
+from triobot.studio.travel.outside import run_test
+from triobot.studio.travel.past import look_back, notch_starts
 from triobot.testing import DrivenWorld, Plan, drive, simulate
-from triobot.travel.branches import open_branch
-from triobot.travel.keeping import Kill, write_test
-from triobot.travel.outside import run_test
-from triobot.travel.past import look_back, notch_starts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))

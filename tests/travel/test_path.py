@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from tests.travel.rig import journals
 from triobot import Bot, Chat
+from triobot.studio.travel.path import MOST
 from triobot.testing import drive
-from triobot.travel.path import MOST
 
 
 def line_of(words: str) -> int:

@@ -11,15 +11,15 @@ from journals import library
 from trio.testing import MockClock
 
 from triobot import Bot, Chat, Key, Paid
-from triobot.clock import StoppedClock
+from triobot.base.clock import StoppedClock
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.errors import ConfigError
 from triobot.filters import command, join, paid
 from triobot.store import open_memory
+from triobot.studio.travel.branches import LiveBranch, written_down
+from triobot.studio.travel.past import look_back, notch_starts
+from triobot.studio.travel.same_answers import open_same_answers, replacement_of
 from triobot.testing import drive
-from triobot.travel.branches import LiveBranch, written_down
-from triobot.travel.past import look_back, notch_starts
-from triobot.travel.same_answers import open_same_answers, replacement_of
 
 SIZE = Key("same-size", str)
 BAKED = Key("baked", int, default=0)

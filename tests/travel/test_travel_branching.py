@@ -19,8 +19,8 @@ from triobot.emulator.exchange import Exchange, TravelError
 from triobot.emulator.follower import Follower
 from triobot.emulator.past import past_blueprint
 from triobot.emulator.server import make_exchange
-from triobot.travel.branches import MOST
-from triobot.travel.same_answers import replacement_of
+from triobot.studio.travel.branches import MOST
+from triobot.studio.travel.same_answers import replacement_of
 from triobot.wire.ids import ChatId
 
 pytestmark = [pytest.mark.processes, pytest.mark.virtual_time(False)]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.passing import SCHEMA
 from tests.schema import wrong
-from triobot.travel.hiding import hidden_notch, outline
+from triobot.studio.travel.hiding import hidden_notch, outline
 
 SAID = "Hannelore"
 

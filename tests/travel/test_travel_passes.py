@@ -15,18 +15,18 @@ from tests.passing import SCHEMA
 from tests.schema import wrong
 from tests.travel.rig import journals, states
 from triobot import Bot, Chat, Key, Room
-from triobot.bot import dry_services_of
+from triobot.base.secrets import Secret
 from triobot.cli.exported import exported_journal
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.conversations.routes.router import table_of
 from triobot.conversations.services import Services
 from triobot.engine import Record, encode_record
 from triobot.filters import text
-from triobot.secrets import Secret
-from triobot.settings import Settings
+from triobot.runtime.bot import dry_services_of
+from triobot.runtime.settings import Settings
+from triobot.studio.travel.notches import FRAMES
+from triobot.studio.travel.passes import Passed, run_pass
 from triobot.testing import drive
-from triobot.travel.notches import FRAMES
-from triobot.travel.passes import Passed, run_pass
 
 SEEN = Key("seen", int, default=0)
 HERE = Path(__file__).name

@@ -20,10 +20,10 @@ from tests.schema import wrong
 from triobot.emulator.exchange import TravelError
 from triobot.emulator.views import JsonObject
 from triobot.engine import Record, encode_record
-from triobot.travel import twins as module
-from triobot.travel.parting import worded
-from triobot.travel.twin import KEPT, LARGEST
-from triobot.travel.twins import Twins
+from triobot.studio.travel import twins as module
+from triobot.studio.travel.parting import worded
+from triobot.studio.travel.twin import KEPT, LARGEST
+from triobot.studio.travel.twins import Twins
 
 pytestmark = [pytest.mark.processes, pytest.mark.virtual_time(False)]
 
@@ -159,7 +159,7 @@ class Rig:
 async def twins_of(tmp_path: Path, lines: Sequence[JsonObject]) -> AsyncGenerator[Rig]:
     file, journals = tmp_path / "bot.py", FakeJournals(lines)
     file.write_text(BOT, encoding="utf-8")
-    command = [sys.executable, "-m", "triobot.cli.dev_twin"]
+    command = [sys.executable, "-m", "triobot.studio.commands.dev_twin"]
     twins = Twins(command, ENVIRON, f"{file}:bot", journals, lambda: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(twins.run, trio.lowlevel.checkpoint)

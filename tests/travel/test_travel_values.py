@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from triobot import Location
 from triobot.conversations.inspection.closed import closed_resources, touched
-from triobot.resources import Resource
-from triobot.travel.values import IN_FULL, Extent, shown
+from triobot.seams.resources import Resource
+from triobot.studio.travel.values import IN_FULL, Extent, shown
 
 WHOLE = Extent().whole
 

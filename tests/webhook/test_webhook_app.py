@@ -13,7 +13,7 @@ from quart_trio import QuartTrio
 from webhook_rig import OLD_SECRET, SECRET, Rig, as_json, form, make_rig, scope_of
 
 from triobot.errors import ConfigError
-from triobot.seams import Quota
+from triobot.seams.inbox import Quota
 from triobot.webhook.answers import Readiness
 from triobot.webhook.app import mount_endpoint
 from triobot.webhook.endpoint import Endpoint

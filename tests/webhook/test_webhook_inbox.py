@@ -14,7 +14,7 @@ from webhook_rig import START, Clock, FakeStore, Rig, as_json, make_rig, text_ev
 
 from tests.samples import examples
 from triobot.errors import StoreFullError
-from triobot.seams import Acceptance, Arrival, HandOn, InboxRow, Quota, Redelivered
+from triobot.seams.inbox import Acceptance, Arrival, HandOn, InboxRow, Quota, Redelivered
 from triobot.webhook.inbox import (
     EventStored,
     Inbox,

@@ -29,7 +29,7 @@ from webhook_rig import (
 )
 
 from tests.loopback import PATIENCE
-from triobot.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
+from triobot.base.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.errors import ConfigError
 from triobot.webhook.app import serve_stock
 from triobot.webhook.limits import Limits

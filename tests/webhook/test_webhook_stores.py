@@ -10,7 +10,7 @@ import pytest
 import trio
 from webhook_rig import Clock, text_event
 
-from triobot.seams import InboxRow, Quota
+from triobot.seams.inbox import InboxRow, Quota
 from triobot.store import Stamp, Store, open_memory, open_sqlite
 from triobot.webhook.inbox import EventStored, Inbox, NoRoom, Unread
 from triobot.wire.encode import encode_event

@@ -15,21 +15,11 @@ from hypercorn.config import Config
 from quart_trio import QuartTrio
 
 from tests.loopback import PATIENCE
-from triobot.binding import TcpBind
+from triobot.base.alarm_kinds import Alarm
+from triobot.base.binding import TcpBind
 from triobot.errors import StoreFullError
-from triobot.seams import (
-    Acceptance,
-    Alarm,
-    Arrival,
-    Beginning,
-    InboxRow,
-    KeepRaw,
-    OverQuota,
-    Quota,
-    Redelivered,
-    StoreStatistics,
-    Write,
-)
+from triobot.seams.inbox import Acceptance, Arrival, Beginning, InboxRow, OverQuota, Quota, Redelivered
+from triobot.seams.writes import KeepRaw, StoreStatistics, Write
 from triobot.webhook.answers import Readiness, TrafficCounters
 from triobot.webhook.app import build_app
 from triobot.webhook.endpoint import Endpoint

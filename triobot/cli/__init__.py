@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, Protocol, cast, final
 
-from ..version import __version__
+from ..base.version import __version__
 
 COMMANDS: Final = {
     "new": "make a folder for a new bot",
@@ -44,6 +44,8 @@ COMMANDS: Final = {
     "completion": "print a script that completes commands in your shell",
 }
 """What each does; the module has the command's name."""
+_STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "talk"})
+"""Those for a developer: their modules are in `triobot.studio.commands`."""
 _TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
 """The modules of those that have no module of their own name."""
 _APART: Final = {"run": ".run_work", "journal": ".journal_work"}
@@ -139,6 +141,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def module_of(name: str) -> str:
     """Return the module of a command, as seen from this package."""
+    if name in _STUDIO:
+        return f"triobot.studio.commands.{name}"
     return f".{_TOGETHER.get(name, name.replace('-', '_'))}"
 
 

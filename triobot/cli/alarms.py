@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from ..alarm_kinds import ABOUT
+from ..base.alarm_kinds import ABOUT
 from ..errors import ConfigError
 from ..operator.requests import EndAlarms, ListAlarms, Told
 from .arguments import add_actions, add_bot_options, add_json

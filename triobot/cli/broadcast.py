@@ -12,8 +12,8 @@ import attrs
 import trio
 
 from ..operator.requests import AboutBroadcasts, Told
-from ..seams import BroadcastStatus
-from ..settings import Settings
+from ..runtime.settings import Settings
+from ..seams.broadcasts import BroadcastStatus
 from ..wire.rules import JsonValue
 from .arguments import add_actions, add_bot_options, add_json
 from .consulting import ask_bot, settings_of

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from ..extras import needing
+from ..base.extras import needing
 from . import COMMANDS, read_module
 
 DETAILS: Final = """\

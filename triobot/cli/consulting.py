@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar, final
 import attrs
 import trio
 
-from ..clock import SystemClock
+from ..base.clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, is_on_server, socket_path
@@ -34,8 +34,8 @@ from ..operator.requests import (
     Status,
     Told,
 )
-from ..runtime import api_of
-from ..settings import Settings, read_environment
+from ..runtime.settings import Settings, read_environment
+from ..runtime.work import api_of
 from ..store import Stamp, ask_owner, copy_still, is_made, open_store
 from .loading import load_bot
 

@@ -15,7 +15,7 @@ import attrs
 
 from ..conversations.revival.stored import Stored, read_stored
 from ..errors import ConfigError
-from ..journals import ConversationId, ConversationRow, Effect, Journal, Lease
+from ..seams.journals import ConversationId, ConversationRow, Effect, Journal, Lease
 
 _REDACTED: Final = re.compile(r'"<\d+ characters>"')
 

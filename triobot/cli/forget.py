@@ -9,7 +9,7 @@ from typing import Final
 
 from ..errors import ConfigError
 from ..operator.requests import Forget
-from ..rooms import person_place, room_place
+from ..seams.rooms import person_place, room_place
 from ..wire.ids import ChatId, SenderId
 from .arguments import add_bot_options, add_json, chat, person
 from .consulting import consult, settings_of

@@ -29,9 +29,10 @@ from typing import Any, Final, TypeAlias, cast, final
 import attrs
 import trio
 
-from ..authors import leaves
-from ..bot import Bot, dry_services_of
-from ..clock import SystemClock
+from ..base.authors import leaves
+from ..base.clock import SystemClock
+from ..base.frozen import guarded
+from ..base.lines import lines_of
 from ..conversations.data import Key, declared_keys
 from ..conversations.inspection.rerun import Divergence, open_rerun
 from ..conversations.revival.changed import Changed, Code
@@ -42,9 +43,6 @@ from ..conversations.running.lines import line_above
 from ..engine.records import time_of
 from ..errors import ConfigError, NondeterminismError, UnreadableRecordError
 from ..exact.verdicts import INSERTED, Comparison
-from ..frozen import guarded
-from ..journals import AcceptedChange, ConversationId, Deployed, StoredCode
-from ..lines import lines_of
 from ..operator.requests import (
     AcceptLines,
     ReadCode,
@@ -55,8 +53,10 @@ from ..operator.requests import (
     Status,
     Told,
 )
-from ..rooms import told as named
-from ..settings import Settings
+from ..runtime.bot import Bot, dry_services_of
+from ..runtime.settings import Settings
+from ..seams.journals import AcceptedChange, ConversationId, Deployed, StoredCode
+from ..seams.rooms import told as named
 from ..wire.ids import ChatId
 from .consulting import Ask, ask_bot, gather, open_api, span
 from .exported import exported_journal

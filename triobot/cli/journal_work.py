@@ -14,11 +14,11 @@ import trio
 
 from ..conversations.revival.changed import sites_of
 from ..errors import ConfigError, LocalProtocolError
-from ..journals import ConversationId
 from ..operator.requests import ListJournals, ReadCode, SettleParked, ShowJournal, Told
 from ..operator.views import redacted, worded
-from ..rooms import told as named
-from ..settings import Settings
+from ..runtime.settings import Settings
+from ..seams.journals import ConversationId
+from ..seams.rooms import told as named
 from ..wire.ids import ChatId
 from .consulting import consult, instant, moment, settings_of
 from .journal_check import accept, check, lines_of_sites

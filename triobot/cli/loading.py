@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from ..authors import contained
-from ..bot import Bot, importing
+from ..base.authors import contained
 from ..conversations.running.lines import failing_line
 from ..errors import ConfigError, ExitError
-from ..logs import open_logs
+from ..runtime.bot import Bot, importing
+from ..runtime.logs import open_logs
 
 _USUAL: Final = "bot"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from ..base.extras import distribution
 from ..errors import ConfigError
-from ..extras import distribution
 
 DETAILS: Final = """\
 Makes the folder NAME with a bot, its test, a systemd service and socket, a container file, and the triobot

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from ..operator.requests import AboutPayments
 from ..payments.entry import STATES
-from ..settings import Settings
+from ..runtime.settings import Settings
 from .arguments import add_actions, add_bot_options, add_json, chat, positive
 from .consulting import consult, instant, settings_of
 from .terminal import harmless

@@ -13,13 +13,13 @@ from typing import Final
 import attrs
 import trio
 
-from ..authors import leaves
-from ..binding import inherited_binds
-from ..bot import Bot
+from ..base.authors import leaves
+from ..base.binding import inherited_binds
 from ..errors import ConfigError
-from ..logs import expected
-from ..settings import LOG_FORMAT, PREFIX, Settings
-from ..together import run_together
+from ..runtime.bot import Bot
+from ..runtime.logs import expected
+from ..runtime.settings import LOG_FORMAT, PREFIX, Settings
+from ..runtime.together import run_together
 from ..webhook.limits import Limits
 from ..webhook.secrets import webhook_address
 from .loading import load_bot

@@ -12,11 +12,11 @@ from typing import Final, TypeAlias, cast
 
 import trio
 
-from ..alarm_kinds import STOPPING
+from ..base.alarm_kinds import STOPPING
 from ..errors import StoreError
 from ..operator.calling import is_on_server
 from ..operator.requests import Status, Told
-from ..settings import Settings
+from ..runtime.settings import Settings
 from .arguments import add_bot_options, add_json
 from .consulting import ask_running, consult, gather, instant, settings_of, span, store_file
 from .terminal import harmless

@@ -14,11 +14,11 @@ from typing import Final
 
 import trio
 
-from ..clock import SystemClock
+from ..base.clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.requests import Backup
-from ..settings import Settings
+from ..runtime.settings import Settings
 from ..store import (
     Stamp,
     back_up_sqlite,

@@ -20,8 +20,8 @@ from ..errors import ConfigError, ConflictError, NotFoundError, StoreError
 from ..operator.api import STREAM_FORMAT
 from ..operator.calling import ask, is_on_server, socket_path
 from ..operator.requests import StreamStore, Told
-from ..seams import Shipped
-from ..settings import Settings
+from ..runtime.settings import Settings
+from ..seams.writes import Shipped
 from ..store import Manifest, Replica, copy_replica, lock_replica
 from .consulting import instant, store_file
 from .terminal import harmless, until_signal

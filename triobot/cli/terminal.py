@@ -21,12 +21,12 @@ from typing import Final, TextIO, final
 
 import trio
 
-from ..authors import kind_of, leaves
-from ..endings import hearing_signals
+from ..base.authors import kind_of, leaves
+from ..base.signals import hearing_signals
 from ..errors import ExitError, TriobotError
-from ..logs import ExcInfo, JsonFormatter
-from ..resources import about_opening
-from ..seams import BroadcastStatus
+from ..runtime.logs import ExcInfo, JsonFormatter
+from ..seams.broadcasts import BroadcastStatus
+from ..seams.resources import about_opening
 
 # Cc: controls; Cs: lone surrogates; Zl and Zp: line ends to some readers.
 _ESCAPED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})

@@ -9,11 +9,11 @@ from typing import Final
 import attrs
 import trio
 
-from ..clock import SystemClock
+from ..base.clock import SystemClock
+from ..base.secrets import Secret
 from ..errors import ConfigError, StoreLockedError
 from ..operator.calling import file_of, is_on_server
-from ..secrets import Secret
-from ..settings import Settings
+from ..runtime.settings import Settings
 from ..store import admission_at, is_made, open_store
 from ..webhook.kept_secrets import FORMER_SECRET, SECRET, renew_webhook_secret, webhook_secrets
 from ..webhook.secrets import Secrets, read_kept, webhook_address

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import httpx
 from publicsuffixlist import PSLFILE, PublicSuffixList
 
+from ..base.frozen import guarded
 from ..errors import ConfigError, RemoteProtocolError
-from ..frozen import guarded
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 

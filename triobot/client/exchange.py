@@ -21,9 +21,9 @@ import attrs
 import httpx
 import trio
 
-from ..authors import contained_in_task
+from ..base.authors import contained_in_task
 from ..errors import DeliveryUnknownError, NotDeliveredError
-from ..own_http import connections_of
+from ..seams.own_http import connections_of
 from ..wire.decode import is_taken
 from .successor import AdaptedTransport
 

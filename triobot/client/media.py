@@ -19,7 +19,7 @@ import httpx
 import trio
 
 from ..errors import NotDeliveredError, RefusedError, RemoteProtocolError
-from ..own_http import new_transport
+from ..seams.own_http import new_transport
 from ..wire.content import Media
 from ..wire.rules import is_digits
 from .address import check_addresses, check_media_url, host_of

@@ -16,15 +16,15 @@ import httpx
 import trio
 from typing_extensions import TypeVar
 
+from ..base.secrets import Secret
+from ..base.version import __version__
 from ..errors import (
     ConfigError,
     DeliveryUnknownError,
     LocalProtocolError,
     RemoteProtocolError,
 )
-from ..own_http import connections_of, new_transport
-from ..secrets import Secret
-from ..version import __version__
+from ..seams.own_http import connections_of, new_transport
 from ..wire.content import Media
 from ..wire.decode import decode_result, is_taken, shape_of, take_unread
 from ..wire.encode import FilePart, Request, encode_operation, encode_operation_form
@@ -81,8 +81,8 @@ async def _close(transports: AsyncExitStack) -> None:
 class PlatformClient:
     """Perform operations on the platform, each once.
 
-    Use it with ``async with``; it implements `triobot.seams.Platform`. Nothing is retried, ordered or paced
-    here: that is the outbox's work. Redirects are never followed, and the token goes to the base URL's
+    Use it with ``async with``; it implements `triobot.seams.outbox.Platform`. Nothing is retried, ordered or
+    paced here: that is the outbox's work. Redirects are never followed, and the token goes to the base URL's
     origin only.
 
     HTTP_PROXY and its kin are **not** read, nor SSL_CERT_FILE. Where the platform is behind a proxy, say so:

@@ -21,8 +21,8 @@ import attrs
 import httpx
 import trio
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
 from ..wire.content import Blob, Descriptor, LocalFile
 from .exchange import Patience
 

@@ -14,12 +14,12 @@ import attrs
 import trio
 from typing_extensions import TypeVar, TypeVarTuple
 
-from ..authors import can_be_told, contained, kind_of, split, text_of
+from ..base.authors import can_be_told, contained, kind_of, split, text_of
+from ..base.frozen import guarded
 from ..engine import Channel, Nursery
 from ..engine import Event as EngineEvent
 from ..engine.core import is_cut
 from ..errors import ConfigError, ConversationError, LocalProtocolError, StepError
-from ..frozen import guarded
 from ..wire.events import Event, Press
 from .charges.paid import named_step
 from .conversation import Conversation

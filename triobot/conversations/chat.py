@@ -17,11 +17,11 @@ from typing import Any, Generic, Literal, NoReturn, cast, final, overload
 
 from typing_extensions import TypeForm, TypeVar, TypeVarTuple
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
-from ..resources import Resource, find
-from ..rooms import SHARED, is_chat
-from ..seams import OnUnknown
+from ..seams.outbox import OnUnknown
+from ..seams.resources import Resource, find
+from ..seams.rooms import SHARED, is_chat
 from ..wire.content import Audio, Contact, Content, File, Image, Location, Video, Voice
 from ..wire.events import Event, Sender
 from ..wire.ids import ChatId, Recipient, SenderId, as_chat_id, as_recipient

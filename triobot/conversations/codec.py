@@ -1,4 +1,4 @@
-"""Values in records: what `triobot.values` takes, and the errors of `triobot.errors`.
+"""Values in records: what `triobot.seams.values` takes, and the errors of `triobot.errors`.
 
 The names under which the wire's own values are recorded stay when a module moves.
 """
@@ -11,8 +11,8 @@ from .. import errors
 from ..engine import Codec
 from ..engine.records import PLAIN, Node
 from ..errors import TriobotError
-from ..journals import LARGEST_RECORD
-from ..values import encode_value, node_of_value, read_form, register, value_of_node
+from ..seams.journals import LARGEST_RECORD
+from ..seams.values import encode_value, node_of_value, read_form, register, value_of_node
 from ..wire import content, events, results
 from ..wire.events import Message, Sender
 from ..wire.results import Sent
@@ -109,7 +109,7 @@ read_form("heard", _load_heard)
 read_form("sent", _load_sent)
 
 _EXACT: Final = 2**53
-"""Larger numbers have another form, see `triobot.values`."""
+"""Larger numbers have another form, see `triobot.seams.values`."""
 _SHORT: Final = 10_000
 _ERRORS: Final = {
     name: cast("type[Exception]", cls)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast
 import attrs
 import trio
 
-from ..authors import leaves
+from ..base.authors import leaves
 from ..engine import (
     LEFT,
     ContinuesAs,
@@ -39,11 +39,12 @@ from ..errors import (
     TriobotError,
     UnreadableRecordError,
 )
-from ..journals import EndConversation, RunKind
-from ..money import Captured, PaymentGoods
-from ..patience import await_store
-from ..rooms import is_chat, told
-from ..seams import OnUnknown, Urgency, Write
+from ..seams.journals import EndConversation, RunKind
+from ..seams.money import Captured, PaymentGoods
+from ..seams.outbox import OnUnknown, Urgency
+from ..seams.patience import await_store
+from ..seams.rooms import is_chat, told
+from ..seams.writes import Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable

@@ -41,7 +41,7 @@ from weakref import WeakValueDictionary
 import trio
 from typing_extensions import TypeForm
 
-from ..authors import contained, kind_of
+from ..base.authors import contained, kind_of
 from ..engine import Run
 from ..errors import (
     ConfigError,
@@ -49,9 +49,9 @@ from ..errors import (
     UnreadableRecordError,
     UnrecordableError,
 )
-from ..rooms import MOST_CHATS, is_chat, told
-from ..seams import LARGEST_VALUE, PutData
-from ..values import decode_value, encode_value, expect
+from ..seams.rooms import MOST_CHATS, is_chat, told
+from ..seams.values import decode_value, encode_value, expect
+from ..seams.writes import LARGEST_VALUE, PutData
 from ..wire.ids import ChatId
 from ..wire.rules import check_text
 from .running.lines import failing_line

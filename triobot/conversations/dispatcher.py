@@ -19,10 +19,11 @@ from typing import Final, final
 import attrs
 import trio
 
-from ..authors import came_by_signal, split
+from ..base.alarm_kinds import Alarm
+from ..base.authors import came_by_signal, split
 from ..errors import StoreFullError
-from ..patience import await_store
-from ..seams import Alarm, InboxRow
+from ..seams.inbox import InboxRow
+from ..seams.patience import await_store
 from ..wire.events import Event
 from ..wire.ids import ChatId
 from .charges.paid import is_the_ledgers

@@ -2,7 +2,7 @@
 
 A bot without this file is correct, and slower: each event is stored first, and comes through the inbox. At
 one connection an echo takes twice the instructions then, and a turn of `ask` a third more. Only
-`triobot.runtime` knows whether there is one.
+`triobot.runtime.work` knows whether there is one.
 
 An event that a conversation at rest waits for is given to it at once. The record that takes it is stored in
 the same transaction, with all that it has led to by then; what is sent waits for that. If the store has no
@@ -33,16 +33,8 @@ import trio
 
 from ..engine import Record, encode_record
 from ..errors import StoreError
-from ..seams import (
-    Acceptance,
-    Arrival,
-    HandOn,
-    InboxRow,
-    JournalConflictError,
-    Quota,
-    Redelivered,
-    RedeliveredError,
-)
+from ..seams.inbox import Acceptance, Arrival, HandOn, InboxRow, Quota, Redelivered, RedeliveredError
+from ..seams.writes import JournalConflictError
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation
@@ -163,7 +155,7 @@ class EarlyDoor:
         dispatcher.keeping.changes = self._changes
 
     async def store(self, event: Event, arrival: Arrival, quota: Quota, hand_on: HandOn) -> Acceptance | None:
-        """Store an event, with what it leads to; see `triobot.seams.StoreEarly`."""
+        """Store an event, with what it leads to; see `triobot.seams.inbox.StoreEarly`."""
         asked = Verdicts()
         coming = self.accept(event, arrival, asked)
         if isinstance(coming, EarlyEvent):

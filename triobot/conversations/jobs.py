@@ -18,10 +18,12 @@ from typing import Any, Final, cast, final
 import attrs
 import trio
 
+from ..base.alarm_kinds import Alarm, RaiseAlarm
+from ..base.frozen import guarded
 from ..errors import ConflictError, NotFoundError, StoreFullError
-from ..frozen import guarded
-from ..rooms import SHARED
-from ..seams import Alarm, OverQuota, PutSetting, Quota, RaiseAlarm
+from ..seams.inbox import OverQuota, Quota
+from ..seams.rooms import SHARED
+from ..seams.writes import PutSetting
 from ..store import Store
 from .doors.calls import SIGNALS, Call, Place, call_arrival, stored_call
 from .doors.elsewhere import RETRY_STORE, Elsewhere

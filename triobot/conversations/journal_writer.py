@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 import attrs
 import trio
 
+from ..base.frozen import guarded
 from ..engine import ABSENT, Host, Put, Record, encode_record
 from ..engine.core import Operation as OpenOperation
 from ..engine.records import (
@@ -35,8 +36,8 @@ from ..engine.records import (
     time_of,
 )
 from ..errors import LocalProtocolError, NondeterminismError
-from ..frozen import guarded
-from ..journals import (
+from ..seams.inbox import Arrival
+from ..seams.journals import (
     AppendRecords,
     BeginConversation,
     ContinueConversation,
@@ -51,7 +52,7 @@ from ..journals import (
     PutStanding,
     TakeInHand,
 )
-from ..seams import Accept, Arrival, Consume, PutData, Write
+from ..seams.writes import Accept, Consume, PutData, Write
 from .codec import CODEC
 from .revival.changed import moved_rests, write_rests
 from .revival.stored import tell

@@ -16,9 +16,9 @@ from typing import Final, final
 
 import trio
 
-from ..frozen import guarded
-from ..rooms import is_chat
-from ..seams import PutData, Write
+from ..base.frozen import guarded
+from ..seams.rooms import is_chat
+from ..seams.writes import PutData, Write
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
 from .conversation import Conversation, Ending

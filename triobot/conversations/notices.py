@@ -8,9 +8,9 @@ from typing import TypeAlias, cast, final
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import UnrecordableError
-from ..frozen import guarded
-from ..values import encode_value
+from ..seams.values import encode_value
 from ..wire.events import Event
 from .routes.declarations import Route
 from .running.lines import calling_line

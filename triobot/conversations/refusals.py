@@ -7,9 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, cast, final
 
+from ..base.alarm_kinds import Alarm
 from ..errors import StoreError
-from ..seams import Alarm, PutData
-from ..values import decode_value, encode_value
+from ..seams.values import decode_value, encode_value
+from ..seams.writes import PutData
 from ..wire.events import Event, Message, Press, Submission
 from ..wire.ids import ChatId
 from ..wire.operations import SendMessage

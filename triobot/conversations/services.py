@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, fi
 
 import attrs
 
-from ..clock import Timepiece
+from ..base.alarm_kinds import RaiseAlarm
+from ..base.clock import Timepiece
+from ..base.frozen import guarded
 from ..engine import Record
-from ..frozen import guarded
-from ..journals import Lease
-from ..resources import Opened, Resource
-from ..seams import BroadcastStatus, Outbox, RaiseAlarm, Write
+from ..seams.broadcasts import BroadcastStatus
+from ..seams.journals import Lease
+from ..seams.outbox import Outbox
+from ..seams.resources import Opened, Resource
+from ..seams.writes import Write
 from ..wire.content import Content
 from ..wire.ids import ChatId, RefId
 from ..wire.markup import InlineKeyboard
@@ -99,7 +102,7 @@ Instead: TypeAlias = Callable[[StepCall], Awaitable[Any]]
 
 
 class Tracer(Protocol):
-    """What makes spans of what conversations do; see `triobot.tracing`."""
+    """What makes spans of what conversations do; see `triobot.runtime.tracing`."""
 
     def brought(self, conversation: Any, event: int, /) -> None:
         """Note which event a conversation's next turn takes."""

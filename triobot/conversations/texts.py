@@ -8,8 +8,8 @@ from typing import Self, cast, final
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import ConfigError
-from ..frozen import guarded
 
 
 @final

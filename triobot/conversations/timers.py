@@ -24,10 +24,10 @@ from typing import Final, Protocol, TypeAlias, final
 
 import trio
 
-from ..clock import JUMPED, Timepiece
-from ..journals import WakeEarlier
-from ..patience import await_store
-from ..seams import PutSetting, Write
+from ..base.clock import JUMPED, Timepiece
+from ..seams.journals import WakeEarlier
+from ..seams.patience import await_store
+from ..seams.writes import PutSetting, Write
 from ..store import Store
 from ..wire.ids import ChatId
 from .services import Services

@@ -19,18 +19,10 @@ import outcome
 import trio
 from trio.lowlevel import current_task, reschedule, wait_task_rescheduled
 
+from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..errors import LocalProtocolError, StoreFullError
-from ..seams import (
-    Accept,
-    Alarm,
-    Consume,
-    JournalConflictError,
-    PutData,
-    RaiseAlarm,
-    RedeliveredError,
-    StaleRowError,
-    Write,
-)
+from ..seams.inbox import RedeliveredError
+from ..seams.writes import Accept, Consume, JournalConflictError, PutData, StaleRowError, Write
 from ..wire.ids import ChatId
 from .routes.verdicts import Verdicts
 

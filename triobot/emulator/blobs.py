@@ -15,7 +15,7 @@ from urllib.parse import quote
 import attrs
 import trio
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.content import Descriptor, MediaKind, Source
 from ..wire.rules import JsonValue
 

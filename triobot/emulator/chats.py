@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.content import Content
 from ..wire.forms import Form
 from ..wire.ids import CallbackId, ChatId, GroupName, MessageId, SenderId

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.encode import encode_event_data
 from ..wire.events import Event
 from ..wire.rules import JsonValue

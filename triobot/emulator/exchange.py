@@ -13,9 +13,9 @@ from typing import BinaryIO, Final, Protocol, cast, final
 import attrs
 import trio
 
+from ..base.clock import WallClock
+from ..base.frozen import guarded
 from ..errors import TriobotError
-from ..frozen import guarded
-from ..seams import WallClock
 from ..wire.content import Descriptor, MediaKind
 from ..wire.encode import Body
 from ..wire.events import Event

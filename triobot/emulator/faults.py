@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 import attrs
 import trio
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire import operations, undocumented
 
 HOUR: int = 3_600_000

@@ -20,7 +20,7 @@ from hypercorn.typing import ASGIFramework
 from quart import Blueprint, Response, request
 from quart_trio import QuartTrio
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.rules import JsonValue
 from .control import LONGEST_BODY, Asked, as_number
 from .door import LOOPBACK_NAMES, MAY_CONTROL, AsgiApp, Message, Receive, RequestGuard, Send

@@ -11,7 +11,7 @@ from typing import TypeAlias, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.content import Blob, Descriptor, Media, MediaKind, encode_content
 from ..wire.ids import ChatId, MessageId, Recipient
 from ..wire.markup import PayButton

@@ -22,8 +22,8 @@ import attrs
 import httpx
 import trio
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError, TriobotError
-from ..frozen import guarded
 from ..wire.content import Blob, Contact, Content, Location, Media
 from ..wire.ids import ChatId, SenderId
 from ..wire.rules import JsonValue

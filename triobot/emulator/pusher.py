@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 import trio
 
+from ..base.frozen import guarded
 from ..errors import TriobotError
-from ..frozen import guarded
 from ..wire.encode import Body
 from ..wire.events import Event
 from .deliveries import Deliveries, PostedEvent, Posting, State

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ..errors import TriobotError
-from ..values import decode_value, encode_value
+from ..seams.values import decode_value, encode_value
 from ..wire.events import Event
 from .bills import Bill, Taking
 from .chats import Change, PlatformChat, Pressed

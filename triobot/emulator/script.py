@@ -12,7 +12,7 @@ from typing import Final, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.content import Contact, Content, Location, Media
 from ..wire.ids import SenderId
 from ..wire.markup import SHARE_CONTACT, SHARE_LOCATION

@@ -24,8 +24,8 @@ from quart import Blueprint, Response, redirect, request
 from quart_trio import QuartTrio
 from werkzeug.wrappers import Response as Redirect
 
+from ..base.frozen import guarded
 from ..errors import ConfigError
-from ..frozen import guarded
 from ..wire.encode import Body, encode_error, encode_event
 from ..wire.events import Event
 from ..wire.operations import Upload

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.content import MEDIA, Descriptor
 from ..wire.operations import (
     AnswerCallback,

@@ -27,7 +27,8 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from ..authors import contained, split
+from ..base.authors import contained, split
+from ..base.frozen import frozen
 from ..errors import (
     ConversationEndedError,
     ForeignTaskError,
@@ -35,7 +36,6 @@ from ..errors import (
     NonDurableCancelError,
     UnreadableRecordError,
 )
-from ..frozen import frozen
 from .host import Host
 from .records import (
     CONTINUED,

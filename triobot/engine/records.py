@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 import trio
 
-from ..authors import contained, kind_of, text_of
+from ..base.authors import contained, kind_of, text_of
 from ..errors import (
     ExitError,
     ForeignTaskError,

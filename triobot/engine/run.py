@@ -22,8 +22,8 @@ from typing import Any, Final, NoReturn, final
 import trio
 from trio.lowlevel import Task, current_task, wait_task_rescheduled
 
+from ..base.frozen import guarded
 from ..errors import ForeignTaskError, UnreadableRecordError
-from ..frozen import guarded
 from .core import (
     EFFECT,
     GO,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from .alignment import Accepted, Alignment
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
 from .sources import Point, Source, crossed, has_letters, loops_alike, used_alike

@@ -1,7 +1,8 @@
 """HTTP/1.1 on Trio, client and server; nothing in it knows of bots.
 
-A bot without this package is slower, and says so (`triobot.own_http`). Read it in this order. Shared: `links`
-(bytes over a connection). The client's side: `outgoing` and `response` (pure), `connections`, `transport`.
+A bot without this package is slower, and says so (`triobot.seams.own_http`). Read it in this order. Shared:
+`links` (bytes over a
+connection). The client's side: `outgoing` and `response` (pure), `connections`, `transport`.
 The server's side: `request` (pure), `server_connection` (with one request, its talk), `listener`.
 
 The one name that programs of others want here, `TrioTransport`, is loaded when it is used: httpx, on which it

@@ -22,8 +22,8 @@ from typing import Final, TypeAlias, cast, final
 import attrs
 import trio
 
-from ..binding import Tls
-from ..limits import Networks, ServingLimits
+from ..base.binding import Tls
+from ..base.limits import Networks, ServingLimits
 from .links import POLLIN, ByteLink, PlainLink, Poll, TlsLink, detached, poll
 from .request import KnownHeads
 from .server_connection import Handler, OnAnswer, ServerConnection

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
-from ..limits import ServingLimits
+from ..base.limits import ServingLimits
 from .links import ByteLink, PlainLink
 from .outgoing import LAST_CHUNK, UnsendableError, encode_chunk
 from .request import HEAD_END, Incoming, KnownHeads, MalformedError, RequestReader

@@ -9,12 +9,14 @@ from typing import Final, TypeAlias, assert_never, cast, final
 
 import attrs
 
-from ..alarm_kinds import ABOUT
+from ..base.alarm_kinds import ABOUT
+from ..base.clock import WallClock
 from ..errors import ConfigError, ConflictError, NotFoundError
-from ..journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
-from ..money import AcknowledgeAlarms, AlarmRow
-from ..rooms import SHARED, is_chat
-from ..seams import STREAM_ID, InboxRow, PutSetting, Shipped, WallClock
+from ..seams.inbox import InboxRow
+from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
+from ..seams.money import AcknowledgeAlarms, AlarmRow
+from ..seams.rooms import SHARED, is_chat
+from ..seams.writes import STREAM_ID, PutSetting, Shipped
 from ..store import Store
 from ..wire.ids import ChatId
 from .requests import (

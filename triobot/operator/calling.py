@@ -15,7 +15,7 @@ import httpx
 import trio
 
 from ..errors import ConfigError, StoreError, TriobotError
-from ..own_http import new_transport
+from ..seams.own_http import new_transport
 from ..store import file_of as file_of
 from .loopback import has_unix_sockets, read_door
 from .requests import Request, Told

@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
+from ..base.frozen import guarded
+from ..base.open_files import CAREFUL, OWNER_ONLY
+from ..base.secrets import Secret
 from ..errors import ConfigError
-from ..frozen import guarded
-from ..open_files import CAREFUL, OWNER_ONLY
-from ..secrets import Secret
 
 HOST: Final = "127.0.0.1"
 HEADER: Final = "authorization"

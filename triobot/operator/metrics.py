@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, cast, final
 
-from ..alarm_kinds import ABOUT
-from ..frozen import guarded
-from ..seams import Latencies
+from ..base.alarm_kinds import ABOUT
+from ..base.frozen import guarded
+from ..seams.writes import Latencies
 from .requests import Told
 
 METRICS_PATH: Final = "/metrics"

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final
 
 from ..errors import TriobotError
-from ..seams import Hear, Relayed
+from ..seams.writes import Hear, Relayed
 from .api import OperatorApi, Tell
 from .calling import error_in, read_line
 from .requests import Request, Told

@@ -8,11 +8,11 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 
-from ..alarm_kinds import ABOUT, AlarmKind
+from ..base.alarm_kinds import ABOUT, AlarmKind
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
-from ..journals import ConversationId
-from ..rooms import LARGEST_PLACE
+from ..seams.journals import ConversationId
+from ..seams.rooms import LARGEST_PLACE
 from ..wire.ids import ChatId
 from ..wire.rules import Validator, check_integer, check_text, is_a, is_optional, is_optional_text, is_text
 

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import (
     ConfigError,
     ConflictError,
@@ -27,7 +28,6 @@ from ..errors import (
     StoreFullError,
     TriobotError,
 )
-from ..frozen import guarded
 from .requests import (
     AboutBroadcasts,
     AboutJobs,

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from .. import own_http
-from ..binding import TcpBind, address_of, open_listeners
+from ..base.binding import TcpBind, address_of, open_listeners
+from ..base.limits import ServingLimits
 from ..errors import StoreError, TriobotError
-from ..limits import ServingLimits
+from ..seams import own_http
 from .api import OperatorApi
 from .calling import short_name
 from .loopback import HEADER, HOST, close_door, door_file, has_unix_sockets, open_door

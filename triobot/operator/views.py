@@ -17,7 +17,7 @@ import json
 import re
 from typing import Final, TypeAlias, cast
 
-from ..values import TAGS
+from ..seams.values import TAGS
 from .requests import Told
 
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"

@@ -16,7 +16,7 @@ import attrs
 import outcome
 import trio
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.ids import CallbackId, ChatId
 from ..wire.operations import AnswerCallback
 

@@ -28,7 +28,7 @@ from typing import Final, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 
 NEVER: Final = float("inf")
 

@@ -34,6 +34,9 @@ from typing import Final, Literal, Protocol, TypeAlias, final
 import attrs
 import trio
 
+from ..base.alarm_kinds import Alarm, RaiseAlarm
+from ..base.clock import WallClock
+from ..base.frozen import guarded
 from ..errors import (
     DeliveryUnknownError,
     ForbiddenError,
@@ -43,27 +46,22 @@ from ..errors import (
     StoreFullError,
     UnreadableRecordError,
 )
-from ..frozen import guarded
-from ..seams import (
+from ..seams.broadcasts import (
     AddReceivers,
-    Alarm,
     BroadcastJob,
     BroadcastStatus,
     BroadcastWrite,
     DropBroadcast,
-    OnUnknown,
     OpenBroadcast,
     Outcome,
-    RaiseAlarm,
     Receiver,
     TurnBroadcast,
-    Urgency,
-    WallClock,
-    Write,
     check_key,
 )
+from ..seams.outbox import OnUnknown, Urgency
+from ..seams.values import decode_value, encode_value, register
+from ..seams.writes import Write
 from ..store import Store
-from ..values import decode_value, encode_value, register
 from ..wire import content, markup
 from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import ChatId

@@ -21,8 +21,15 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, final
 
-from ..frozen import guarded
-from ..seams import AdvanceBroadcast, BroadcastJob, BroadcastWrite, Outcome, Receiver, TurnBroadcast
+from ..base.frozen import guarded
+from ..seams.broadcasts import (
+    AdvanceBroadcast,
+    BroadcastJob,
+    BroadcastWrite,
+    Outcome,
+    Receiver,
+    TurnBroadcast,
+)
 
 NEVER: Final = float("inf")
 PAGE: Final = 256

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from ..errors import ForbiddenError
-from ..seams import Begun, OnUnknown
+from ..seams.outbox import Begun, OnUnknown
 from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import GroupName, Recipient
 from ..wire.operations import (

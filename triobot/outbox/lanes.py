@@ -24,8 +24,8 @@ from typing import Final, Generic, final
 import attrs
 from typing_extensions import TypeVar
 
-from ..frozen import guarded
-from ..seams import Urgency
+from ..base.frozen import guarded
+from ..seams.outbox import Urgency
 from .pacing import Pace
 
 P = TypeVar("P", bound="Place")

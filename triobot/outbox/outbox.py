@@ -16,7 +16,8 @@ from typing import Final, final
 import trio
 from typing_extensions import TypeVar
 
-from ..seams import Platform, RaiseAlarm, Urgency
+from ..base.alarm_kinds import RaiseAlarm
+from ..seams.outbox import Platform, Urgency
 from ..wire.events import Press
 from ..wire.ids import Recipient
 from ..wire.operations import AnswerCallback

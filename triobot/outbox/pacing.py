@@ -32,7 +32,7 @@ from typing import Final, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 
 
 @final

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Final, TypeAlias, final
 
+from ..base.frozen import guarded
 from ..errors import (
     DeliveryUnknownError,
     NotDeliveredError,
@@ -25,8 +26,7 @@ from ..errors import (
     RemoteProtocolError,
     TriobotError,
 )
-from ..frozen import guarded
-from ..seams import OnUnknown
+from ..seams.outbox import OnUnknown
 from ..wire.operations import (
     AnswerCallback,
     CreateInvoice,

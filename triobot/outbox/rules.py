@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from .answers import AnswerRules
 from .breaker import BreakerRules
 from .pacing import PaceRules

@@ -24,6 +24,7 @@ import trio
 from trio.lowlevel import checkpoint_if_cancelled, current_task, reschedule, wait_task_rescheduled
 from typing_extensions import TypeVar
 
+from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..errors import (
     BadRequestError,
     DeliveryUnknownError,
@@ -31,7 +32,7 @@ from ..errors import (
     RefusedError,
     TriobotError,
 )
-from ..seams import Alarm, BeginsRequests, Begun, OnUnknown, Platform, RaiseAlarm, Urgency
+from ..seams.outbox import BeginsRequests, Begun, OnUnknown, Platform, Urgency
 from ..wire.content import Descriptor, File, Media
 from ..wire.ids import Recipient
 from ..wire.operations import (

@@ -17,7 +17,7 @@ import attrs
 import trio
 from typing_extensions import TypeVar
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.content import Blob, Descriptor, LocalFile, Media, MediaKind
 from ..wire.operations import Upload
 from .retry import copy_for

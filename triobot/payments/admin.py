@@ -30,10 +30,10 @@ from typing import Final, TypeAlias, cast, final, get_args
 
 import attrs
 
-from ..alarm_kinds import PAYMENTS, AlarmKind
+from ..base.alarm_kinds import PAYMENTS, AlarmKind
 from ..errors import ConfigError, ConflictError, NotFoundError
-from ..money import AcknowledgeAlarms
-from ..seams import StaleRowError
+from ..seams.money import AcknowledgeAlarms
+from ..seams.writes import StaleRowError
 from ..store import Store
 from ..wire.ids import ChatId, RefId, as_chat_id, as_invoice_id, as_ref_id
 from ..wire.rules import check_integer

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import trio
 
 from ..errors import RefusedError, RemoteProtocolError, TransportError
-from ..seams import Outbox, Urgency
+from ..seams.outbox import Outbox, Urgency
 from ..wire.ids import ChatId, InvoiceId
 from ..wire.operations import (
     EditMessage,

@@ -16,11 +16,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, final
 
+from ..base.frozen import guarded
 from ..errors import UnreadableRecordError
-from ..frozen import guarded
-from ..money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PutPayment, RaiseAlarm
-from ..patience import await_store
-from ..seams import StaleRowError, Write
+from ..seams.money import AcknowledgeAlarms, Decided, MovePayment, PaymentRow, PutPayment, RaiseAlarm
+from ..seams.patience import await_store
+from ..seams.writes import StaleRowError, Write
 from ..store import ReadPayments
 from ..wire.ids import RefId
 from .entry import Entry, Taker

@@ -17,11 +17,11 @@ from typing import Final, Protocol, TypeAlias, final
 
 import trio
 
-from ..alarm_kinds import text_of
+from ..base.alarm_kinds import text_of
 from ..errors import ProtocolError
-from ..money import RaiseAlarm
-from ..patience import await_store
-from ..seams import Consume, StaleRowError, Write
+from ..seams.money import RaiseAlarm
+from ..seams.patience import await_store
+from ..seams.writes import Consume, StaleRowError, Write
 from ..store import ReadPayments, Store
 from ..wire.decode import decode_event
 from ..wire.events import InvoiceCallback, PayCallback

@@ -15,16 +15,17 @@ from typing import Final, Literal, TypeAlias, final
 
 import trio
 
-from ..alarm_kinds import text_of
-from ..clock import Timepiece
+from ..base.alarm_kinds import Alarm, text_of
+from ..base.alarm_kinds import RaiseAlarm as Ring
+from ..base.clock import Timepiece
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError, StoreFullError, UnreadableRecordError
-from ..frozen import guarded
-from ..money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
-from ..patience import await_store
-from ..seams import LARGEST_VALUE, Alarm, Outbox, PutSetting, Write
-from ..seams import RaiseAlarm as Ring
+from ..seams.money import Charge, Deliver, MovePayment, PaymentEnd, RaiseAlarm
+from ..seams.outbox import Outbox
+from ..seams.patience import await_store
+from ..seams.values import encode_value
+from ..seams.writes import LARGEST_VALUE, PutSetting, Write
 from ..store import Store
-from ..values import encode_value
 from ..wire.events import InvoiceCallback, PayCallback
 from ..wire.ids import ChatId, InvoiceId, RefId
 from . import asking

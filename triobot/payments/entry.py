@@ -10,8 +10,8 @@ from typing import Final, Literal, TypeAlias, final
 
 import attrs
 
-from ..frozen import guarded
-from ..money import PaymentGoods, PaymentNotice
+from ..base.frozen import guarded
+from ..seams.money import PaymentGoods, PaymentNotice
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId
 from ..wire.markup import Currency
@@ -83,7 +83,7 @@ class Entry:
 
     Attributes:
         id: a button's ``ref_id``; of an invoice, a number of ours that nobody else sees.
-        item: what is bought, as a record of `triobot.values`.
+        item: what is bought, as a record of `triobot.seams.values`.
         text: what the message says; an edit has to repeat it.
         owner: which operation of which conversation asked for it; opaque here.
         taker: who gets it when it is verified.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias, assert_never, final
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.ids import RefId
 from .books import Books
 from .entry import Entry

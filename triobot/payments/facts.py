@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, assert_never, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from ..wire.events import Sender
 from ..wire.ids import ChatId, InvoiceId, MessageId, RefId, as_ref_id
 from .entry import UNPAID, Entry

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias, assert_never, final
 
 import attrs
 
-from ..alarm_kinds import AlarmKind
-from ..frozen import guarded
-from ..money import PaymentNotice as Notice
-from ..money import PaymentOutcome as Outcome
+from ..base.alarm_kinds import AlarmKind
+from ..base.frozen import guarded
+from ..seams.money import PaymentNotice as Notice
+from ..seams.money import PaymentOutcome as Outcome
 from . import schedule
 from .entry import CAPTURED, NOTHING, Entry, Said, Taker
 from .facts import (

@@ -8,10 +8,10 @@ from typing import Final
 
 import attrs
 
-from ..alarm_kinds import Alarm, AlarmKind, text_of
+from ..base.alarm_kinds import Alarm, AlarmKind, text_of
 from ..errors import UnreadableRecordError
-from ..money import AcknowledgeAlarms, PaymentNotice, PaymentRow, PutPayment, RaiseAlarm
-from ..values import decode_value, encode_value, expect, register
+from ..seams.money import AcknowledgeAlarms, PaymentNotice, PaymentRow, PutPayment, RaiseAlarm
+from ..seams.values import decode_value, encode_value, expect, register
 from ..wire.events import Sender
 from .entry import Entry, State
 from .facts import WINDOW, FactName

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias, final
 
-from ..alarm_kinds import AlarmKind
-from ..frozen import guarded
-from ..money import PaymentOutcome as Outcome
+from ..base.alarm_kinds import AlarmKind
+from ..base.frozen import guarded
+from ..seams.money import PaymentOutcome as Outcome
 from .entry import CAPTURED, ENDED, UNPAID, State
 from .facts import FactName
 

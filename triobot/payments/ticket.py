@@ -12,7 +12,7 @@ from typing import Final, Literal, final
 
 import trio
 
-from ..money import Captured, MovePayment, PaymentGoods, PaymentNotice
+from ..seams.money import Captured, MovePayment, PaymentGoods, PaymentNotice
 from ..wire.ids import InvoiceId, MessageId, RefId
 from .books import Books, moving
 from .entry import CAPTURED, ENDED, Entry

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from ..base.clock import WallClock
+from ..base.extras import needing
 from ..errors import ConfigError
-from ..extras import needing
-from ..seams import Hear, Relayed, WallClock
+from ..seams.writes import Hear, Relayed
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
 from .replica import Manifest as Manifest

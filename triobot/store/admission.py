@@ -13,7 +13,16 @@ from typing import Final, assert_never, get_args
 import attrs
 
 from ..errors import LocalProtocolError
-from ..journals import (
+from ..seams.broadcasts import (
+    AddReceivers,
+    AdvanceBroadcast,
+    DropBroadcast,
+    OpenBroadcast,
+    TurnBroadcast,
+    check_key,
+)
+from ..seams.inbox import Arrival
+from ..seams.journals import (
     LARGEST_RECORD,
     AcceptChange,
     AppendRecords,
@@ -33,7 +42,7 @@ from ..journals import (
     TakeInHand,
     WakeEarlier,
 )
-from ..money import (
+from ..seams.money import (
     AcknowledgeAlarms,
     AlarmTold,
     Decided,
@@ -43,23 +52,8 @@ from ..money import (
     PutPayment,
     RaiseAlarm,
 )
-from ..rooms import LARGEST_PLACE
-from ..seams import (
-    LARGEST_VALUE,
-    Accept,
-    AddReceivers,
-    AdvanceBroadcast,
-    Arrival,
-    Consume,
-    DropBroadcast,
-    KeepRaw,
-    OpenBroadcast,
-    PutData,
-    PutSetting,
-    TurnBroadcast,
-    Write,
-    check_key,
-)
+from ..seams.rooms import LARGEST_PLACE
+from ..seams.writes import LARGEST_VALUE, Accept, Consume, KeepRaw, PutData, PutSetting, Write
 from ..wire.ids import ChatId
 from ..wire.rules import LARGEST_INTEGER, check_integer, check_text, check_word
 from .broadcasts import admit_broadcast, size_of_broadcast

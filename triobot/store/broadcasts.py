@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never, final
 
 from ..errors import LocalProtocolError
-from ..seams import (
+from ..seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,

@@ -9,7 +9,7 @@ import json
 import zlib
 from typing import Final, final
 
-from ..journals import AcceptChange, AcceptedChange, Deployed, KeepCode, StoredCode
+from ..seams.journals import AcceptChange, AcceptedChange, Deployed, KeepCode, StoredCode
 from .sql import Sql
 
 CREATE_CODE: Final = (

@@ -23,10 +23,11 @@ from typing import Final, TypeVar, final
 
 import trio
 
+from ..base.clock import WallClock
+from ..base.open_files import CAREFUL, room_beside, write_at
 from ..errors import ConfigError, StoreFullError
-from ..journals import Lease, Opening
-from ..open_files import CAREFUL, room_beside, write_at
-from ..seams import Shipped, WallClock
+from ..seams.journals import Lease, Opening
+from ..seams.writes import Shipped
 from .backups import check_alone, copy_store
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyNotes

@@ -8,7 +8,8 @@ from typing import TypeAlias, TypeVar, final
 
 import trio
 
-from ..seams import Latencies, StoreStatistics, WallClock
+from ..base.clock import WallClock
+from ..seams.writes import Latencies, StoreStatistics
 from .statements import SWEEP_AFTER, Tables
 from .writer import SWEEP_EVERY, AskedJob, Job, Transactions, Writer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
-from ..journals import (
+from ..seams.journals import (
     AcceptChange,
     AppendRecords,
     BeginConversation,
@@ -32,7 +32,7 @@ from ..journals import (
     TakeInHand,
     WakeEarlier,
 )
-from ..seams import JournalConflictError, LeaseLostError
+from ..seams.writes import JournalConflictError, LeaseLostError
 from ..wire.ids import ChatId, SenderId
 from .code_rows import CodeTables
 from .rules import Tally

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
+from ..base.file_locks import try_lock
+from ..base.open_files import CAREFUL, OWNER_ONLY, is_root, read_at, restrict, write_at
 from ..errors import ConfigError, StoreLockedError
-from ..file_locks import try_lock
-from ..open_files import CAREFUL, OWNER_ONLY, is_root, read_at, restrict, write_at
 from .notes import SLOT, Notes
 
 # Where flock is local to one machine, emulated or absent, and where fsync promises little.

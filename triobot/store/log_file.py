@@ -15,8 +15,8 @@ import struct
 from pathlib import Path
 from typing import Final, final
 
-from ..frozen import guarded
-from ..open_files import CAREFUL, read_at
+from ..base.frozen import guarded
+from ..base.open_files import CAREFUL, read_at
 
 HEAD: Final = 32
 _HEADER: Final = 24

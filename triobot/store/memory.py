@@ -17,9 +17,9 @@ from typing import Final, final
 
 import trio
 
+from ..base.clock import WallClock
 from ..errors import ConfigError
-from ..journals import Lease
-from ..seams import WallClock
+from ..seams.journals import Lease
 from .file import take_over
 from .inline import InlineWriter
 from .notes import WorkNotes

@@ -15,8 +15,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias, final
 
-from ..open_files import read_at, write_at
-from ..seams import WORK_SLOTS, WorkSlots
+from ..base.open_files import read_at, write_at
+from ..seams.writes import WORK_SLOTS, WorkSlots
 
 SLOT: Final = 128
 """Bytes of a line in a lock file: the first holds the process, each other one note."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from ..journals import Opening
+from ..seams.journals import Opening
 from .notes import AnyNotes
 from .schema import LOG, drop_meta, get_meta, put_meta
 from .sql import Sql

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, assert_never, cast
 
-from ..alarm_kinds import EVENTS, AlarmKind
-from ..money import (
+from ..base.alarm_kinds import EVENTS, AlarmKind
+from ..seams.money import (
     AcknowledgeAlarms,
     AlarmRow,
     AlarmTold,
@@ -17,7 +17,7 @@ from ..money import (
     PutPayment,
     RaiseAlarm,
 )
-from ..seams import StaleRowError
+from ..seams.writes import StaleRowError
 from ..wire.ids import ChatId, InvoiceId, RefId
 from .sql import Sql
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from ..base.open_files import AT_ONCE, CAREFUL, OWNER_ONLY, PLAIN, is_stranger, restrict
 from ..errors import ConfigError, StoreCorruptError
-from ..open_files import AT_ONCE, CAREFUL, OWNER_ONLY, PLAIN, is_stranger, restrict
 from .lock import give_to_owner
 
 _MAGIC: Final = b"SQLite format 3\0"

@@ -27,11 +27,11 @@ from typing import Any, Final, final
 
 import attrs
 
+from ..base.file_locks import try_lock
+from ..base.frozen import guarded
+from ..base.open_files import CAREFUL, OWNER_ONLY, read_at, room_beside, write_at
 from ..errors import ConfigError, StoreCorruptError, StoreFullError, StoreLockedError, StoreVersionError
-from ..file_locks import try_lock
-from ..frozen import guarded
-from ..open_files import CAREFUL, OWNER_ONLY, read_at, room_beside, write_at
-from ..seams import Shipped
+from ..seams.writes import Shipped
 from .log_file import HEAD, read_head
 from .private_files import sync, sync_folder
 from .schema import BACKUP, put_meta

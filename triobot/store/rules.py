@@ -1,8 +1,9 @@
 """What a store decides: what is a redelivery, and what is kept for how long. Pure.
 
-Redelivery is the rule of `triobot.seams.Arrival`. The platform repeats a request whose 200 it did not get,
-and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week; a key
-that code gives is known as long as `Retention` says.
+Redelivery is the rule of `triobot.seams.inbox.Arrival`. The platform repeats a request whose 200 it did not
+get, and its events carry no id. A callback's id is unique in itself, so a second one is dropped for a week; a
+key that code gives is known as long as `Retention` says.
+
 Anything else may honestly be said twice ("yes", "yes"): an equal event is a redelivery only within a minute
 of one whose 200 was not fully written. Only accepted deliveries count; a dropped one does not prolong the
 minute, because losing a message is worse than hearing it twice.
@@ -20,9 +21,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, final
 
-from ..frozen import guarded
-from ..money import MovePayment
-from ..seams import Arrival, KeepRaw, OverQuota, Quota, StoreStatistics, Write
+from ..base.frozen import guarded
+from ..seams.inbox import Arrival, OverQuota, Quota
+from ..seams.money import MovePayment
+from ..seams.writes import KeepRaw, StoreStatistics, Write
 from ..wire.ids import ChatId
 
 ONCE_FOR: Final = 7 * 24 * 60 * 60 * 1000

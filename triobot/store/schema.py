@@ -26,8 +26,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import ConfigError, StoreCorruptError, StoreVersionError
-from ..frozen import guarded
 from ..wire.rules import is_text
 from .broadcasts import CREATE_BROADCASTS
 from .code_rows import CREATE_CODE
@@ -213,7 +213,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         # Code that knows nothing of journals would start new conversations over those that are kept.
         min_reader=3,
         statements=(
-            # The number is the inbox's; what it means is written at `triobot.journals.ConversationRow`.
+            # The number is the inbox's; what it means is written at `triobot.seams.journals.ConversationRow`.
             """CREATE TABLE conversations (
                 id INTEGER PRIMARY KEY,
                 chat_id INTEGER NOT NULL,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
-from ..clock import Steady, TimeOfDay, steady_time
+from ..base.clock import Steady, TimeOfDay, steady_time
 
 MOST: Final = 2_000
 """Milliseconds by which a machine's clock may differ from the server's."""
@@ -23,7 +23,7 @@ RIGHT_AGAIN: Final = 1_000
 
 @final
 class ServerClock:
-    """The time of day of the database's server; `triobot.seams.WallClock`.
+    """The time of day of the database's server; `triobot.base.clock.WallClock`.
 
     Args:
         own: this machine's.

@@ -15,9 +15,9 @@ from typing import Final, final
 
 import attrs
 
+from ..base.open_files import CAREFUL, read_at
 from ..errors import ConflictError
-from ..open_files import CAREFUL, read_at
-from ..seams import Shipped
+from ..seams.writes import Shipped
 from .log_file import HEAD, LogHead, read_committed, read_head
 
 PIECE: Final = 256 * 1024

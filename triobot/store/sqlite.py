@@ -15,8 +15,8 @@ from pathlib import Path
 
 import trio
 
+from ..base.clock import WallClock
 from ..errors import ConfigError, StoreFullError
-from ..seams import WallClock
 from .backups import back_up_file, examine_file, restore_file
 from .file import FileStream, StoreFile, open_file
 from .rules import RETENTION, Retention

@@ -15,33 +15,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from ..journals import (
-    AppendRecords,
-    PutRested,
-    PutStanding,
-)
-from ..money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
-from ..seams import (
-    Accept,
-    Acceptance,
-    AddReceivers,
-    AdvanceBroadcast,
-    Arrival,
-    Beginning,
-    Consume,
-    DropBroadcast,
-    Forgotten,
-    InboxRow,
-    KeepRaw,
-    OpenBroadcast,
-    PutData,
-    PutSetting,
-    Quota,
-    Redelivered,
-    RedeliveredError,
-    TurnBroadcast,
-    Write,
-)
+from ..seams.broadcasts import AddReceivers, AdvanceBroadcast, DropBroadcast, OpenBroadcast, TurnBroadcast
+from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota, Redelivered, RedeliveredError
+from ..seams.journals import AppendRecords, PutRested, PutStanding
+from ..seams.money import AcknowledgeAlarms, AlarmTold, MovePayment, PutPayment, RaiseAlarm
+from ..seams.writes import Accept, Consume, Forgotten, KeepRaw, PutData, PutSetting, Write
 from ..wire.ids import ChatId, SenderId
 from .admission import admit_begun, decided
 from .broadcasts import BroadcastTables

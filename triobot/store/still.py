@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from ..base.file_locks import try_lock
+from ..base.open_files import CAREFUL
 from ..errors import ConfigError
-from ..file_locks import try_lock
-from ..open_files import CAREFUL
 from .lock import is_held, lock_path, locked
 from .private_files import checked_path
 

@@ -14,29 +14,14 @@ from typing import Protocol, TypeVar, final
 
 import trio
 
-from ..alarm_kinds import AlarmKind
+from ..base.alarm_kinds import AlarmKind
+from ..base.clock import WallClock
 from ..errors import StoreError
-from ..journals import ConversationId, ConversationRow, Journal, Lease, Opening, StoredCode
-from ..money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
-from ..seams import (
-    Acceptance,
-    Arrival,
-    Beginning,
-    BroadcastJob,
-    Forgotten,
-    Held,
-    InboxRow,
-    KeepRaw,
-    Latencies,
-    News,
-    Quota,
-    Receiver,
-    Relay,
-    WallClock,
-    WorkSlots,
-    Write,
-    check_key,
-)
+from ..seams.broadcasts import BroadcastJob, Receiver, check_key
+from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
+from ..seams.journals import ConversationId, ConversationRow, Journal, Lease, Opening, StoredCode
+from ..seams.money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
+from ..seams.writes import Forgotten, Held, KeepRaw, Latencies, News, Relay, WorkSlots, Write
 from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer
 from .admission import (
@@ -132,8 +117,8 @@ class ReadAlarms:
         """List those not acknowledged, oldest first.
 
         Args:
-            told_before: only those not told since then, and of `triobot.alarm_kinds.EVENTS` only those that
-                were raised again since they were told.
+            told_before: only those not told since then, and of `triobot.base.alarm_kinds.EVENTS` only
+                those that were raised again since they were told.
             kinds: only these; empty for all.
         """
         check_integer("limit", limit, least=0)

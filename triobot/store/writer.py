@@ -52,18 +52,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar, final
 import trio
 from trio.lowlevel import checkpoint_if_cancelled, current_task, reschedule, wait_task_rescheduled
 
+from ..base.clock import WallClock
 from ..errors import StoreCorruptError, StoreError, StoreFullError
-from ..seams import (
-    Acceptance,
-    Arrival,
-    Beginning,
-    InboxRow,
-    Latencies,
-    Quota,
-    StoreStatistics,
-    WallClock,
-    Write,
-)
+from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
+from ..seams.writes import Latencies, StoreStatistics, Write
 from .hop import Hop
 from .notes import AnyNotes
 from .schema import LOG, put_meta

@@ -13,8 +13,9 @@ from typing import Final, final
 import trio
 from quart_trio import QuartTrio
 
-from ..authors import only_of
-from ..bot import Bot, apart
+from ..base.alarm_kinds import Alarm, AlarmKind
+from ..base.authors import only_of
+from ..base.secrets import Secret
 from ..conversations.inspection.checking import RULE, ReplayCheck
 from ..conversations.inspection.rerun import Divergence
 from ..conversations.running.lines import authors_traceback
@@ -27,10 +28,9 @@ from ..emulator.telling import told_chat
 from ..emulator.views import view_user
 from ..emulator.world import ImpossibleActError
 from ..errors import NondeterminismError
-from ..resources import Provided
-from ..seams import Alarm, AlarmKind
-from ..secrets import Secret
-from ..settings import Settings
+from ..runtime.bot import Bot, apart
+from ..runtime.settings import Settings
+from ..seams.resources import Provided
 from ..store import MemoryRows
 from ..wire.encode import Body
 from ..wire.ids import ChatId, SenderId

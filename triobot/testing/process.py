@@ -14,32 +14,21 @@ import httpx
 import trio
 from quart_trio import QuartTrio
 
-from ..bot import Bot, within
+from ..base.alarm_kinds import Alarm, RaiseAlarm
 from ..conversations.inspection.checking import ReplayCheck
 from ..conversations.running.failures import OnFailure
 from ..conversations.services import Instead
 from ..emulator.door import AsgiApp, Message, Receive, Send
 from ..emulator.faults import Outage
 from ..errors import ConfigError, StoreFullError
-from ..resources import Provided
-from ..runtime import Intake, Surroundings
-from ..seams import (
-    Accept,
-    Acceptance,
-    Alarm,
-    Arrival,
-    Beginning,
-    Forgotten,
-    InboxRow,
-    OverQuota,
-    Quota,
-    RaiseAlarm,
-    WorkSlots,
-    Write,
-)
-from ..settings import Settings
+from ..runtime.bot import Bot, within
+from ..runtime.settings import Settings
+from ..runtime.work import Intake, Surroundings
+from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, OverQuota, Quota
+from ..seams.resources import Provided
+from ..seams.values import forget_met
+from ..seams.writes import Accept, Forgotten, WorkSlots, Write
 from ..store import MemoryRows, Store, open_memory
-from ..values import forget_met
 from ..webhook.inbox import EventStored, Unread, Unstorable
 from ..wire.encode import Body
 from ..wire.ids import ChatId

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast, final
 
-from ..bot import Bot
+from ..base.alarm_kinds import Alarm, AlarmKind
+from ..base.frozen import guarded
 from ..conversations.revival.stored import begun_journal
 from ..emulator.chats import PlatformChat, Pressed
 from ..errors import PaymentDeclinedError
-from ..frozen import guarded
-from ..journals import ConversationRow
 from ..operator.api import Filing, journal_lines
-from ..rooms import is_chat
-from ..seams import Alarm, AlarmKind, InboxRow
+from ..runtime.bot import Bot
+from ..seams.inbox import InboxRow
+from ..seams.journals import ConversationRow
+from ..seams.rooms import is_chat
 from ..wire.ids import ChatId
 from .driving import DrivenWorld
 

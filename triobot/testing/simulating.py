@@ -29,7 +29,7 @@ import trio
 from quart_trio import QuartTrio
 from typing_extensions import TypeVarTuple, Unpack
 
-from ..bot import Bot
+from ..base.frozen import guarded
 from ..conversations.routes.router import Hook, table_of
 from ..conversations.running.hooks import counting
 from ..emulator.chats import ChatMessage, PlatformChat
@@ -38,8 +38,8 @@ from ..emulator.faults import EventFault, Fault
 from ..emulator.person import AppError, Person
 from ..emulator.telling import told_chat
 from ..emulator.world import ImpossibleActError
-from ..frozen import guarded
-from ..resources import Provided
+from ..runtime.bot import Bot
+from ..seams.resources import Provided
 from ..wire.content import Contact, Content, Image, Location
 from ..wire.forms import Checkbox, Form, Radio, Select, Submit
 from ..wire.ids import ChatId

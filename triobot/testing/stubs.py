@@ -9,7 +9,7 @@ import trio
 
 from ..conversations.inspection.closed import Closed
 from ..conversations.services import StepCall
-from ..values import decode_value
+from ..seams.values import decode_value
 
 
 def recorded(text: str) -> object:

@@ -10,7 +10,7 @@ from typing import Final, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 
 _TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 

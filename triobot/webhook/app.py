@@ -34,7 +34,7 @@ from hypercorn.typing import (
 from quart import Request, Response, request
 from quart_trio import QuartTrio
 
-from ..binding import Bind, address_of, open_listeners
+from ..base.binding import Bind, address_of, open_listeners
 from ..errors import ConfigError
 from . import answers
 from .answers import try_later

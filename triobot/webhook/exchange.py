@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, final
 
 import attrs
 
-from ..frozen import frozen
+from ..base.frozen import frozen
 from .answers import Response
 
 

@@ -24,25 +24,12 @@ from typing import Final, Literal, Protocol, TypeAlias, assert_never, final
 import attrs
 import trio
 
-from ..alarm_kinds import text_of
-from ..clock import steady_time
+from ..base.alarm_kinds import Alarm, RaiseAlarm, text_of
+from ..base.clock import WallClock, steady_time
+from ..base.frozen import frozen
 from ..errors import LocalProtocolError, RemoteProtocolError, StoreError
-from ..frozen import frozen
-from ..seams import (
-    Acceptance,
-    Alarm,
-    Arrival,
-    Beginning,
-    InboxRow,
-    KeepRaw,
-    OverQuota,
-    Quota,
-    RaiseAlarm,
-    Redelivered,
-    StoreEarly,
-    StoreStatistics,
-    WallClock,
-)
+from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, OverQuota, Quota, Redelivered, StoreEarly
+from ..seams.writes import KeepRaw, StoreStatistics
 from ..wire.decode import decode_event
 from ..wire.encode import event_key
 from ..wire.events import Event, UnknownEvent

@@ -8,8 +8,9 @@ from typing import Final
 
 import trio
 
-from ..seams import PutSetting, WallClock
-from ..secrets import Secret
+from ..base.clock import WallClock
+from ..base.secrets import Secret
+from ..seams.writes import PutSetting
 from ..store import Store
 from .secrets import Secrets, read_former, read_kept
 

@@ -12,9 +12,9 @@ from typing import Any, Final, final
 
 import attrs
 
+from ..base.frozen import guarded
+from ..base.limits import PRIVATE, Networks, ServingLimits
 from ..errors import ConfigError
-from ..frozen import guarded
-from ..limits import PRIVATE, Networks, ServingLimits
 
 _OPTIONAL: Final = frozenset({"connections_per_address", "send_bytes"})
 _WHOLE: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -38,7 +38,7 @@ class Limits:
         send_seconds: how long a write may wait for a sender that doesn't read its answers.
         send_bytes: about how many bytes of answers the kernel holds for such a sender, or None.
         connections, connections_per_address, shared_addresses, spare_descriptors: how many connections are
-            open at once, and which give way to new ones; see `triobot.limits.ServingLimits`. A bot's
+            open at once, and which give way to new ones; see `triobot.base.limits.ServingLimits`. A bot's
             requests to the platform have descriptors besides the spare ones.
         backlog: the kernel's queue of connections that are not accepted yet.
         settle_seconds: at a stop, how long connections that are open may still bring a request.

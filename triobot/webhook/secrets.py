@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import ConfigError
-from ..frozen import guarded
 
 # 22 characters of six bits carry 132 bits; 512 keep the request line short.
 _SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{22,512}", re.ASCII)

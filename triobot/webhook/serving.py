@@ -9,7 +9,7 @@ from typing import Final, final
 
 import trio
 
-from ..binding import Bind, Tls, address_of, open_listeners
+from ..base.binding import Bind, Tls, address_of, open_listeners
 from ..http.listener import serve_listeners
 from ..http.request import Incoming
 from ..http.server_connection import Handler, SenderLeftError, Talk

@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import Any, Final, cast, final
 
 from triobot import Buttons, Chat, Sent, recorded
+from triobot.base.extras import needing
 from triobot.errors import LocalProtocolError
-from triobot.extras import needing
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 
 _DAY: Final = timedelta(days=1)
 

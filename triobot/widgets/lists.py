@@ -10,7 +10,7 @@ import attrs
 from triobot import Buttons, Chat, Sent, recorded
 from triobot.errors import ConfigError, LocalProtocolError
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 
 K = TypeVar("K", bound=Hashable)
 K_co = TypeVar("K_co", covariant=True, bound=Hashable)

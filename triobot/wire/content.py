@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeGuard, as
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError, RemoteProtocolError
-from ..frozen import guarded
 from .json_text import read_object
 from .rules import JsonValue, check_text, compact_json, is_a, is_text, their_fault
 

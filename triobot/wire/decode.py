@@ -24,6 +24,7 @@ from urllib.parse import unquote
 import attrs
 from typing_extensions import TypeVar
 
+from ..base.frozen import guarded
 from ..errors import (
     BadRequestError,
     ForbiddenError,
@@ -31,7 +32,6 @@ from ..errors import (
     RefusedError,
     RemoteProtocolError,
 )
-from ..frozen import guarded
 from .content import Descriptor, content_of, is_content_type
 from .content import decode_content as decode_content
 from .events import (

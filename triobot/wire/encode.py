@@ -16,8 +16,8 @@ from urllib.parse import quote, quote_plus, urlencode
 import attrs
 from typing_extensions import TypeVar
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
 from .content import Blob, Content, Descriptor, LocalFile
 from .content import encode_content as encode_content
 from .events import (

@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, TypeAlias, final
 import attrs
 from typing_extensions import TypeVar
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
 from .content import CONTENT_CLASSES, Content
 from .ids import (
     CallbackId,

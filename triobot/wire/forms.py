@@ -6,8 +6,8 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
 from .rules import check_text, check_tuple, is_one_of, is_optional_text, is_text
 
 Option: TypeAlias = tuple[str, str]

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias, assert_never, cast, final
 import attrs
 from typing_extensions import TypeVar
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError, RemoteProtocolError
-from ..frozen import guarded
 from .forms import Checkbox, Form, FormField, Inbuilt, Option, Radio, Select, Submit, TextArea, TextField
 from .ids import RefId, as_ref_id
 from .json_text import read_json

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, Generic, Literal, final
 import attrs
 from typing_extensions import TypeVar
 
+from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from ..frozen import guarded
 from .content import CONTENT_CLASSES, Blob, Content, Descriptor, LocalFile, Media, MediaKind
 from .forms import Form
 from .ids import (

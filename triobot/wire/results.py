@@ -6,8 +6,8 @@ from typing import final
 
 import attrs
 
+from ..base.frozen import guarded
 from ..errors import RemoteProtocolError
-from ..frozen import guarded
 from .ids import InvoiceId, MessageId, Recipient, as_invoice_id, as_optional_message_id, as_recipient
 from .rules import JsonValue, check_integer, is_a
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, final
 
 import attrs
 
-from ..frozen import guarded
+from ..base.frozen import guarded
 from .ids import ChatId, as_chat_id
 from .operations import Operation
 from .results import Answer

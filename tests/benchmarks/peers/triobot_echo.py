@@ -6,8 +6,8 @@ What "nobody" takes is stored, answered and dropped: the way in alone.
 import sys
 
 from triobot import Bot, Chat, Settings
+from triobot.base.secrets import Secret
 from triobot.filters import command, text
-from triobot.secrets import Secret
 
 port, platform, secret, token, kind, store = sys.argv[1:]
 bot = Bot(

@@ -12,7 +12,7 @@ from typing import Final, final
 import attrs
 
 from triobot.outbox.lanes import Lanes, Place
-from triobot.seams import Urgency
+from triobot.seams.outbox import Urgency
 
 from .svg import Drawing
 

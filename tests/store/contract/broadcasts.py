@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from triobot.errors import LocalProtocolError
-from triobot.seams import (
+from triobot.seams.broadcasts import (
     AddReceivers,
     AdvanceBroadcast,
     BroadcastJob,
@@ -18,8 +18,8 @@ from triobot.seams import (
     Outcome,
     Receiver,
     TurnBroadcast,
-    Write,
 )
+from triobot.seams.writes import Write
 from triobot.store import Store
 from triobot.store.rules import RETENTION, Retention
 from triobot.wire.ids import ChatId

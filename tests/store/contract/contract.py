@@ -14,7 +14,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from triobot.seams import Arrival, InboxRow, Quota
+from triobot.seams.inbox import Arrival, InboxRow, Quota
 from triobot.store import Store
 from triobot.store.rules import RETENTION, Retention
 from triobot.wire.ids import ChatId, SenderId

@@ -7,17 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from triobot.seams import (
-    Accept,
-    Consume,
-    InboxRow,
-    KeepRaw,
-    OverQuota,
-    PutSetting,
-    Quota,
-    Redelivered,
-    RedeliveredError,
-)
+from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered, RedeliveredError
+from triobot.seams.writes import Accept, Consume, KeepRaw, PutSetting
 from triobot.store import Store
 from triobot.store.rules import Retention
 from triobot.wire.ids import ChatId

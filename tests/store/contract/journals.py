@@ -14,7 +14,8 @@ import pytest
 import trio
 
 from triobot.errors import LocalProtocolError
-from triobot.journals import (
+from triobot.seams.inbox import InboxRow, Quota, Redelivered, RedeliveredError
+from triobot.seams.journals import (
     LARGEST_RECORD,
     AcceptChange,
     AcceptedChange,
@@ -38,18 +39,14 @@ from triobot.journals import (
     TakeInHand,
     WakeEarlier,
 )
-from triobot.seams import (
+from triobot.seams.writes import (
     Accept,
     Consume,
-    InboxRow,
     JournalConflictError,
     KeepRaw,
     LeaseLostError,
     PutData,
     PutSetting,
-    Quota,
-    Redelivered,
-    RedeliveredError,
 )
 from triobot.store import Store
 from triobot.wire.ids import ChatId, SenderId

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from triobot.errors import LocalProtocolError
-from triobot.money import (
+from triobot.seams.money import (
     AcknowledgeAlarms,
     AlarmTold,
     Decided,
@@ -20,7 +20,7 @@ from triobot.money import (
     PutPayment,
     RaiseAlarm,
 )
-from triobot.seams import Consume, PutSetting, StaleRowError
+from triobot.seams.writes import Consume, PutSetting, StaleRowError
 from triobot.wire.ids import ChatId, InvoiceId, RefId
 
 from .contract import DAY, NOON, ROOMY, Contract, SettableClock, accepted, arrival

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from triobot.errors import LocalProtocolError
-from triobot.seams import Consume, KeepRaw, PutData, PutSetting, Write
+from triobot.seams.writes import Consume, KeepRaw, PutData, PutSetting, Write
 from triobot.store import Store
 from triobot.wire.ids import ChatId
 

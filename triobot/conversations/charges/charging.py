@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast,
 import attrs
 import trio
 
+from ...base.frozen import guarded
 from ...engine.records import Id
 from ...errors import (
     AmountMismatchError,
@@ -35,10 +36,10 @@ from ...errors import (
     RefusedError,
     StoreError,
 )
-from ...frozen import guarded
-from ...money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice
-from ...seams import OnUnknown, Urgency, Write
-from ...values import encode_value, register
+from ...seams.money import Captured, Charge, MovePayment, PaymentGoods, PaymentNotice
+from ...seams.outbox import OnUnknown, Urgency
+from ...seams.values import encode_value, register
+from ...seams.writes import Write
 from ...wire.events import Event, Press
 from ...wire.ids import ChatId, RefId
 from ...wire.markup import InlineKeyboard, LinkButton, PayButton

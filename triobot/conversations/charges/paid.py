@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast,
 
 import trio
 
-from ...alarm_kinds import ABOUT, Alarm
-from ...authors import contained, kind_of
+from ...base.alarm_kinds import ABOUT, Alarm
+from ...base.authors import contained, kind_of
+from ...base.frozen import guarded
 from ...engine.core import continue_in
 from ...errors import ConfigError, PaymentHandedOverError, StoreError, UnrecordableError
-from ...frozen import guarded
-from ...money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
-from ...seams import StaleRowError, Write
-from ...values import decode_value, encode_value, expect, register
+from ...seams.money import Captured, MovePayment, PaymentEnd, PaymentGoods, PaymentNotice
+from ...seams.values import decode_value, encode_value, expect, register
+from ...seams.writes import StaleRowError, Write
 from ...wire.events import Event, InvoiceCallback, PayCallback, Sender
 from ...wire.ids import ChatId
 from ...wire.markup import Currency as WireCurrency
@@ -166,7 +166,7 @@ def is_the_ledgers(services: Services, seq: int, event: Event | None) -> bool:
 async def deliver(elsewhere: Elsewhere, work: Workload, captured: Captured, claim: MovePayment) -> bool:
     """Have the aside run for what was bought; False if there is none.
 
-    That it has it is stored with what starts it, in one transaction; see `triobot.money.Deliver`.
+    That it has it is stored with what starts it, in one transaction; see `triobot.seams.money.Deliver`.
 
     The aside is started through the inbox, as by code: so it begins once for each delivery, whatever happens
     in between, and is revived like every conversation.

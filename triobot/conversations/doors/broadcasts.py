@@ -14,12 +14,13 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 import attrs
 import trio
 
+from ...base.frozen import guarded
 from ...engine.records import Id
 from ...errors import ForeignTaskError, LocalProtocolError
-from ...frozen import guarded
-from ...patience import await_store
-from ...seams import BroadcastStatus, Write, check_key
-from ...values import register
+from ...seams.broadcasts import BroadcastStatus, check_key
+from ...seams.patience import await_store
+from ...seams.values import register
+from ...seams.writes import Write
 from ...wire.content import Content
 from ...wire.ids import ChatId, as_chat_id
 from ...wire.markup import InlineKeyboard

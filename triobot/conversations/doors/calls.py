@@ -16,11 +16,11 @@ from typing import Final, TypeAlias, cast, final
 
 import attrs
 
+from ...base.frozen import guarded
 from ...errors import LocalProtocolError, ProtocolError, RecordError
-from ...frozen import guarded
-from ...journals import ConversationId
-from ...seams import Arrival, InboxRow
-from ...values import decode_value, encode_value, register
+from ...seams.inbox import Arrival, InboxRow
+from ...seams.journals import ConversationId
+from ...seams.values import decode_value, encode_value, register
 from ...wire.decode import decode_event
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId

@@ -11,11 +11,13 @@ from typing import Final, final
 
 import trio
 
+from ...base.clock import WallClock
 from ...errors import StoreFullError
-from ...journals import ConversationRow, ParkConversation
-from ...money import Captured, MovePayment
-from ...rooms import told
-from ...seams import Arrival, InboxRow, OverQuota, Quota, WallClock, Write
+from ...seams.inbox import Arrival, InboxRow, OverQuota, Quota
+from ...seams.journals import ConversationRow, ParkConversation
+from ...seams.money import Captured, MovePayment
+from ...seams.rooms import told
+from ...seams.writes import Write
 from ...store import Store
 from ...wire.events import Event, Sender
 from ...wire.ids import ChatId

@@ -10,8 +10,8 @@ from enum import EnumType
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+from ...base.fields import fields_of, has_fields, is_frozen
 from ...errors import ConfigError
-from ...fields import fields_of, has_fields, is_frozen
 from ..routes.declarations import Route, Table, route_name
 
 

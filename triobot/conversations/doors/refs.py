@@ -18,13 +18,14 @@ import attrs
 import trio
 from typing_extensions import TypeVarTuple
 
+from ...base.frozen import guarded
 from ...engine.records import Id
 from ...errors import ConfigError, LocalProtocolError, UnrecordableError
-from ...frozen import guarded
-from ...patience import await_store
-from ...rooms import hears, person_place, room_place
-from ...seams import OnUnknown, Write
-from ...values import encode_value
+from ...seams.outbox import OnUnknown
+from ...seams.patience import await_store
+from ...seams.rooms import hears, person_place, room_place
+from ...seams.values import encode_value
+from ...seams.writes import Write
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text

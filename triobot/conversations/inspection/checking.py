@@ -13,12 +13,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
+from ...base.alarm_kinds import Alarm
+from ...base.frozen import guarded
 from ...engine import Record
 from ...engine.records import ENDS, time_of
 from ...errors import TriobotError
-from ...frozen import guarded
-from ...journals import ConversationId, ConversationRow, Lease
-from ...seams import Alarm
+from ...seams.journals import ConversationId, ConversationRow, Lease
 from ..conversation import Conversation
 from ..revival.stored import Stored
 from ..services import HearRecords

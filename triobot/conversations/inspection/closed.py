@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, final
 
 from ...errors import LocalProtocolError
-from ...resources import Opened, Resource
+from ...seams.resources import Opened, Resource
 
 
 @final

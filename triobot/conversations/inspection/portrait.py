@@ -15,7 +15,7 @@ import trio
 from ...engine.core import Where
 from ...engine.run import OpenBlock, OpenBranch
 from ...errors import ConversationEndedError
-from ...rooms import is_chat, told
+from ...seams.rooms import is_chat, told
 from ...wire.events import Event, Message
 from ..conversation import Conversation
 from ..doors.calls import room_of

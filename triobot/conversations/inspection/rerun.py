@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast, fina
 
 import trio
 
-from ...authors import leaves
-from ...clock import StoppedClock, Timepiece
+from ...base.authors import leaves
+from ...base.clock import StoppedClock, Timepiece
+from ...base.frozen import guarded
 from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import LocalProtocolError, NondeterminismError, StepError
 from ...exact.verdicts import Parting
-from ...frozen import guarded
-from ...resources import Opened
-from ...seams import WORK_SLOTS, Acceptance, OnUnknown, Redelivered, Urgency, Write
+from ...seams.inbox import Acceptance, Redelivered
+from ...seams.outbox import OnUnknown, Urgency
+from ...seams.resources import Opened
+from ...seams.writes import WORK_SLOTS, Write
 from ...store import Store
 from ...wire.events import Press
 from ...wire.ids import ChatId, MessageId, Recipient, RefId

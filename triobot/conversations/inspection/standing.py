@@ -15,11 +15,11 @@ from typing import Final, final
 import attrs
 import trio
 
+from ...base.frozen import guarded
 from ...engine import Run
 from ...errors import TriobotError
 from ...exact.verdicts import differs
-from ...frozen import guarded
-from ...values import encode_value
+from ...seams.values import encode_value
 from ..running.hooks import HERE
 from ..running.leash import awaited, held
 from ..running.lines import frames_of, is_authors, is_ours

@@ -15,7 +15,7 @@ from operator import contains
 from typing import Any, Final, TypeVar, cast
 
 from ...errors import BadRequestError, ConfigError, LocalProtocolError
-from ...seams import OnUnknown
+from ...seams.outbox import OnUnknown
 from ...wire.content import CONTENT_CLASSES, Audio, Contact, File, Image, Location, Video, Voice
 from ...wire.events import Event, Join, Leave, Message, Press, Submission
 from ...wire.ids import MessageId

@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, cast, final
 import attrs
 from typing_extensions import TypeVar
 
+from ...base.frozen import guarded
 from ...errors import LocalProtocolError
-from ...frozen import guarded
 from ...wire.events import Event, Press
 from ...wire.markup import (
     SHARE_CONTACT,

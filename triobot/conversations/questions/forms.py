@@ -24,10 +24,10 @@ from typing import (
     get_type_hints,
 )
 
+from ...base.fields import ValueField, fields_of, has_fields
+from ...base.frozen import guarded
 from ...errors import ConfigError, LocalProtocolError
-from ...fields import ValueField, fields_of, has_fields
-from ...frozen import guarded
-from ...values import known_fields
+from ...seams.values import known_fields
 from ...wire.forms import (
     Checkbox,
     Form,

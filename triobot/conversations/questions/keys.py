@@ -26,9 +26,9 @@ from typing import (
     get_type_hints,
 )
 
-from ...authors import contained
+from ...base.authors import contained
+from ...base.fields import fields_of, has_fields
 from ...errors import ConfigError, LocalProtocolError
-from ...fields import fields_of, has_fields
 from ...wire.json_text import read_object
 from ...wire.rules import JsonValue, compact_json
 
@@ -134,7 +134,7 @@ def _read(kind: type[Any], text: str) -> object | None:
 
 
 # --- values with fields: by their fields' names, as JSON, and back by their types. These texts stand under
-# messages and in journals, so they stay as they are; `triobot.values` says each class's whole name.
+# messages and in journals, so they stay as they are; `triobot.seams.values` says each class's whole name.
 
 
 def _plain(value: object) -> JsonValue:

@@ -18,7 +18,7 @@ import trio
 
 from ...engine.records import Id
 from ...errors import LocalProtocolError, TriobotError
-from ...seams import Urgency
+from ...seams.outbox import Urgency
 from ...wire.ids import MessageId
 from ...wire.operations import EditMessage, SendMessage
 from ...wire.results import Sent

@@ -20,8 +20,9 @@ import attrs
 import trio
 
 from ...errors import NotDeliveredError, TriobotError
-from ...seams import Outbox, PutData, Urgency, Write
-from ...values import decode_value, encode_value
+from ...seams.outbox import Outbox, Urgency
+from ...seams.values import decode_value, encode_value
+from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId, MessageId
 from ...wire.operations import EditMessage, Operation, SendMessage
 from ..data import OURS

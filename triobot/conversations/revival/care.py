@@ -31,11 +31,13 @@ from typing import Any, Final, TypeVar, cast, final
 import trio
 from trio.lowlevel import current_task
 
-from ...authors import came_by_signal, kind_of, split
+from ...base.alarm_kinds import Alarm
+from ...base.authors import came_by_signal, kind_of, split
 from ...errors import BreakdownError, StoreError
-from ...journals import ConversationRow, TakeInHand
-from ...rooms import is_chat, told
-from ...seams import WORK_SLOTS, Alarm, Consume, InboxRow, KeepRaw, PutSetting, Write
+from ...seams.inbox import InboxRow
+from ...seams.journals import ConversationRow, TakeInHand
+from ...seams.rooms import is_chat, told
+from ...seams.writes import WORK_SLOTS, Consume, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
 from ..data import of_authors, words_for

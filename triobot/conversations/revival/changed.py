@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 import attrs
 from trio.lowlevel import current_task
 
+from ...base.frozen import guarded
 from ...engine import Nursery, Record, Run
 from ...engine.core import Nature
 from ...engine.core import Operation as OpenOperation
@@ -38,9 +39,8 @@ from ...exact.sites import (
 )
 from ...exact.sources import Source
 from ...exact.verdicts import Build, Comparison, Judge, Parting, Told
-from ...frozen import guarded
-from ...journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
-from ...rooms import SHARED
+from ...seams.journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
+from ...seams.rooms import SHARED
 from ...wire.events import Event
 from ...wire.operations import Operation
 from ..routes.declarations import Table

@@ -19,13 +19,15 @@ from typing import Final, cast, final
 import attrs
 import trio
 
+from ...base.alarm_kinds import Alarm
 from ...errors import RecordError, UnreadableRecordError
-from ...journals import ConversationRow, EndConversation, Journal, ParkConversation
-from ...patience import await_store
-from ...rooms import is_chat, told
-from ...seams import Alarm, InboxRow, Write
+from ...seams.inbox import InboxRow
+from ...seams.journals import ConversationRow, EndConversation, Journal, ParkConversation
+from ...seams.patience import await_store
+from ...seams.rooms import is_chat, told
+from ...seams.values import decode_value
+from ...seams.writes import Write
 from ...store import Store
-from ...values import decode_value
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
 from ..charges.paid import abandon, tell_parked

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 import attrs
 
+from ...base.frozen import frozen
 from ...engine import Record, begun, decode_record, encode_record
 from ...engine.records import (
     DONE,
@@ -30,8 +31,8 @@ from ...engine.records import (
     time_of,
 )
 from ...errors import NondeterminismError, UnreadableRecordError, UnrecordableError
-from ...frozen import frozen
-from ...journals import (
+from ...seams.inbox import InboxRow
+from ...seams.journals import (
     AppendRecords,
     BeginConversation,
     ConversationId,
@@ -40,7 +41,7 @@ from ...journals import (
     Lease,
     RunKind,
 )
-from ...seams import Consume, InboxRow, Write
+from ...seams.writes import Consume, Write
 from ...wire.events import Event, Join, Press, Submission
 from ...wire.ids import MessageId, SenderId
 from ...wire.results import Sent

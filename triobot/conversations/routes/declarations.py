@@ -13,9 +13,9 @@ from typing import Final, Self, cast, final
 
 import attrs
 
+from ...base.frozen import guarded
 from ...errors import ConfigError, LocalProtocolError
-from ...frozen import guarded
-from ...values import lasting_module
+from ...seams.values import lasting_module
 from ...wire.events import Event
 from ...wire.rules import check_text
 from .filters import Filter, Same, covers, starting

@@ -18,9 +18,9 @@ from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, final, overlo
 import attrs
 from typing_extensions import TypeVar
 
+from ...base.frozen import frozen, guarded
 from ...errors import ConfigError
-from ...frozen import frozen, guarded
-from ...values import expect, register
+from ...seams.values import expect, register
 from ...wire.content import CONTENT_CLASSES, Audio, Content, File, Image, Media, Video, Voice
 from ...wire.events import Event, InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender
 from ...wire.ids import ChatId

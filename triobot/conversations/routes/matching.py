@@ -14,10 +14,10 @@ from typing import Any, Generic, Literal, Union, cast, final, get_args, get_orig
 import attrs
 from typing_extensions import TypeVar
 
+from ...base.fields import fields_of, has_fields
+from ...base.frozen import guarded
 from ...errors import ConfigError
-from ...fields import fields_of, has_fields
-from ...frozen import guarded
-from ...values import expect, register
+from ...seams.values import expect, register
 from ...wire.events import Event, Message, Sender
 from ...wire.ids import ChatId
 from .filters import Filter, Same, Setting

@@ -21,8 +21,8 @@ from typing import (
 import attrs
 from typing_extensions import TypeVar
 
+from ...base.frozen import guarded
 from ...errors import ConfigError
-from ...frozen import guarded
 from ...wire.events import Event
 from ..running.lines import calling_line
 from .declarations import Hook as Hook

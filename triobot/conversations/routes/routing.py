@@ -32,11 +32,11 @@ from typing import Final, TypeAlias, cast, final
 import attrs
 import trio
 
-from ...authors import contained
+from ...base.authors import contained
+from ...base.frozen import frozen
 from ...engine import LEFT
 from ...engine.core import is_cut
 from ...engine.records import Id
-from ...frozen import frozen
 from ...wire.events import Event, Leave, Message, Press, Submission
 from ...wire.ids import SenderId
 from ..codec import CODEC

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
+from ...base.frozen import guarded
 from ...errors import ConfigError, UnrecordableError
-from ...frozen import guarded
-from ...values import encode_value, register
+from ...seams.values import encode_value, register
 
 if TYPE_CHECKING:
     from cronsim import CronSim

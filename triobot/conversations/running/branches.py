@@ -20,7 +20,7 @@ import trio
 from ...engine import Host
 from ...engine.records import Id
 from ...errors import ForeignTaskError
-from ...money import Charge
+from ...seams.money import Charge
 from ...wire.content import LocalFile, Media
 from ...wire.ids import MessageId, RefId
 from ...wire.operations import Operation, SendMessage

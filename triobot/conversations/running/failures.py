@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
-from ...authors import all_of, kind_of, leaves, text_of
+from ...base.alarm_kinds import Alarm, RaiseAlarm
+from ...base.authors import all_of, kind_of, leaves, text_of
 from ...errors import (
     ConfigError,
     ConversationEndedError,
@@ -28,9 +29,8 @@ from ...errors import (
     RecordError,
     StepError,
 )
-from ...money import PaymentGoods
-from ...rooms import is_chat, told
-from ...seams import Alarm, RaiseAlarm
+from ...seams.money import PaymentGoods
+from ...seams.rooms import is_chat, told
 from ...wire.ids import ChatId
 from ...wire.operations import Operation
 from ..texts import Texts

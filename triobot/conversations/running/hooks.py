@@ -14,9 +14,9 @@ from typing import Final, Protocol, final
 
 import trio
 
+from ...base.frozen import guarded
 from ...engine import Run
 from ...errors import ConfigError, ForeignTaskError
-from ...frozen import guarded
 from ..notices import Declined, Notify
 from ..routes.declarations import Hook, Route
 

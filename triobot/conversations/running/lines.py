@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar, cast, final
 import attrs
 import trio
 
-from ...authors import all_of, contained, kind_of, note
+from ...base.authors import all_of, contained, kind_of, note
+from ...base.frozen import guarded
 from ...errors import TriobotError
-from ...frozen import guarded
 
 
 def _places(*names: str) -> tuple[str, ...]:

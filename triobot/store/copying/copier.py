@@ -25,6 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, final
 
+from ...base.clock import WallClock
+from ...base.frozen import guarded
 from ...errors import (
     ConfigError,
     StoreAwayError,
@@ -33,8 +35,7 @@ from ...errors import (
     StoreFullError,
     StoreLockedError,
 )
-from ...frozen import guarded
-from ...seams import STREAM_ID, WallClock
+from ...seams.writes import STREAM_ID
 from ..schema import COPIED, COPY_OF, MOVED, Copying, Stamp, drop_meta, file_of, get_meta, put_meta
 from .ends import CopyEnd, identity_of, last_number, open_end
 from .tables import TABLES, Row

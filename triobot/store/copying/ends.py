@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, final
 
+from ...base.extras import needing
 from ...errors import ConfigError
-from ...extras import needing
 from ..backups import examine
 from ..file import StoreFile, open_file
 from ..schema import MIGRATIONS, Copying, Stamp

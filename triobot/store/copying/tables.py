@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias, final
 
-from ...frozen import guarded
+from ...base.frozen import guarded
 from ..sql import Sql
 
 Row: TypeAlias = tuple[Any, ...]

@@ -20,8 +20,8 @@ from typing import Final
 import psycopg
 import trio
 
+from ...base.clock import WallClock
 from ...errors import ConfigError, TriobotError
-from ...seams import WallClock
 from ..rules import RETENTION, Retention
 from ..schema import Stamp
 from ..table_store import Store, serve

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from ...base.frozen import guarded
 from ...errors import ConfigError
-from ...frozen import guarded
 
 SCHEMA: Final = "triobot"
 """The schema of a store whose address names none."""

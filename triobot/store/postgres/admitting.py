@@ -24,18 +24,10 @@ import attrs
 import psycopg
 import trio
 
-from ...clock import steady_time
+from ...base.clock import steady_time
 from ...errors import StoreAwayError, StoreError, TriobotError
-from ...seams import (
-    Acceptance,
-    Arrival,
-    InboxRow,
-    KeepRaw,
-    OverQuota,
-    Quota,
-    Redelivered,
-    StoreStatistics,
-)
+from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
+from ...seams.writes import KeepRaw, StoreStatistics
 from ..admission import admit_arrival
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
 from ..schema import Stamp, check_whole

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Final, final
 
-from ...frozen import guarded
+from ...base.frozen import guarded
 from ..journal_rows import APPEND, BEGIN_ONE, FITS, LIVE, REST, STAND
 from ..rules import NAMING
 from ..statements import ANSWERED, NOTE_AGAIN, NOTE_NEW, SEE_SENDER, TAKE_IN

@@ -18,8 +18,8 @@ from typing import Any, Final, final
 import psycopg
 from psycopg.rows import TupleRow
 
+from ...base.frozen import guarded
 from ...errors import StoreAwayError
-from ...frozen import guarded
 from .address import PostgresAddress, from_the_other_end
 
 _SHORT: Final = 2

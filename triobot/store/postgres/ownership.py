@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from typing import Final, final
 
-from ...clock import steady_time
+from ...base.clock import steady_time
 from .session import Connection
 
 SECONDS: Final = 3.0
@@ -122,7 +122,7 @@ class SpokenLease:
 
     Args:
         node: the process's number.
-        asked: what `triobot.clock.steady_time` was before the lock was had.
+        asked: what `triobot.base.clock.steady_time` was before the lock was had.
     """
 
     def __init__(self, node: int, asked: int) -> None:

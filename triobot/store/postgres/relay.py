@@ -24,9 +24,9 @@ import attrs
 import psycopg
 import trio
 
+from ...base.frozen import guarded
 from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
-from ...frozen import guarded
-from ...seams import Hear, Relayed
+from ...seams.writes import Hear, Relayed
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .ownership import GRACE, LIVES

@@ -13,9 +13,9 @@ from typing import Final, final
 
 import psycopg
 
+from ...base.frozen import guarded
+from ...base.version import __version__
 from ...errors import ConfigError, StoreAwayError
-from ...frozen import guarded
-from ...version import __version__
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .ownership import LIVES

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, final
 
-from ...journals import BeginConversation, EndConversation, JournalWrite
-from ...money import MoneyWrite, MovePayment, PaymentRow, PutPayment
-from ...seams import Acceptance, Arrival, Beginning, Forgotten, InboxRow, PutData, Quota
+from ...seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
+from ...seams.journals import BeginConversation, EndConversation, JournalWrite
+from ...seams.money import MoneyWrite, MovePayment, PaymentRow, PutPayment
+from ...seams.writes import Forgotten, PutData
 from ...wire.ids import ChatId, RefId, SenderId
 from ..journal_rows import JournalTables
 from ..payment_rows import PAYMENTS, MoneyTables, payments_of

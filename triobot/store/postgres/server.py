@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from ...frozen import guarded
+from ...base.frozen import guarded
 
 OLDEST: Final = 14
 

@@ -24,10 +24,10 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import TupleRow
 
-from ...clock import steady_time
+from ...base.clock import steady_time
 from ...errors import StoreLockedError, TriobotError
-from ...journals import Lease, Opening
-from ...seams import Hear, LeaseLostError, Relayed
+from ...seams.journals import Lease, Opening
+from ...seams.writes import Hear, LeaseLostError, Relayed
 from ..broadcasts import stop_after_restore
 from ..lock import FileLock, locked, machine_boot
 from ..notes import WorkNotes

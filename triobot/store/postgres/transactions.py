@@ -26,9 +26,9 @@ from typing import Any, Final, NoReturn, final
 
 import psycopg
 
-from ...clock import steady_time
+from ...base.clock import steady_time
 from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
-from ...seams import LeaseLostError
+from ...seams.writes import LeaseLostError
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .history import go_on

@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ...file_locks import try_lock
-from ...open_files import CAREFUL, OWNER_ONLY, read_at, restrict, write_at
+from ...base.file_locks import try_lock
+from ...base.open_files import CAREFUL, OWNER_ONLY, read_at, restrict, write_at
 from ..lock import FileLock
 from ..notes import SLOT
 

@@ -1,0 +1,1 @@
+"""Alarms: what rings until somebody looks, and whom it tells."""

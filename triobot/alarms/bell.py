@@ -1,0 +1,236 @@
+"""Alarms: what an operator should know, said once an hour a thing, in the log and to the author's hook.
+
+Each is a row of the store, so that it outlives the process that raised it: the hook is called at least once,
+and again every hour until an operator has acknowledged it, or what it warned of is over. One that tells of
+something that happened, and lasts no longer, is told once.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import shlex
+import traceback
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias, final
+
+import trio
+
+from ..base.alarm_kinds import EVENTS, STATES, Alarm, AlarmKind, OnAlarm, RaiseAlarm
+from ..base.authors import contained_in_task, kind_of
+from ..base.clock import WallClock
+from ..errors import StoreError
+from ..seams.money import AcknowledgeAlarms, AlarmRow, AlarmTold
+from ..seams.money import RaiseAlarm as KeepAlarm
+from ..store import Store
+
+log: Final = logging.getLogger("triobot.alarms")
+
+_WAITING: Final = 64
+_QUIET_SECONDS: Final = 3600.0
+_HOUR: Final = 3_600_000
+_PAGE: Final = 100
+_MOST_STATES: Final = 1000
+_LOOK: Final = 300.0
+_AGAIN: Final = 60.0
+_HOOK_SECONDS: Final = 60.0
+_REMEMBERED: Final = 10_000
+_RECENT: Final = 100
+
+IsOver: TypeAlias = Callable[[AlarmKind, str, float], Awaitable[bool]]
+"""Tells whether the state that an alarm of this kind and key warned of, raised so many seconds ago, is over.
+
+True only if that is known.
+"""
+
+
+@final
+class AlarmBell:
+    """Takes alarms from anywhere, without waiting, and passes each kind and key on once an hour at most.
+
+    What goes wrong again next week is news; ten thousand forged callbacks are one. When more than 64 wait to
+    be stored, further ones are only logged.
+
+    Args:
+        hook: the author's.
+        at_once: told before that, without waiting; must not raise.
+    """
+
+    def __init__(self, hook: OnAlarm | None, at_once: RaiseAlarm | None = None) -> None:
+        self._hook = hook
+        self._at_once = at_once
+        self._rung: dict[tuple[AlarmKind, str], float] = {}
+        # When each was raised last, and how often.
+        self._recent: dict[tuple[AlarmKind, str], tuple[float, int]] = {}
+        self._queue: deque[Alarm] = deque()
+        # What the store could not take, for those that tell people.
+        self._unstored: dict[tuple[AlarmKind, str], AlarmRow] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._news = trio.Event()
+        self._at_rest = False
+        self._looked_at, self._look_by = -math.inf, math.inf
+        self._pause = trio.CancelScope()
+
+    def ring(self, alarm: Alarm) -> None:
+        """Raise an alarm; never waits, never raises."""
+        if not self.pass_on(alarm):
+            return
+        if len(self._queue) < _WAITING:
+            self._queue.append(alarm)
+        else:
+            log.warning("the store is behind: this alarm is in the log only")
+
+    def pass_on(self, alarm: Alarm) -> bool:
+        """Pass on an alarm whose row is stored already; False if that was done within the hour."""
+        now = trio.current_time()
+        what = (alarm.kind, alarm.key)
+        self._remember(alarm, now)
+        if what in self._rung and now < self._rung[what] + _QUIET_SECONDS:
+            if self._at_rest:
+                self._news.set()  # nothing was open: somebody has acknowledged it, and it is news again
+            # Else somebody may have, since the last look.
+            self._look_by = self._looked_at + _LOOK
+            self._pause.deadline = min(self._pause.deadline, self._look_by)
+            return False
+        self._rung.pop(what, None)
+        if len(self._rung) >= _REMEMBERED:
+            del self._rung[next(iter(self._rung))]
+        self._rung[what] = now
+        log.error("ALARM %s: %s", alarm.kind, alarm.text)
+        if self._at_once is not None:
+            self._at_once(alarm)
+        self._news.set()
+        return True
+
+    def unstored(self) -> Sequence[AlarmRow]:
+        """Return the alarms that the store could not take, and that are not known to be over."""
+        return list(self._unstored.values())
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have this called when an alarm was raised or is over; it must not wait or raise."""
+        self._listeners.append(listener)
+
+    def has_rung(self, kind: AlarmKind, key: str) -> bool:
+        """Return whether this alarm was raised in this run, and has not ended since."""
+        return (kind, key) in self._rung
+
+    def _remember(self, alarm: Alarm, now: float) -> None:
+        _, times = self._recent.pop((alarm.kind, alarm.key), (now, 0))
+        if len(self._recent) >= _RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._recent[alarm.kind, alarm.key] = now, times + 1
+
+    async def keep_telling(self, store: Store, clock: WallClock, is_over: IsOver | None = None) -> None:
+        """Store alarms and call the hook, one alarm at a time, until cancelled; its errors are logged.
+
+        Every five minutes, `is_over` is asked of each alarm that warns of a state; without it none ends by
+        itself. Five minutes old at least, so that a state which comes and goes is one alarm; and no sooner
+        after the start, when an earlier run's have had time to be raised again.
+        """
+        began = trio.current_time()
+        while True:
+            self._news, self._at_rest = trio.Event(), False
+            self._looked_at, self._look_by = trio.current_time(), math.inf
+            try:
+                try:
+                    await self._store_them(store, clock)
+                    if is_over is not None and trio.current_time() >= began + _LOOK:
+                        await self._end_what_is_over(store, clock, is_over)
+                finally:
+                    # Before the hook, which may take its time.
+                    for listener in self._listeners:
+                        listener()
+                pause = await self._tell(store, clock)
+            except StoreError as error:
+                log.error("alarms can't be stored: %s", type(error).__name__)  # noqa: TRY400
+                pause = _AGAIN
+            with trio.move_on_at(min(trio.current_time() + pause, self._look_by)) as self._pause:
+                await self._news.wait()
+
+    async def _store_them(self, store: Store, clock: WallClock) -> None:
+        while self._queue:
+            alarm = self._queue[0]
+            try:
+                await store.commit(KeepAlarm(alarm.kind, alarm.key, alarm.text, clock.now()))
+            except StoreError:
+                # What is wrong may be the store itself: then the hook hears of it without a row.
+                self._queue.popleft()
+                if len(self._unstored) < _WAITING:
+                    now = clock.now()
+                    row = AlarmRow(alarm.kind, alarm.key, alarm.text, now, now, 1)
+                    self._unstored[alarm.kind, alarm.key] = row
+                await self._call(alarm)
+                raise
+            self._queue.popleft()
+
+    async def _end_what_is_over(self, store: Store, clock: WallClock, is_over: IsOver) -> None:
+        found = await store.alarms.open(kinds=tuple(STATES), limit=_MOST_STATES)
+        rows: dict[tuple[AlarmKind, str], AlarmRow] = {(row.kind, row.key): row for row in found}
+        # Of some there is no row: an operator has acknowledged it, or the store could not take it.
+        lasting = [what for what in self._recent if what[0] in STATES]
+        for what in dict.fromkeys((*rows, *lasting)):
+            kind, key = what
+            recent, row = self._recent.get(what), rows.get(what)
+            ages = [] if recent is None else [trio.current_time() - recent[0]]
+            if row is not None:
+                ages.append(abs(clock.now() - row.last) / 1000)  # the clock may have been set back
+            quiet = min(ages, default=0.0)
+            if quiet < _LOOK or not await is_over(kind, key, quiet):
+                continue
+            if self._recent.get(what) != recent:
+                continue  # it was raised again meanwhile
+            # Forgotten first: what is raised from here on is stored behind this.
+            self._recent.pop(what, None)
+            self._rung.pop(what, None)
+            self._unstored.pop(what, None)
+            log.warning("the alarm %s (%s) is over", kind, key)
+            if row is not None:
+                await store.commit(AcknowledgeAlarms((kind,), key, clock.now()))
+
+    async def _tell(self, store: Store, clock: WallClock) -> float:
+        """Tell what is open and has not been told for an hour; returns how long to wait."""
+        failed = False
+        for row in await store.alarms.open(told_before=clock.now() - _HOUR, limit=_PAGE):
+            if row.told is not None:
+                log.error("ALARM %s, still: %s", row.kind, row.text)
+            if await self._call(_alarm_of(row)):
+                await store.commit(AlarmTold(row.kind, row.key, clock.now()))
+            else:
+                failed = True
+        rows = await store.alarms.open(limit=_PAGE)
+        self._at_rest = not rows
+        if failed:
+            return _AGAIN
+        kinds = {*(row.kind for row in rows), *(kind for kind, _ in self._recent)}
+        if kinds & STATES or len(rows) == _PAGE:
+            return _LOOK
+        # What is no state is only told again, and what happened once isn't even that.
+        told = [row.told or 0 for row in rows if row.kind not in EVENTS or row.last > (row.told or 0)]
+        # Some minutes after the hour, so that those told one after the other are told together.
+        return max(min(told) + _HOUR - clock.now(), 0) / 1000 + _LOOK if told else math.inf
+
+    async def _call(self, alarm: Alarm) -> bool:
+        if self._hook is None:
+            return True
+        limit = trio.move_on_after(_HOOK_SECONDS)
+        try:
+            with limit:
+                await self._hook(alarm)
+        except BaseException as raised:
+            # Not its text: that is the author's, and may hold the password of a mail server.
+            error = contained_in_task(raised)
+            log.error("the alarm hook failed: %s", kind_of(error))  # noqa: TRY400
+            log.debug("%s", "".join(traceback.format_tb(error.__traceback__)))
+            return False
+        if limit.cancelled_caught:
+            log.error("the alarm hook was cut after %.0f s", _HOOK_SECONDS)
+        return not limit.cancelled_caught
+
+
+def _alarm_of(row: AlarmRow) -> Alarm:
+    again = f" (said {row.count} times)" if row.count > 1 else ""
+    if row.told is not None:
+        seen = f"triobot alarms acknowledge --kind {row.kind} --key {shlex.quote(row.key)}"
+        again += f" Once you have seen it: `{seen}`"
+    return Alarm(row.kind, row.key, f"{row.text}{again}")

@@ -1,0 +1,1 @@
+"""Puts the parts together: a bot, its settings, and what runs them."""

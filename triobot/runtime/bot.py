@@ -1,0 +1,717 @@
+"""The bot: what an author declares, and the ways to run it.
+
+With `work` and `together` it knows all the others, and loads them when it runs: what a bot file declares
+needs no store, outbox or listener. The nesting of its blocks is the order in which a bot stops.
+
+`Bot.to` is the door from outside: to a chat, for tasks that are none of its conversations. What is sent there
+takes its place in the chat's lane like everything else, but no conversation records it. So a conversation's
+own code is refused at each call, except in a step.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, final, overload
+from weakref import WeakSet
+
+import attrs
+import trio
+
+from ..base.alarm_kinds import OnAlarm
+from ..base.authors import run_contained
+from ..base.clock import SystemClock, WallClock
+from ..base.frozen import guarded
+from ..base.secrets import Secret
+from ..conversations.chat import ChatRef as ChatRef
+from ..conversations.chat import Room
+from ..conversations.data import Keeping, Key, Speech
+from ..conversations.doors.broadcasts import Broadcast
+from ..conversations.doors.calls import RoomName
+from ..conversations.doors.refs import RoomRef, person_ref, place_ref, room_ref
+from ..conversations.questions.buttons import Buttons, Keyboard, inline_of, reply_of
+from ..conversations.routes.declarations import check_arguments, check_async
+from ..conversations.routes.router import Router, table_of
+from ..conversations.running.branches import refuse_conversations
+from ..conversations.running.failures import tell_nobody
+from ..conversations.running.lines import calling_line
+from ..conversations.texts import Texts
+from ..errors import ConfigError
+from ..seams.outbox import OnUnknown, Urgency
+from ..seams.resources import Provided, Resource, declare_resource, find, open_resources
+from ..seams.rooms import SHARED, is_chat
+from ..wire.content import Media
+from ..wire.ids import ChatId, SenderId, as_recipient
+from ..wire.operations import Operation, Upload
+from .failures import Failure as Failure
+from .failures import OnError, open_failures
+from .settings import PREFIX, Settings, check_prefix, read_environment
+
+if TYPE_CHECKING:
+    from quart_trio import QuartTrio
+
+    from ..client.successor import AnyTransport
+    from ..conversations.services import Services
+    from .standby import Standby
+    from .work import Front, Intake, Runtime, Statistics, Surroundings
+
+INSTEAD: Final = "chat.to(chat_id), or the chat's own methods"
+_importing: Final[ContextVar[str | None]] = ContextVar("importing", default=None)
+BackgroundT = TypeVar("BackgroundT", bound=Callable[[], Awaitable[None]])
+M = TypeVar("M", bound=Media)
+T = TypeVar("T")
+
+
+@final
+@guarded
+class OutsideDoor:
+    """The door of `Bot.to`."""
+
+    _work: Callable[[], Runtime] = attrs.field(repr=False)
+
+    async def perform(self, operation: Operation[T], on_unknown: OnUnknown) -> T:
+        """Send something."""
+        outbox = self._from_outside().spoken
+        return await outbox.perform(operation, urgency=Urgency.REPLY, on_unknown=on_unknown)
+
+    async def signal(self, place: ChatId, value: object, key: str | None, room: RoomName | None) -> None:
+        """Tell the place something."""
+        await self._from_outside().dispatcher.elsewhere.signal(place, value, key, room)
+
+    async def start(
+        self, chat_id: ChatId, fn: Callable[..., object], args: tuple[object, ...], key: str | None
+    ) -> bool:
+        """Start a route."""
+        elsewhere = self._from_outside().dispatcher.elsewhere
+        name = elsewhere.table.route_of(fn, args, f"{calling_line()}: start()").name
+        return await elsewhere.start(chat_id, name, args, key=key, once=key)
+
+    async def stop(self, chat_id: ChatId, fn: Callable[..., object], key: str | None) -> bool:
+        """Stop a route."""
+        elsewhere = self._from_outside().dispatcher.elsewhere
+        name = elsewhere.table.route_of(fn, None, f"{calling_line()}: stop()").name
+        return await elsewhere.stop(chat_id, name, key)
+
+    async def data(self, chat_id: ChatId) -> Mapping[str, str]:
+        """Return what the chat keeps."""
+        return await self._from_outside().dispatcher.keeping.data(chat_id)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Enter before something that is kept is read; there is nothing to guard here."""
+        return nullcontext()
+
+    async def put_data(self, place: ChatId, key: str, value: str | None) -> None:
+        """Keep something for the place."""
+        await self._from_outside().dispatcher.keeping.put(place, key, value)
+
+    async def update(self, place: ChatId, key: str, change: Callable[[str | None], str]) -> str:
+        """Put what this makes of the old value in its place."""
+        return await self._from_outside().dispatcher.keeping.update(place, key, change)
+
+    def _from_outside(self) -> Runtime:
+        refuse_conversations("bot.to()", INSTEAD)
+        return self._work()
+
+
+@contextmanager
+def importing(module: str) -> Generator[None]:
+    """Refuse `Bot.run` while the block runs: the code that imports a bot is going to run it.
+
+    Args:
+        module: its name, for the error.
+    """
+    before = _importing.set(module)
+    try:
+        yield
+    finally:
+        _importing.reset(before)
+
+
+@final
+class Bot(Router):
+    """A bot: routes, and how to run them. A declaration only; each run has its own state.
+
+    Args:
+        token: the service's token; else ``TRIOBOT_TOKEN``.
+        env: what the names of its variables begin with in place of ``TRIOBOT_``, such as ``SHOP_``: for
+            several bots in one process, each with a token and a store of its own.
+        base_url: where the platform is; else ``TRIOBOT_BASE_URL``, else the public one.
+        store: ``sqlite:PATH``, ``memory:`` or ``postgresql://...``; else ``TRIOBOT_STORE``, else
+            ``sqlite:triobot.db``.
+        settings: all settings at once; then nothing is read from the environment.
+        texts: the runtime's own words, or a function that chooses them by what the chat keeps, such as
+            ``lambda data: WORDS[data[LANGUAGE]]``. English by default.
+        transport: carries requests to the platform in place of the default: a proxy, or a test's double.
+        clock: the time of day in place of this machine's.
+
+    Examples:
+        >>> from triobot import Bot, Chat
+        >>> bot = Bot()
+        >>> @bot.conversation
+        ... async def hello(chat: Chat) -> None:
+        ...     name = await chat.ask("Your name?")
+        ...     await chat.send(f"Hello, {name}.")
+    """
+
+    def __init__(
+        self,
+        token: str | None = None,
+        *,
+        base_url: str | None = None,
+        store: str | None = None,
+        env: str = PREFIX,
+        settings: Settings | None = None,
+        texts: Speech | None = None,
+        transport: AnyTransport | None = None,
+        clock: WallClock | None = None,
+    ) -> None:
+        super().__init__()
+        if settings is not None and (token or base_url or store):
+            raise ConfigError("give a Bot either settings= or single arguments, not both")
+        if not isinstance(cast("object", texts), Texts | None) and not callable(texts):
+            raise ConfigError("Bot(texts=) takes a Texts, or a function of what a chat keeps that gives one")
+        if not isinstance(cast("object", settings), Settings | None):
+            raise ConfigError("Bot(settings=) takes a Settings")
+        self._env = check_prefix(env)
+        self._token = token
+        self._base_url = base_url
+        self._store = store
+        self._settings = settings
+        self._texts = texts or Texts.english()
+        self._transport = transport
+        self._clock = clock or SystemClock()
+        self._hook: OnAlarm | None = None
+        self._on_error: OnError | None = None
+        self._resources: list[Resource[object]] = []
+        self._background: list[Callable[[], Awaitable[None]]] = []
+        self._work: Runtime | None = None
+        # Where others may have its store, and the work comes and goes.
+        self._standby: Standby | None = None
+        self._around: Surroundings | None = None
+        self._stop, self._serves = trio.Event(), False
+        self._mounted: WeakSet[QuartTrio] = WeakSet()
+
+    # --- declaring
+
+    def on_alarm(self, hook: OnAlarm, /) -> OnAlarm:
+        """Declare what is called with each alarm, besides the log: an async function of an `Alarm`.
+
+        Raises:
+            ConfigError: it is something else.
+        """
+        if not callable(hook):
+            raise ConfigError(f"@on_alarm decorates an async function of an alarm, not {hook!r}")
+        check_arguments(hook, (), "@on_alarm decorates a function of one argument, an Alarm")
+        check_async(hook, "@on_alarm decorates")
+        self._hook = hook
+        return hook
+
+    def on_error(self, hook: OnError, /) -> OnError:
+        """Declare what is called with each exception that the bot's own code raised and nothing handled.
+
+        An async function of a `Failure`, called once for each failed conversation and each filter that failed
+        on an event, in the process where that happened; `on_alarm` is what is told again after a restart.
+        It has five seconds. It runs beside the bot, and may write to a chat by ``failure.place`` and use the
+        bot's resources; its own errors are logged. *Sensitive*: the exception may hold what people wrote.
+
+        Not for conversations whose user has left, or did not pay.
+
+        Raises:
+            ConfigError: it is something else, or there is one.
+
+        Examples:
+            >>> @bot.on_error
+            ... async def report(failure: Failure) -> None:
+            ...     await trackers.send(failure.error, tags={"route": failure.route})
+        """
+        if not callable(hook):
+            raise ConfigError(f"@on_error decorates an async function of a Failure, not {hook!r}")
+        check_arguments(hook, (), "@on_error decorates a function of one argument, a Failure")
+        check_async(hook, "@on_error decorates")
+        if self._on_error is not None:
+            raise ConfigError("a bot has one @on_error, and this one has it already")
+        self._on_error = hook
+        return hook
+
+    def background(self, run: BackgroundT, /) -> BackgroundT:
+        """Declare a task beside the bot: an async function without arguments.
+
+        It begins once resources are open and the bot's doors work: its first lines are what is done at each
+        start. Of several processes that share a store, the one runs it that has the store. It
+        may end. If it raises, the bot stops with that error. At a stop it is cancelled first, so that what a
+        shielded ``finally`` says, within a few seconds, still leaves. It is not durable: what must survive
+        belongs into a conversation, which `to` starts or tells something; what must be there before the first
+        event is a `resource`.
+
+        Raises:
+            ConfigError: it is no async function, or takes arguments.
+
+        Examples:
+            >>> @bot.background
+            ... async def follow() -> None:
+            ...     async for order in bot.use(kitchen).ready():
+            ...         await bot.to(order.chat_id).signal(Ready(order.id), key=order.id)
+        """
+        if not callable(run):
+            raise ConfigError(f"@background decorates an async function, not {run!r}")
+        check_async(run, "@background decorates")
+        if inspect.signature(run).parameters:
+            raise ConfigError("@background decorates an async function without arguments")
+        self._background.append(run)
+        return run
+
+    def resource(self, open: Callable[[], AbstractAsyncContextManager[T]], /) -> Resource[T]:
+        """Declare what the bot needs while it runs: a decorator for an async context manager function.
+
+        Opened before the first event, in the order of declaration; closed after the last conversation has
+        come to rest. `provide` puts another value in its place for one run.
+
+        Examples:
+            >>> @bot.resource
+            ... @asynccontextmanager
+            ... async def database() -> AsyncGenerator[Pool]:
+            ...     async with open_pool() as pool:
+            ...         yield pool
+        """
+        resource = declare_resource(open)
+        self._resources.append(cast("Resource[object]", resource))
+        return resource
+
+    def use(self, resource: Resource[T]) -> T:
+        """Return what a resource has opened, from outside the conversations; inside it is `Chat.use`.
+
+        Raises:
+            ConfigError: the bot isn't running, or doesn't declare it.
+        """
+        refuse_conversations("bot.use()", "chat.use()")
+        return find(self._running().resources, resource)
+
+    def settings(self) -> Settings:
+        """Return the settings of a run that would start now.
+
+        Raises:
+            ConfigError: a variable can't be read.
+        """
+        if self._around is not None:
+            return self._around.settings
+        if self._settings is not None:
+            return self._settings
+        token = None if self._token is None else Secret(self._token)
+        given = {"token": token, "base_url": self._base_url, "store": self._store}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return attrs.evolve(read_environment(os.environ, self._env), **changes)
+
+    # --- running
+
+    def run(self, settings: Settings | None = None) -> None:
+        """Run until SIGINT, SIGTERM or SIGHUP; a second signal stops at once.
+
+        Raises:
+            ConfigError: a setting or a declaration is wrong; nothing was started.
+            StoreError: the store can't be used.
+        """
+        if (module := _importing.get()) is not None:
+            raise ConfigError(
+                f"{module} runs its bot while it is being imported; put bot.run() under "
+                'if __name__ == "__main__":'
+            )
+        from .together import run_together
+
+        run_together([(self, settings or self.settings())])
+
+    async def serve(
+        self,
+        *provided: Provided,
+        settings: Settings | None = None,
+        clock: WallClock | None = None,
+        task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Listen and work, until `stop` or cancellation; ``await nursery.start(bot.serve)`` embeds it.
+
+        Hands over the bound addresses once it is ready. What is `provided` takes the place of resources, and
+        `clock` that of the bot's own.
+
+        Cancellation: *forceful*: what is being done is cut; no accepted event is lost.
+        """
+        from .together import serve_together
+
+        bots = [(self, settings or self.settings())]
+        await serve_together(bots, *provided, clock=clock, task_status=task_status)
+
+    def stop(self) -> None:
+        """Make `serve` come to rest and return; safe to call more than once."""
+        self._stop.set()
+
+    @contextmanager
+    def _served(self, stop: trio.Event) -> Generator[None]:
+        """Let `stop` set this event while the block runs; a bot that runs already is refused."""
+        self._check_rests()
+        self._stop, self._serves = stop, True
+        try:
+            yield
+        finally:
+            self._serves = False
+
+    def _check_rests(self) -> None:
+        if self._serves or self._work is not None or self._standby is not None:
+            raise ConfigError("this bot is running already")
+
+    @asynccontextmanager
+    async def running(
+        self, *provided: Provided, settings: Settings | None = None, claims: bool = True
+    ) -> AsyncGenerator[Intake]:
+        """Run without a listener, while the block runs: for tests, and for front ends of one's own.
+
+        Yields the intake; ``await intake.inbox.accept(content_type, body)`` is the door. Where
+        other processes may have the store it is a `Standby`, which has none of its own.
+
+        Args:
+            claims: an event may be handled in the transaction that accepts it, which is faster; else each is
+                stored, and then comes through the dispatcher's memory channel.
+        """
+        settings, around = settings or self.settings(), self._around
+        clock = self._clock if around is None else around.clock
+        self._check_rests()
+        from .watchdog import telling_delays
+
+        with telling_delays() as tell_delays:
+            async with (
+                self._opened(settings, clock) as front,
+                self._working(front, provided, claims=claims),
+            ):
+                # What others than the runtime need of it, both have: see `Front`.
+                intake = cast("Intake", front)
+                if around is not None:
+                    around.opened(intake)
+                try:
+                    yield intake
+                finally:
+                    if around is None:  # else time is another's
+                        tell_delays(settings.grace)
+
+    def _opened(self, settings: Settings, clock: WallClock) -> AbstractAsyncContextManager[Front]:
+        """Return what accepts events while it is entered."""
+        from .logs import open_logs
+        from .work import open_intake
+
+        open_logs()
+        around = self._around
+        if around is None and settings.store.startswith("postgresql:"):
+            from .standby import open_standby
+
+            return open_standby(settings, clock, self._hook)
+        return open_intake(settings, clock, self._hook, around=around)
+
+    @asynccontextmanager
+    async def _working(
+        self, front: Front, provided: Sequence[Provided], *, claims: bool = True
+    ) -> AsyncGenerator[None]:
+        from ..client.platform import opened_transports
+        from ..conversations.inspection.checking import ReplayCheck
+        from .logs import speaking
+        from .watchdog import watched_loop
+        from .work import Intake, open_work
+
+        if self._work is not None or self._standby is not None:
+            raise ConfigError("this bot is running already")
+        table, texts, transport, media = table_of(self), self._texts, self._transport, None
+        around, develops = self._around, front.settings.development
+        opening: Callable[..., AbstractAsyncContextManager[Runtime | None]]
+        opening = partial(open_work, front) if isinstance(front, Intake) else _turns(self, front)
+        told = tell_nobody if around is None else around.on_failure
+        if around is not None:
+            transport = media = around.transport
+            provided = (*around.provided, *provided)
+        try:
+            with speaking(front.voice):
+                # Until it has come to rest: a step that is being done may still use the bot's doors.
+                async with (
+                    # Not in virtual time, which stands still for good reasons.
+                    watched_loop() if around is None else nullcontext(),
+                    open_resources(self._resources, provided) as resources,
+                    open_failures(
+                        self._on_error,
+                        self._place,
+                        told,
+                        tracebacks=develops or front.settings.log_tracebacks,
+                    ) as failures,
+                    opened_transports(transport, media),
+                    opening(
+                        table,
+                        texts,
+                        transport=transport,
+                        media_transport=media,
+                        resources=resources,
+                        replays=around.replays if around else ReplayCheck() if develops else None,
+                        # A test's platform fails for as long as the test likes.
+                        backlog_seconds=front.settings.backlog_seconds if around is None else None,
+                        on_failure=failures.take,
+                        instead=None if around is None else around.instead,
+                        claims=claims,
+                    ) as self._work,
+                ):
+                    failures.begin()
+                    runs_background = front.has_home and (around is None or around.instead is None)
+                    # Inside of all that they may use. They are cancelled first, while what they say still
+                    # leaves.
+                    async with trio.open_nursery() as nursery:
+                        for run in self._background if runs_background else ():
+                            name = getattr(run, "__qualname__", None)
+                            nursery.start_soon(run_contained, run, name=name)
+                        with speaking(None):  # the block is the caller's
+                            yield
+                        nursery.cancel_scope.cancel()
+        finally:
+            self._work = self._standby = None
+
+    # --- other front ends
+
+    @property
+    def asgi(self) -> QuartTrio:
+        """Return an ASGI application, for ``hypercorn -k trio module:bot.asgi``.
+
+        Its lifespan runs the bot. One worker only: each would be a bot of its own on the same store.
+        """
+        from .fronts import application_of
+
+        return application_of(self.settings, partial(self.running, claims=False))
+
+    def mount(self, app: QuartTrio, prefix: str) -> None:
+        """Put the webhook under `prefix` of a quart-trio application, and tie the bot to that one's life.
+
+        The bot starts before the application serves, and comes to rest when it stops. Until then requests
+        under `prefix` are answered 503.
+
+        Args:
+            prefix: such as ``/bot``.
+
+        Raises:
+            ConfigError: this is no quart-trio application or no prefix, or the bot is mounted there already.
+        """
+        from quart_trio import QuartTrio
+
+        from .fronts import mount
+
+        if not (isinstance(cast("object", app), QuartTrio) and isinstance(cast("object", prefix), str)):
+            raise ConfigError(
+                "bot.mount() takes a quart_trio.QuartTrio application, and a prefix such as '/bot'"
+            )
+        if app in self._mounted:
+            raise ConfigError("this bot is mounted into this application already")
+        mount(self.settings, partial(self.running, claims=False), app, prefix)
+        self._mounted.add(app)
+
+    # --- the door from outside
+
+    @overload
+    def to(self, place: int | str, /) -> ChatRef: ...
+    @overload
+    def to(self, place: Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /) -> RoomRef: ...
+    def to(
+        self, place: int | str | Callable[[Room[Any]], Awaitable[None]], key: str | int = "", /
+    ) -> ChatRef | RoomRef:
+        """Open a place from outside conversations: a chat, or a room. Inside a conversation, that is refused.
+
+        Args:
+            place, key: as for `Room.to`.
+
+        Raises:
+            ConfigError: the bot isn't running; or the function is no room's, or that is no key.
+            ForeignTaskError: called from a conversation, where `chat.to` is the recorded door.
+            LocalProtocolError: this is no chat's id, phone number or group name.
+        """
+        refuse_conversations("bot.to()", INSTEAD)
+        running, door = self._running(), OutsideDoor(self._running)
+        if isinstance(place, int | str):
+            return ChatRef(door, as_recipient(place))
+        return room_ref(door, running.dispatcher.elsewhere.table, place, key, f"{calling_line()}: to()")
+
+    def _place(self, place: ChatId) -> RoomRef:
+        door = OutsideDoor(self._running)
+        return ChatRef(door, place) if is_chat(place) else RoomRef(door, place)
+
+    def person(self, sender_id: SenderId) -> RoomRef:
+        """Open what is kept of a person, over all chats, from outside conversations; see `Chat.person`.
+
+        Raises: as `to`.
+        """
+        refuse_conversations("bot.person()", "chat.person()")
+        return person_ref(self._outside(), sender_id)
+
+    def place(self, name: str, key: str | int = "") -> RoomRef:
+        """Open what is kept under a name of your choice, from outside conversations; see `Chat.place`.
+
+        Raises: as `to`.
+        """
+        refuse_conversations("bot.place()", "chat.place()")
+        return place_ref(self._outside(), name, key, f"{calling_line()}: place()")
+
+    @property
+    def shared(self) -> RoomRef:
+        """Open what is kept of the bot itself, from outside conversations; see `Chat.shared`.
+
+        Raises: as `to`.
+        """
+        refuse_conversations("bot.shared", "chat.shared")
+        return RoomRef(self._outside(), SHARED)
+
+    def each(self, key: Key[T]) -> AsyncIterator[tuple[ChatId, T]]:
+        """Iterate over the chats that keep something under a key, with the value: an audience, or an export.
+
+        By growing id, in pages; what changes meanwhile may be seen or not.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation.
+            UnreadableRecordError: a value can't be read, or is of another class; names the chat. Iterating
+                further gets the next one.
+        """
+        refuse_conversations("bot.each()", "chat.step() with a function that reads it")
+        return Each(self._running().dispatcher.keeping, key)
+
+    def broadcast(self, key: str) -> Broadcast:
+        """Prepare a message to many chats, by a key of your choice: start it, look at it, stop it.
+
+        Legal outside conversations, and in a `Chat.step`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, outside a step.
+            LocalProtocolError: the key is empty, longer than 200 characters, or not printable.
+        """
+        from .broadcast import INSTEAD_OF_TELLING
+
+        refuse_conversations("bot.broadcast()", INSTEAD_OF_TELLING)
+        work = self._running()
+        return Broadcast(work.announcing(outside=True), work.dispatcher.keeping, key)
+
+    async def upload(
+        self, media: M, *, buttons: Buttons[Any] | None = None, keyboard: Keyboard | None = None
+    ) -> M:
+        """Hand a file's bytes to the platform; what comes back may be sent any number of times.
+
+        Args:
+            buttons, keyboard: sent with the file. The interface doesn't show to what end: a message that
+                shows some has its own, see `ChatRef.send`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+            LocalProtocolError: they are no buttons or no `Keyboard`; or the platform has the file already.
+        """
+        refuse_conversations("bot.upload()", "chat.step(bot.upload, media)")
+        reply = None if keyboard is None else reply_of(keyboard)
+        inline = None if buttons is None else inline_of(buttons)
+        descriptor = await self._running().platform.perform(Upload.of(media, reply, inline))
+        return attrs.evolve(media, source=descriptor)
+
+    async def download(self, media: Media, to: Path, *, limit: int = 100 * 1024 * 1024) -> Path:
+        """Fetch a received file to a path of your choice; see `PlatformClient.download`.
+
+        Raises:
+            ConfigError: the bot isn't running.
+            ForeignTaskError: called from a conversation, and not in a step.
+        """
+        refuse_conversations("bot.download()", "chat.step(bot.download, media, path)")
+        return await self._running().platform.download(media, to, limit=limit)
+
+    def statistics(self) -> Statistics:
+        """Count what the running bot has done, and what it holds.
+
+        Raises:
+            ConfigError: the bot isn't running.
+        """
+        refuse_conversations("bot.statistics()", "chat.step() with a function that reads it")
+        return self._running().statistics()
+
+    def _outside(self) -> OutsideDoor:
+        self._running()
+        return OutsideDoor(self._running)
+
+    def _running(self) -> Runtime:
+        if self._standby is not None:
+            return self._standby.any_work()
+        if self._work is None:
+            raise ConfigError("the bot isn't running")
+        return self._work
+
+
+def _turns(bot: Bot, front: Front) -> Callable[..., AbstractAsyncContextManager[None]]:
+    """Return what works whenever this process has the store."""
+    from .standby import Standby, open_turns
+
+    assert isinstance(front, Standby)
+    bot._standby = front  # pyright: ignore[reportPrivateUsage]
+    front.background = bot._background  # pyright: ignore[reportPrivateUsage]
+    return partial(open_turns, front)
+
+
+def dry_services_of(bot: Bot, settings: Settings) -> Services:
+    """Build the services for a replay of a bot's journals: its texts and hosts, and nothing that acts."""
+    from ..client.address import own_hosts
+    from ..conversations.inspection.closed import closed_resources
+    from ..conversations.inspection.rerun import dry_services
+
+    hosts = settings.charge_hosts or own_hosts(settings.base_url)
+    return dry_services(bot._texts, closed_resources(), 0, hosts)  # pyright: ignore[reportPrivateUsage]
+
+
+def apart(bot: Bot) -> tuple[Bot, Sequence[Provided]]:
+    """Return a bot of the same routes of which nothing leaves, and closed stand-ins for its resources.
+
+    It calls none of the functions that hear of alarms and errors. Several of them may run at once, whether
+    the bot itself does or not.
+    """
+    from ..conversations.inspection.closed import closed_resources
+
+    own, closed = copy.copy(bot), closed_resources()
+    own._hook = own._on_error = None  # pyright: ignore[reportPrivateUsage]
+    own._work, own._around, own._stop = None, None, trio.Event()  # pyright: ignore[reportPrivateUsage]
+    own._serves = False  # pyright: ignore[reportPrivateUsage]
+    return own, [Provided(one, closed[one]) for one in own._resources]  # pyright: ignore[reportPrivateUsage]
+
+
+@contextmanager
+def within(bot: Bot, around: Surroundings) -> Generator[None]:
+    """Let each run of the bot that begins in the block take these surroundings, as a test kit's does."""
+    before, bot._around = bot._around, around  # pyright: ignore[reportPrivateUsage]
+    try:
+        yield
+    finally:
+        bot._around = before  # pyright: ignore[reportPrivateUsage]
+
+
+@final
+class Each(Generic[T]):
+    """The chats that keep a value under a key, by growing id, with the value; each once."""
+
+    def __init__(self, keeping: Keeping, key: Key[T]) -> None:
+        self._keeping = keeping
+        self._key = key
+        self._after: ChatId | None = None
+        self._page = deque[tuple[ChatId, str]]()
+
+    def __aiter__(self) -> Each[T]:
+        return self
+
+    async def __anext__(self) -> tuple[ChatId, T]:
+        if not self._page:
+            self._page.extend(await self._keeping.keyed(self._key.name, self._after))
+            if not self._page:
+                raise StopAsyncIteration
+            self._after = self._page[-1][0]
+        chat_id, text = self._page.popleft()
+        return chat_id, self._key.load_of(chat_id, text)

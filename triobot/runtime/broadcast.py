@@ -1,0 +1,65 @@
+"""The live door to broadcasts: what `Bot.broadcast` has, and what a conversation's operations use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Final, final
+
+import attrs
+
+from ..base.frozen import guarded
+from ..conversations.running.branches import refuse_conversations
+from ..conversations.services import Also, OnDoubt
+from ..outbox import Announcement, Broadcasts
+from ..seams.broadcasts import BroadcastStatus
+from ..wire.content import Content
+from ..wire.ids import ChatId
+from ..wire.markup import InlineKeyboard
+
+INSTEAD_OF_TELLING: Final = "chat.broadcast(key)"
+
+
+@final
+@guarded
+class LiveAnnouncing:
+    """Hands a broadcast to the task that carries it.
+
+    Attributes:
+        outside: its caller is none of the bot's conversations; else it is refused.
+    """
+
+    _broadcasts: Broadcasts = attrs.field(repr=False)
+    outside: bool = False
+
+    async def start(
+        self,
+        key: str,
+        content: Content,
+        keyboard: InlineKeyboard | None,
+        on_unknown: OnDoubt,
+        audience: AsyncIterable[ChatId],
+        also: Also | None = None,
+    ) -> bool:
+        """Begin to tell an audience."""
+        self._check("start")
+        announcement = Announcement(content, keyboard, on_unknown)
+        return await self._broadcasts.start(key, announcement, audience, also)
+
+    async def status(self, key: str) -> BroadcastStatus:
+        """Read how far it is."""
+        self._check("status")
+        return await self._broadcasts.status(key)
+
+    async def stop(self, key: str, also: Also | None = None) -> bool:
+        """Tell nobody more."""
+        self._check("stop")
+        return await self._broadcasts.stop(key, also)
+
+    def gone(self, key: str) -> AsyncIterator[ChatId]:
+        """Iterate over those who have left."""
+        self._check("gone")
+        return self._broadcasts.gone(key)
+
+    def _check(self, what: str) -> None:
+        if self.outside:
+            refuse_conversations(f"Broadcast.{what}()", INSTEAD_OF_TELLING)

@@ -1,0 +1,137 @@
+"""Failures: what a bot's own code left unhandled, told to the author's hook.
+
+The log and the alarm say which line failed, and never what people wrote. The hook gets the exception itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias, final
+
+import attrs
+import trio
+
+from ..base.authors import contained_in_task, kind_of
+from ..base.frozen import guarded
+from ..conversations.doors.refs import RoomRef
+from ..conversations.running.failures import OnFailure
+from ..conversations.running.lines import failing_line, leave_ours_out
+from ..wire.ids import ChatId
+
+log: Final = logging.getLogger("triobot")
+
+HOOK_SECONDS: Final = 5.0
+_WAITING: Final = 64
+
+
+@final
+@guarded
+class Failure:
+    """An exception that a conversation or a filter of the bot raised and nothing handled. *Sensitive.*
+
+    Attributes:
+        error: the exception, with its traceback, in which the runtime's own frames are left out; its text and
+            its frames' variables may hold what people wrote. An exception group when several tasks of a
+            conversation failed at once.
+        route: the name of the route, or of the filter.
+        place: where it happened; a `ChatRef` for a chat.
+        reference: names the conversation in the log, the alarm and `triobot journal`; empty for a filter.
+    """
+
+    error: Exception = attrs.field(repr=False)
+    route: str
+    place: RoomRef
+    reference: str
+
+
+OnError: TypeAlias = Callable[[Failure], Awaitable[None]]
+"""What `Bot.on_error` takes."""
+
+
+@final
+class Failures:
+    """Takes failures from anywhere, without waiting, and tells the author's hook of one after the other.
+
+    When more than 64 wait, further ones are only in the log.
+
+    Args:
+        hook: the author's.
+        place: opens a chat to write to.
+        at_once: told before that, without waiting; must not raise.
+        tracebacks: log the traceback of the hook's own error, its text included.
+    """
+
+    def __init__(
+        self,
+        hook: OnError | None,
+        place: Callable[[ChatId], RoomRef],
+        at_once: OnFailure,
+        *,
+        tracebacks: bool = False,
+    ) -> None:
+        self._hook = hook
+        self._at_once = at_once
+        self._place = place
+        self._tracebacks = tracebacks
+        self._send, self._receive = trio.open_memory_channel[tuple[Exception, str, ChatId, str]](_WAITING)
+        self._began = trio.Event()
+
+    def take(self, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
+        """Queue a failure; never waits, never raises."""
+        self._at_once(error, name, chat_id, reference)
+        if self._hook is None:
+            return
+        try:
+            self._send.send_nowait((error, name, chat_id, reference))
+        except trio.WouldBlock:
+            log.warning("on_error is behind: it is not told of a failure of %s", name)
+
+    def begin(self) -> None:
+        """Begin to call the hook: the bot runs, so that it can write to chats."""
+        self._began.set()
+
+    async def keep_telling(self) -> None:
+        """Call the hook, until `close` and all has been told."""
+        await self._began.wait()
+        async for error, name, chat_id, reference in self._receive:
+            await self._call(Failure(error, name, self._place(chat_id), reference))
+
+    def close(self) -> None:
+        """Take no more."""
+        self._send.close()
+
+    async def _call(self, failure: Failure) -> None:
+        assert self._hook is not None
+        try:
+            leave_ours_out(failure.error)
+            with trio.move_on_after(HOOK_SECONDS) as limit:
+                await self._hook(failure)
+        except BaseException as raised:
+            # Not its text, unless asked for: that may hold what is in the failure.
+            error = contained_in_task(raised)
+            line = failing_line(error.__traceback__)
+            shown = error if self._tracebacks else None
+            log.error("on_error failed: %s at %s", kind_of(error), line, exc_info=shown)  # noqa: TRY400
+        else:
+            if limit.cancelled_caught:
+                log.error("on_error was cut after %.0f s, on a failure of %s", HOOK_SECONDS, failure.route)
+
+
+@asynccontextmanager
+async def open_failures(
+    hook: OnError | None,
+    place: Callable[[ChatId], RoomRef],
+    at_once: OnFailure,
+    *,
+    tracebacks: bool = False,
+) -> AsyncGenerator[Failures]:
+    """Tell the hook of failures while the block runs, and for five seconds more of what is left then."""
+    failures = Failures(hook, place, at_once, tracebacks=tracebacks)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(failures.keep_telling)
+        yield failures
+        failures.close()
+        failures.begin()
+        nursery.cancel_scope.deadline = trio.current_time() + HOOK_SECONDS

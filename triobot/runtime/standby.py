@@ -1,0 +1,304 @@
+"""A bot whose store other processes may have: takes events in always, and works while it has the store.
+
+A process that stands by puts events into the inbox, commits, and answers 200; whoever has the store handles
+them. When the store is free, the bot starts here as after any stop or kill, behind the same listener. A
+process that has lost the store, once its work is cut, stands by again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from socket import gethostname
+from typing import TYPE_CHECKING, Any, Final, final
+
+import trio
+
+from ..base.alarm_kinds import Alarm, OnAlarm, text_of
+from ..base.authors import run_contained
+from ..base.clock import SystemClock, WallClock
+from ..conversations.data import Speech
+from ..conversations.routes.router import Table
+from ..errors import StoreAwayError, StoreLockedError
+from ..operator import OperatorApi
+from ..seams.inbox import Quota
+from ..seams.writes import LeaseLostError
+from ..store import Stamp, admission_at, is_made, wait_free
+from ..store.server_clock import ServerClock, how_far
+from ..webhook.answers import Readiness, TrafficCounters
+from ..webhook.inbox import Inbox
+from ..webhook.kept_secrets import FORMER_SECRET, SECRET, forget_former
+from ..webhook.secrets import Secrets, read_kept
+from .logs import KEY, Speaker, registered, speaking
+from .settings import Settings
+from .work import Intake, Runtime, covered, open_intake, open_work
+
+if TYPE_CHECKING:
+    from ..store.postgres.admitting import Admission
+
+_log: Final = logging.getLogger("triobot")
+Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
+# What ends the work on a store that others share, and not the process.
+_PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
+_PAUSE: Final = 1.0
+_AGAIN: Final = 0.1
+_LOOK_AT_CLOCK_EVERY: Final = 5.0
+
+
+@final
+class Standby:
+    """The bot in this process, as listeners and front ends see it; see `triobot.runtime.work.Front`.
+
+    Attributes:
+        voice: its log lines.
+        secrets: of its webhook.
+        traffic: what our own listener refuses.
+        inbox: the way in for events.
+        intake: the store's, while this process has that.
+        background: the bot's own tasks, which run while it works.
+    """
+
+    def __init__(
+        self, settings: Settings, clock: WallClock, on_alarm: OnAlarm | None, way: Admission
+    ) -> None:
+        self.settings = settings
+        # The server's time of day, unless the author has brought a clock.
+        self._server_clock = ServerClock(clock) if type(clock) is SystemClock else None
+        self._clock = self._server_clock or clock
+        if self._server_clock is not None:
+            way.heard = self._server_clock.heard
+        self._on_alarm = on_alarm
+        self._way = way
+        self._stop = trio.Event()
+        self._work: Runtime | None = None
+        self._stands_by = self._worked = False
+        self._told_of_clock = False
+        self.secrets = Secrets.generate()  # until those of the store are read
+        self.voice = Speaker(settings.label, "", lambda text: text)
+        self.traffic: TrafficCounters | None = None
+        self.inbox = Inbox(way, clock=self._clock, quota=Quota(), alarm=self._ring)
+        self.inbox.shared = True
+        self.intake: Intake | None = None
+        self.background: Sequence[Callable[[], Awaitable[None]]] = ()
+
+    def _ring(self, alarm: Alarm) -> None:
+        """Raise an alarm; a process that stands by has only its log to say it."""
+        if self.intake is not None:
+            self.intake.bell.ring(alarm)
+        else:
+            _log.error("ALARM %s: %s", alarm.kind, alarm.text)
+
+    async def watch_clock(self) -> None:
+        """Tell of a clock of this machine that is wrong, until cancelled."""
+        clock = self._server_clock
+        while clock is not None:
+            await trio.sleep(_LOOK_AT_CLOCK_EVERY)
+            # As long as it lasts the bell hears of it; a log hears of it once.
+            if clock.differs and not (self._told_of_clock and self.intake is None):
+                said = f"this machine's clock is {how_far(clock.differs)} the database server's."
+                self._ring(Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}"))
+            self._told_of_clock = clock.differs != 0
+
+    @property
+    def clock(self) -> WallClock:
+        """Return the time of day by which the bot works."""
+        return self._clock
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators."""
+        return () if self.intake is None else [self.intake.api]
+
+    @property
+    def has_home(self) -> bool:
+        """Return that the bot's own tasks are run here, and not by whoever serves it."""
+        return False
+
+    def readiness(self) -> Readiness:
+        """Return what ``/readyz`` says: events are taken, whoever handles them."""
+        if self.intake is not None and self._work is not None:
+            return self.intake.readiness()
+        store = "unwritable" if self.inbox.failing else "ok"
+        return Readiness(
+            self._stands_by and store == "ok", {"store": store, "conversations": "standby", "outbox": "ok"}
+        )
+
+    def any_work(self) -> Runtime:
+        """Return the work.
+
+        Raises:
+            StoreAwayError: there is none now.
+        """
+        if self._work is None:
+            raise StoreAwayError("another process has the bot's store, and this one stands by; ask there")
+        return self._work
+
+    def prepare(self, kept: Mapping[str, str]) -> Sequence[int]:
+        """Take up what the store keeps for the whole bot; return until when former secrets are accepted."""
+        settings = self.settings
+        untils: Sequence[int] = ()
+        if settings.webhook_secret is not None:
+            self.secrets = Secrets.parse(settings.webhook_secret.reveal())
+        else:
+            self.secrets, untils = read_kept(kept[SECRET], kept.get(FORMER_SECRET, ""), self._clock.now())
+        self.voice = Speaker(settings.label, kept[KEY], partial(covered, settings, self.secrets))
+        return untils
+
+    async def keep(
+        self, opens: Opens, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Work whenever no other process has the store, until `stop`; started once it works or stands by.
+
+        Args:
+            opens: opens the work of an intake.
+
+        Raises:
+            ConfigError, StoreError: the store can't be used at all.
+        """
+        begun = told = away = False
+
+        def tell() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                task_status.started()
+
+        while not self._stop.is_set():
+            try:
+                if not await self._wait_free(tell):
+                    break
+                begun = True
+                await self._live(opens, tell)
+                away = False
+            except (*_PASSING, BaseExceptionGroup) as error:
+                why = BaseExceptionGroup("", [error])
+                if why.split(StoreLockedError)[1] is None:
+                    continue  # another one that waited was quicker, or the one that had it is back
+                if self._stop.is_set() and why.split(LeaseLostError)[1] is None:
+                    return  # another one goes on with it, and this one was to end
+                if not begun or self._stop.is_set() or why.split(_PASSING)[1] is not None:
+                    raise
+                if why.subgroup(LeaseLostError) is not None:
+                    _log.warning(
+                        "another process has taken the store over; the work here was cut, and goes on there"
+                    )
+                else:
+                    if self._worked:
+                        _log.warning("the store is away, and work that needs it was cut; it begins anew")
+                    elif not away:
+                        _log.warning("the store is away; this process goes on standing by")
+                    away, self._worked = True, False
+                    with trio.move_on_after(_PAUSE):
+                        await self._stop.wait()
+        tell()
+
+    def stop(self) -> None:
+        """Have the work come to rest, and `keep` return."""
+        self._stop.set()
+
+    async def _wait_free(self, tell: Callable[[], None]) -> bool:
+        """Wait until no process has the store; return False if this one is to stop."""
+
+        def stands_by() -> None:
+            self._stands_by = True
+            _log.info("another process has the store; this one stands by, and takes events for it")
+            tell()
+
+        async with trio.open_nursery() as nursery:
+
+            async def stopped() -> None:
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(stopped)
+            await wait_free(self.settings.store, taken=stands_by)
+            nursery.cancel_scope.cancel()
+        return not self._stop.is_set()
+
+    async def _live(self, opens: Opens, tell: Callable[[], None]) -> None:
+        """Work until this process is to stop."""
+        opening = open_intake(self.settings, self._clock, self._on_alarm, inbox=self.inbox)
+        async with opening as intake:
+            intake.traffic = self.traffic
+            self.intake, self._way.store = intake, intake.store
+            try:
+                with speaking(intake.voice):
+                    async with opens(intake) as self._work, trio.open_nursery() as nursery:
+                        self._way.news = self._work.dispatcher.look_in_inbox
+                        for run in self.background:
+                            name = getattr(run, "__qualname__", None)
+                            nursery.start_soon(run_contained, run, name=name)
+                        if self._stands_by:
+                            _log.info("this process has the store now, and works")
+                        self._worked = True
+                        tell()
+                        await self._stop.wait()
+                        nursery.cancel_scope.cancel()
+            finally:
+                self.intake = self._way.store = self._work = None
+                self._way.news = lambda: None
+
+
+@asynccontextmanager
+async def open_standby(
+    settings: Settings, clock: WallClock, on_alarm: OnAlarm | None = None
+) -> AsyncGenerator[Standby]:
+    """Take events in for a bot whose store is on a server, while the block runs; see `open_turns`.
+
+    Raises:
+        ConfigError: the store is another bot's, or can't be used.
+        StoreError: the store can't be reached.
+    """
+    made, way = await is_made(settings.store), admission_at(settings.store)
+    standby = Standby(settings, clock, on_alarm, way)
+    untils = standby.prepare(await _kept(settings, clock, way, made=made))
+    async with way.running(), trio.open_nursery() as nursery:
+        with registered(standby.voice):
+            with speaking(standby.voice):
+                nursery.start_soon(standby.inbox.run)
+                nursery.start_soon(standby.watch_clock)
+                if untils:
+                    nursery.start_soon(forget_former, standby.secrets, untils, standby.clock)
+            yield standby
+            nursery.cancel_scope.cancel()
+
+
+async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: bool) -> Mapping[str, str]:
+    """Return what the store keeps for the whole bot, once it is made, by this process or another one."""
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    needed = {KEY} if settings.webhook_secret is not None else {KEY, SECRET}
+    while True:
+        try:
+            if not made:
+                async with open_intake(settings, clock):
+                    made = True  # its secret and its key are there now
+            if (kept := await way.settings(stamp)).keys() >= needed:
+                return kept
+        except StoreLockedError:
+            made = True  # another process makes it
+        except StoreAwayError as error:
+            _log.warning("%s; it begins anew", error)
+            await trio.sleep(_PAUSE)
+        await trio.sleep(_AGAIN)
+
+
+@asynccontextmanager
+async def open_turns(standby: Standby, table: Table, texts: Speech, **named: Any) -> AsyncGenerator[None]:
+    """Work whenever this process has the store, while the block runs; then come to rest.
+
+    Args:
+        table, texts, named: as for `open_work`.
+
+    Raises:
+        ConfigError, StoreError: the store can't be used.
+    """
+
+    def opens(intake: Intake) -> AbstractAsyncContextManager[Runtime]:
+        return open_work(intake, table, texts, **named)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(standby.keep, opens)
+        yield
+        standby.stop()

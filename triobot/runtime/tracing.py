@@ -1,0 +1,351 @@
+"""Traces by OpenTelemetry's API: from the webhook over acceptance, turn, step and send to the verification.
+
+A conversation is one trace, however often the program is started meanwhile: its id is derived from the
+number of the conversation and of its run, with the store's own key, so that nothing has to be stored for it.
+An event is accepted in the trace of the conversation that it would begin, whose number is the event's own; a
+turn that takes another event is linked to where that one was accepted.
+
+This is the one module that loads OpenTelemetry, and a bot without traces doesn't load it. What is kept and
+sent, and where to, is the SDK's, which the program sets up. No span holds what people wrote, nor an error's
+text; chats are named as in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+)
+
+from ..conversations.conversation import Conversation
+from ..conversations.running.lines import steps_inner
+from ..engine import Crashed
+from ..seams.inbox import Acceptance, InboxRow
+from ..seams.outbox import Outbox, Platform
+from ..store import Store
+from ..webhook.inbox import Inbox, Outcome
+from ..wire.events import Event
+from ..wire.ids import ChatId
+from ..wire.operations import Operation
+from .logs import Speaker
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+T = TypeVar("T")
+
+_REMEMBERED: Final = 10_000
+_OWNER: Final = re.compile(r"-?[0-9]+/([0-9]+)(?:/r([0-9]+))?")
+_HALF: Final = 1 << 64
+
+
+@final
+class Tracing:
+    """Makes the spans of one bot.
+
+    Args:
+        speaker: names the bot and its chats.
+        share: of the traces, how many are kept: from 0 for none to 1 for all. All of a trace or nothing.
+    """
+
+    def __init__(self, speaker: Speaker, share: float = 1.0) -> None:
+        self._speaker = speaker
+        self._bound = int(share * _HALF)
+        self._tracer = trace.get_tracer("triobot")
+        # Where events were accepted in this run, by their numbers.
+        self._accepted: OrderedDict[int, SpanContext] = OrderedDict()
+        # Which event a conversation's next turn takes.
+        self._brought: dict[int, int] = {}
+        # Of what is being sent, the span in which it was asked for.
+        self._sent: dict[int, Context] = {}
+
+    # --- which trace
+
+    def place_of(self, conversation: int, run: int = 1) -> SpanContext:
+        """Return where the spans of a conversation's run belong: its trace, and what stands for its root."""
+        digest = hashlib.blake2b(
+            self._speaker.digest(f"{conversation}/{run}").encode(), digest_size=24
+        ).digest()
+        number, root = int.from_bytes(digest[:16], "big"), int.from_bytes(digest[16:], "big")
+        kept = TraceFlags.SAMPLED if number % _HALF < self._bound else TraceFlags.DEFAULT
+        return SpanContext(number, root, is_remote=True, trace_flags=TraceFlags(kept))
+
+    def _within(self, place: SpanContext) -> Context:
+        return trace.set_span_in_context(NonRecordingSpan(place), Context())
+
+    def _named(self, **more: str | int) -> Mapping[str, str | int]:
+        return {
+            "triobot.bot": self._speaker.name,
+            **{f"triobot.{name}": value for name, value in more.items()},
+        }
+
+    # --- the way in
+
+    @contextmanager
+    def tracing_inbox(self, inbox: Inbox, store: Store) -> Generator[None]:
+        """Have each request, and the acceptance of its event, be a span while the block runs."""
+        accept, keep = inbox.accept, store.accept
+
+        async def take(content_type: str, body: bytes, event: Event | None = None) -> Outcome:
+            came = contexts.attach(contexts.set_value(_CAME, [time.time_ns()]))
+            told = "cut"
+            try:
+                outcome = await accept(content_type, body, event)
+                told = type(outcome).__name__
+            finally:
+                self._came(cast("list[Any]", contexts.get_value(_CAME)), told)
+                contexts.detach(came)
+            return outcome
+
+        def store_it(
+            arrival: Any, *, on_commit: Callable[[InboxRow], None] | None = None, **more: Any
+        ) -> Awaitable[Acceptance]:
+            noted, began = contexts.get_value(_CAME), time.time_ns()
+
+            def committed(row: InboxRow) -> None:
+                self._stored(cast("list[Any] | None", noted), row, began)
+                if on_commit is not None:
+                    on_commit(row)
+
+            return keep(arrival, on_commit=committed, **more)
+
+        inbox.accept = take  # type: ignore[method-assign]
+        store.accept = store_it  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            del inbox.accept, store.accept  # the classes' own are behind them
+
+    def _stored(self, noted: list[Any] | None, row: InboxRow, began: int) -> None:
+        """Note that an event is durable, before anything is made of it."""
+        request, accepted = self._arrived(noted, row.seq, row.chat_id, began)
+        accepted.end()
+        if noted is None:
+            request.end()
+        else:
+            noted.append(request)
+
+    def _arrived(self, noted: list[Any] | None, seq: int, place: ChatId, began: int) -> tuple[Span, Span]:
+        """Begin the spans of a request and of the acceptance of its event."""
+        came = began if noted is None else cast("int", noted[0])
+        named = self._named(event=seq, chat=self._speaker.digest(place))
+        within = self._within(self.place_of(seq))
+        request = self._tracer.start_span(
+            "webhook", within, SpanKind.SERVER, attributes=named, start_time=came
+        )
+        accepted = self._tracer.start_span(
+            "accept", trace.set_span_in_context(request, within), attributes=named, start_time=began
+        )
+        self._accepted[seq] = accepted.get_span_context()
+        if len(self._accepted) > _REMEMBERED:
+            self._accepted.popitem(last=False)
+        return request, accepted
+
+    def _came(self, noted: list[Any], outcome: str) -> None:
+        """Note that a request has its answer."""
+        spans = cast("list[Span]", noted[1:])
+        if not spans:  # nothing new: refused, or there already
+            spans = [self._tracer.start_span("webhook", Context(), SpanKind.SERVER, start_time=noted[0])]
+        for span in spans:
+            span.set_attributes({**self._named(outcome=outcome)})
+            span.end()
+
+    # --- a conversation
+
+    def brought(self, conversation: Conversation, event: int) -> None:
+        """Note which event a conversation's next turn takes."""
+        self._brought[conversation.seq] = event
+        noted = cast("list[Any] | None", contexts.get_value(_CAME))
+        if noted is not None and len(noted) == 1:
+            # Within its request: it is stored together with what the conversation makes of it.
+            request, accepted = self._arrived(noted, event, conversation.life.chat_id, time.time_ns())
+            noted += [accepted, request]
+
+    def drive(self, conversation: Conversation, inner: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Await what a conversation does; each turn, from an event up to where it rests, is a span."""
+        return cast("Coroutine[Any, Any, T]", _drive(self, conversation, inner))
+
+    def begin_turn(self, conversation: Conversation) -> Span:
+        """Begin the span of a turn."""
+        event = self._brought.pop(conversation.seq, conversation.seq)
+        accepted = self._accepted.get(event) or self.place_of(event)
+        links = [Link(accepted)]
+        named = self._named(
+            conversation=conversation.seq,
+            run=conversation.run_number,
+            route=conversation.route.name,
+            event=event,
+            chat=self._speaker.digest(conversation.life.chat_id),
+        )
+        name = "replay" if conversation.begun and conversation.replaying else "turn"
+        place = self._within(self.place_of(conversation.seq, conversation.run_number))
+        return self._tracer.start_span(
+            f"{name} {conversation.route.name}", place, SpanKind.CONSUMER, attributes=named, links=links
+        )
+
+    def forget(self, conversation: Conversation) -> None:
+        """Note that a conversation is over."""
+        self._brought.pop(conversation.seq, None)
+
+    def stepping(self, name: str, body: Callable[[], Awaitable[T]]) -> Callable[[], Coroutine[Any, Any, T]]:
+        """Have the body of a step be a span."""
+
+        async def traced() -> T:
+            with self.span(f"step {name}"):
+                return await body()
+
+        return traced
+
+    @contextmanager
+    def span(
+        self, name: str, kind: SpanKind = SpanKind.INTERNAL, within: Context | None = None, **more: str | int
+    ) -> Generator[Span]:
+        """Have what the block does be a span; of an error only the class is told."""
+        began = self._tracer.start_as_current_span(
+            name,
+            within,
+            kind,
+            attributes=self._named(**more),
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        with began as span:
+            try:
+                yield span
+            except Exception as error:
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise
+
+    @contextmanager
+    def asking(self, owner: str, to: str) -> Generator[None]:
+        """Have a question about a payment be a span of the conversation that asked for it."""
+        found = _OWNER.match(owner)
+        place = None if found is None else self.place_of(int(found[1]), int(found[2] or 1))
+        within = Context() if place is None else self._within(place)
+        with self.span(to, SpanKind.INTERNAL, within):
+            yield
+
+    # --- the way out
+
+    def trace_outbox(self, outbox: Outbox) -> Outbox:
+        """Return an outbox in which each operation is a span, from the call to its outcome."""
+        return cast("Outbox", _TracedOutbox(self, outbox))
+
+    def trace_platform(self, platform: Platform) -> Platform:
+        """Return a platform in which each attempt is a span."""
+        return _TracedPlatform(self, platform)
+
+    @contextmanager
+    def sending(self, operation: Operation[Any]) -> Generator[None]:
+        """Have an operation be a span, whose attempts find it."""
+        with self.span(f"send {operation.path}", SpanKind.PRODUCER, operation=operation.path):
+            self._sent[id(operation)] = contexts.get_current()
+            try:
+                yield
+            finally:
+                self._sent.pop(id(operation), None)
+
+    @contextmanager
+    def attempting(self, operation: Operation[Any]) -> Generator[None]:
+        """Have an attempt be a span; its task may serve another chat's operation next."""
+        within = self._sent.get(id(operation), Context())
+        with self.span(f"request {operation.path}", SpanKind.CLIENT, within, operation=operation.path):
+            yield
+
+
+_CAME: Final = contexts.create_key("triobot came")
+
+
+@steps_inner
+@coroutine
+def _drive(
+    tracing: Tracing, conversation: Conversation, inner: Coroutine[Any, Any, T]
+) -> Generator[Any, Any, T]:
+    sent: Any = None
+    error: BaseException | None = None
+    span: Span | None = None
+    token: Token[Context] | None = None
+
+    def end(failed: BaseException | None = None) -> None:
+        nonlocal span, token
+        if failed is not None and span is not None and isinstance(failed, Exception):
+            span.set_status(Status(StatusCode.ERROR, type(failed).__name__))
+        if token is not None:
+            contexts.detach(token)
+        if span is not None:
+            span.end()
+        span = token = None
+
+    try:
+        while True:
+            if span is None:
+                span = tracing.begin_turn(conversation)
+                token = contexts.attach(trace.set_span_in_context(span))
+            try:
+                trap = inner.send(sent) if error is None else inner.throw(error)
+            except StopIteration as stopped:
+                if isinstance(stopped.value, Crashed):
+                    end(stopped.value.error)
+                return cast("T", stopped.value)
+            if conversation.quiescent:
+                end()
+            sent = error = None
+            try:
+                sent = yield trap
+            except BaseException as raised:  # it is the inner coroutine's to catch
+                error = raised
+    except BaseException as failed:
+        end(failed)
+        raise
+    finally:
+        end()
+        tracing.forget(conversation)
+
+
+@final
+class _TracedOutbox:
+    def __init__(self, tracing: Tracing, outbox: Outbox) -> None:
+        self._tracing = tracing
+        self._outbox = outbox
+
+    async def perform(self, operation: Operation[T], **how: Any) -> T:
+        with self._tracing.sending(operation):
+            return await self._outbox.perform(operation, **how)
+
+    async def answer(self, press: Any, text: str, *, alert: bool) -> bool:
+        with self._tracing.span("answer"):
+            return await self._outbox.answer(press, text, alert=alert)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outbox, name)
+
+
+@final
+class _TracedPlatform:
+    """Only what every platform has: so the outbox gives each request a task, in which its span is current."""
+
+    def __init__(self, tracing: Tracing, platform: Platform) -> None:
+        self._tracing = tracing
+        self._platform = platform
+
+    async def perform(self, operation: Operation[T]) -> T:
+        with self._tracing.attempting(operation):
+            return await self._platform.perform(operation)

@@ -1,0 +1,238 @@
+"""Tells when the loop stands still, and where; and tells systemd that it doesn't.
+
+Code that computes for seconds without an ``await``, or waits the blocking way, stops every chat at once, and
+``/healthz`` with them. Nothing in the loop can say so. A thread can: it names the line, while it lasts; the
+bots of a process share it. What restarts the process is its supervisor, whose probe gets no answer, or
+systemd, which no longer hears from us.
+
+Whoever runs the process speaks to systemd: `Bot.run` and the command line. A bot in another's program can't
+know when that one is ready, or stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import Final, final
+
+import attrs
+import trio
+
+from ..conversations.inspection.portrait import whose
+from ..conversations.running.lines import frames_of, is_authors, is_ours, waiting_line, working_line
+
+log: Final = logging.getLogger("triobot.watchdog")
+
+# A person notices a second; a garbage collection of many chats takes less.
+STILL_AFTER: Final = 1.0
+DELAY: Final = 10.0
+"""Seconds between two lines about a stop that lasts."""
+_DEBUGGERS: Final = ("bdb", "pydevd", "_pydevd")
+_ASKED: Final = 4
+"""How often a loop at work is asked in the time after which it stands still; systemd is told as often."""
+
+
+@asynccontextmanager
+async def watched_loop(*, still_after: float = STILL_AFTER) -> AsyncGenerator[None]:
+    """Watch the loop while the block runs; blocks that run at the same time share one watch.
+
+    Args:
+        still_after: seconds without a sign of life after which the log gets the line; again at each doubling.
+            Where the loop is watched already, that watch's own counts.
+    """
+    watch = _watching.get()
+    if watch is None:
+        watch = _SharedWatch()
+        _watching.set(watch)
+        loop = trio.lowlevel.current_trio_token(), threading.get_ident()
+        threading.Thread(
+            target=_keep_asking, args=(*loop, still_after, watch.over), name="triobot watchdog", daemon=True
+        ).start()
+    watch.users += 1
+    try:
+        yield
+    finally:
+        watch.users -= 1
+        if not watch.users:
+            _watching.set(None)
+            watch.over.set()
+
+
+@contextmanager
+def telling_delays() -> Generator[Callable[[float], None]]:
+    """Tell which author's code a stop waits for, once it has lasted for its grace, and every ten seconds.
+
+    Yields: what is to be called, with the grace in seconds, when the stop begins.
+    """
+    block, loop, over = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token(), threading.Event()
+
+    def tell(began: float) -> None:
+        held_up = ", ".join(_waited_for(block, block))
+        for_what = f"waits for {held_up}" if held_up else "is not held up by the bot's own code"
+        log.warning("the stop has lasted for %.0f s, and %s", time.monotonic() - began, for_what)
+
+    def keep_telling(grace: float) -> None:
+        began, pause = time.monotonic(), grace + STILL_AFTER
+        with suppress(trio.RunFinishedError):
+            while not over.wait(pause):
+                loop.run_sync_soon(partial(tell, began))
+                pause = DELAY
+
+    def begin(grace: float) -> None:
+        # Not a task: who is told to stop at once is held up, too.
+        threading.Thread(target=keep_telling, args=(grace,), name="triobot stop", daemon=True).start()
+
+    try:
+        yield begin
+    finally:
+        over.set()
+
+
+def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Iterator[str]:
+    """Yield the tasks within one that are in an author's code, each with its line."""
+    inner = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    for child in inner:
+        yield from _waited_for(child, block)
+    frames = frames_of(task)
+    if task is block:  # whoever runs the bot is an author, too
+        ours = [place for place, (frame, _) in enumerate(frames) if is_ours(frame.f_code.co_filename)]
+        frames = frames[ours[0] :] if ours else []
+    elif inner:
+        return
+    if any(is_authors(frame.f_code.co_filename) for frame, _ in frames):
+        found = whose(task)
+        name = task.name.rpartition(".")[2] if found is None else f"route {found[0].route.name}"
+        yield f"{name} at {waiting_line(frames)}"
+
+
+@asynccontextmanager
+async def telling_systemd(environ: Mapping[str, str] = os.environ) -> AsyncGenerator[Systemd]:
+    """Speak for the process to systemd while the block runs: the loop moves, and at the end it stops.
+
+    Args:
+        environ: ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` are systemd's (``Type=notify``, ``WatchdogSec=``).
+    """
+    systemd = Systemd(environ)
+    async with trio.open_nursery() as nursery:
+        if systemd.expects_signs is not None:
+            nursery.start_soon(_keep_telling, systemd, systemd.expects_signs)
+        try:
+            yield systemd
+        finally:
+            systemd.tell_stopping()
+            nursery.cancel_scope.cancel()
+
+
+async def _keep_telling(systemd: Systemd, within: float) -> None:
+    while True:
+        systemd.tell("WATCHDOG=1")
+        await trio.sleep(within / _ASKED)
+
+
+@final
+@attrs.define
+class _SharedWatch:
+    """A loop's watch: how many blocks share it, and whether they are all over."""
+
+    users: int = 0
+    over: threading.Event = attrs.field(factory=threading.Event)
+
+
+_watching: Final = trio.lowlevel.RunVar["_SharedWatch | None"]("watching", default=None)
+
+
+def _keep_asking(
+    loop: trio.lowlevel.TrioToken, thread: int, still_after: float, over: threading.Event
+) -> None:
+    """Ask the loop in this thread, time and again until it is over, for a sign of life.
+
+    A loop that waits for something to happen is not asked, and is looked at less often: each question wakes
+    it, and a server may have a hundred bots at rest.
+    """
+    pause = still_after / _ASKED
+    while not over.wait(pause):
+        at_rest = _is_at_rest(sys._current_frames().get(thread))  # pyright: ignore[reportPrivateUsage]
+        pause = still_after if at_rest else still_after / _ASKED
+        if at_rest:
+            continue
+        alive, asked, told = threading.Event(), time.monotonic(), 0.0
+        try:
+            loop.run_sync_soon(alive.set)
+        except trio.RunFinishedError:
+            return
+        while not alive.wait(still_after / _ASKED) and not over.is_set():
+            frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
+            if is_at_breakpoint(frame):
+                asked = time.monotonic()
+            still = time.monotonic() - asked
+            if still >= max(still_after, 2 * told):
+                told = still
+                log.error("every chat has waited for %.1f s: %s", still, _why(frame))
+        if told and not over.is_set():
+            log.warning("the loop goes on after %.1f s", time.monotonic() - asked)
+
+
+def _is_at_rest(frame: FrameType | None) -> bool:
+    if frame is None or frame.f_code.co_name != "get_events":
+        return False
+    return str(frame.f_globals.get("__name__")).startswith("trio._core.")
+
+
+def is_at_breakpoint(frame: FrameType | None) -> bool:
+    """Return whether a person looks at what runs in this frame, in a debugger."""
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(_DEBUGGERS):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _why(frame: FrameType | None) -> str:
+    """Say what keeps the loop, which is in this frame."""
+    if (line := working_line(frame)) is not None:
+        return (
+            f"the code at {line} neither returns nor awaits;"
+            " give such work to trio.to_thread.run_sync, in a step"
+        )
+    where = "" if frame is None else f" (the program is at {frame.f_code.co_filename}:{frame.f_lineno})"
+    return f"none of the bot's own code is at work{where}; the machine is too busy, or stood still"
+
+
+@final
+class Systemd:
+    """systemd, if it started us with ``Type=notify``; else a stand-in that takes no notice.
+
+    Attributes:
+        expects_signs: seconds within which it wants a sign of life; None: it wants none.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        path = environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + path[1:] if path.startswith("@") else path
+        asked, whom = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID")
+        expected = asked.isdecimal() and int(asked) > 0 and whom in (None, str(os.getpid()))
+        self.expects_signs = int(asked) / 1_000_000 if expected else None
+        self._stopping = False
+
+    def tell(self, state: str) -> None:
+        """Say something; a supervisor that can't be reached is no reason to stop."""
+        if not self._address:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.setblocking(False)
+            try:
+                notify.sendto(state.encode(), self._address)
+            except OSError as error:
+                log.debug("systemd was not told %s: %s", state, type(error).__name__)
+
+    def tell_stopping(self) -> None:
+        """Say that the process stops; once."""
+        if not self._stopping:
+            self._stopping = True
+            self.tell("STOPPING=1")

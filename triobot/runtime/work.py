@@ -1,0 +1,846 @@
+"""What a running bot consists of, and in which order it ends.
+
+Two layers, one inside the other. The *intake* is the store, the inbox and the webhook's application: it can
+accept events as soon as it is open and until the very end. The *work* is the client, the outbox and the
+dispatcher. So a stop goes: no more dispatching, conversations come to rest, the outbox empties, and only
+then does the listener close, and the store after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, final
+
+import attrs
+import httpx
+import trio
+
+from ..alarms.bell import AlarmBell
+from ..alarms.targets import ChatTarget, Courier, HttpTarget, Target
+from ..base.alarm_kinds import Alarm, AlarmKind, OnAlarm, RaiseAlarm, text_of
+from ..base.clock import JUMPED, Timepiece, WallClock
+from ..base.extras import needing
+from ..base.frozen import guarded
+from ..client import PlatformClient
+from ..client.address import own_hosts
+from ..client.successor import AnyTransport
+from ..conversations.charges.paid import deliver as deliver_money
+from ..conversations.charges.paid import goes_on
+from ..conversations.conversation import Services
+from ..conversations.data import Speech
+from ..conversations.dispatcher import Dispatcher
+from ..conversations.doors.elsewhere import give_order
+from ..conversations.doors.reached import read_signal, read_start
+from ..conversations.inspection.checking import ReplayCheck
+from ..conversations.inspection.portrait import whose
+from ..conversations.jobs import SETTING, forget_stored, read_known, run_later, told_of
+from ..conversations.notices import Notify
+from ..conversations.revival.changed import Code
+from ..conversations.revival.stored import begun_journal
+from ..conversations.routes.router import Table
+from ..conversations.running.failures import OnFailure, tell_nobody
+from ..conversations.services import Announcing, Instead
+from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
+from ..operator import AboutJobs, OperatorApi, Reach, Told, answer_relayed, serve_api, socket_path
+from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
+from ..outbox.broadcasts import StoredBroadcasts, answer
+from ..outbox.pacing import PaceRules
+from ..payments.admin import PaymentsAdmin
+from ..payments.books import Books
+from ..payments.cashier import Cashier
+from ..payments.entry import Entry
+from ..payments.facts import PaymentAnswer
+from ..seams.inbox import Quota
+from ..seams.journals import ConversationRow
+from ..seams.money import Captured, MovePayment
+from ..seams.outbox import Outbox, Platform, Urgency
+from ..seams.resources import Opened, Provided
+from ..seams.writes import PutSetting, StoreStatistics
+from ..store import DAY, Retention, Stamp, Store, open_store
+from ..webhook.answers import Readiness, TrafficCounters
+from ..webhook.inbox import Inbox
+from ..webhook.kept_secrets import forget_former, webhook_secrets
+from ..webhook.secrets import Secrets
+from ..wire.ids import ChatId
+from ..wire.operations import SendMessage
+from ..wire.rules import JsonValue
+from .broadcast import LiveAnnouncing
+from .holding import HeldPlatform, held_steps
+from .logs import KEY, Speaker, Whose, new_key, registered, speaking
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..conversations.early import EarlyDoor
+    from .tracing import Tracing
+
+log: Final = logging.getLogger("triobot")
+
+_MOST_ENDED: Final = 200
+"""Conversations that ended well, of which a developer may look at the journals."""
+# How often a stop looks whether there is still something to wait for.
+_LOOK_SECONDS: Final = 0.1
+_HOUR: Final = 3600.0
+# A token of fewer letters is a test's, and may be a word of any line.
+_TELLS: Final = 8
+_PAGE: Final = 256
+
+
+class Front(Protocol):
+    """What listeners need of a bot: an `Intake`, or a `triobot.runtime.standby.Standby`.
+
+    Attributes:
+        settings: of the bot.
+        voice: its log lines.
+        secrets: of its webhook.
+        traffic: what our own listener refuses; None: it isn't counted here.
+    """
+
+    settings: Settings
+    voice: Speaker
+    secrets: Secrets
+
+    @property
+    def traffic(self) -> TrafficCounters | None: ...
+    @traffic.setter
+    def traffic(self, traffic: TrafficCounters | None) -> None: ...
+
+    @property
+    def inbox(self) -> Inbox:
+        """Return the way in for requests."""
+        ...
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators, for each store."""
+        ...
+
+    @property
+    def has_home(self) -> bool:
+        """Return whether what is the whole bot's is done in this process."""
+        ...
+
+    def readiness(self) -> Readiness:
+        """Return what ``/readyz`` says."""
+        ...
+
+
+@final
+@guarded(kw_only=True)
+class Surroundings:
+    """What a run takes in place of this machine's own: for tests and simulations.
+
+    Attributes:
+        settings: read in place of the environment.
+        clock: the time of day.
+        transport: carries requests to the platform, and downloads.
+        store: an open store, which stays open; `settings` names one otherwise.
+        on_alarm: told of each alarm at once, before the author's hook.
+        provided: values in place of resources.
+        opened: called with the intake once events can be accepted.
+        replays: checks each conversation while it runs, or None.
+        on_failure: told of each error of the bot's own code.
+        instead: what runs in place of each step's function, and then no background task does; None: they run
+            themselves.
+    """
+
+    settings: Settings
+    clock: WallClock
+    transport: httpx.AsyncBaseTransport
+    store: Store
+    on_alarm: RaiseAlarm
+    provided: Sequence[Provided] = ()
+    opened: Callable[[Intake], None]
+    replays: ReplayCheck | None = None
+    on_failure: OnFailure = tell_nobody
+    instead: Instead | None = None
+
+
+@final
+@guarded
+class Statistics:
+    """What a running bot has done, and what it holds.
+
+    Attributes:
+        live: conversations that run now, parked or not.
+        counts: what happened so far, by word.
+        payments: what happened to payments so far, by the ledger's word.
+    """
+
+    live: int
+    counts: Mapping[str, int]
+    store: StoreStatistics
+    outbox: OutboxStatistics
+    payments: Mapping[str, int] = attrs.field(factory=dict[str, int])
+
+
+@final
+class Intake:
+    """The store and the inbox: events are accepted from the moment it is open until it closes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        secrets: Secrets,
+        clock: Timepiece,
+        bell: AlarmBell,
+        voice: Speaker,
+        inbox: Inbox | None = None,
+    ) -> None:
+        self.settings = settings
+        self.voice = voice
+        self.store = store
+        self.secrets = secrets
+        self.clock = clock
+        self.work: Runtime | None = None
+        # Of what something has waited for too long: None before the first look.
+        self.late: frozenset[str] | None = None
+        self.bell = bell
+        # What our own listener refuses; of several bots it is the first one's.
+        self.traffic: TrafficCounters | None = None
+        self.api = self._make_api()
+        self.couriers: Sequence[Courier] = ()
+        self.inbox: Inbox = inbox or Inbox(store, clock=clock, quota=Quota(), alarm=bell.ring)
+
+    @property
+    def apis(self) -> Sequence[OperatorApi]:
+        """Return what answers operators."""
+        return [self.api]
+
+    @property
+    def has_home(self) -> bool:
+        """Return that what is the whole bot's is done here."""
+        return True
+
+    def _make_api(self) -> OperatorApi:
+        return OperatorApi(
+            self.store,
+            self.clock,
+            name=self.settings.label,
+            health=self.health,
+            lag=self.lag,
+            chats=self.chats,
+            begun=begun_journal,
+            end=self.end_chat,
+            order=self.order,
+            broadcasts=self.about_broadcasts,
+            payments=self.about_payments,
+            jobs=self.about_jobs,
+            reach=self.reach,
+        )
+
+    @property
+    def store_state(self) -> Literal["ok", "unwritable", "away"]:
+        """Return whether the last event that came could be stored, and whether it is ours for certain."""
+        if (held := self.store.held) is not None and not held():
+            return "away"
+        return "unwritable" if self.inbox.failing else "ok"
+
+    def readiness(self) -> Readiness:
+        """Return what ``/readyz`` says."""
+        work = self.work
+        working = work is not None and not work.dispatcher.stopping
+        outbox = None if work is None else work.outbox.statistics()
+        states = {
+            "store": self.store_state,
+            "conversations": "working" if working else "stopped",
+            "outbox": "held" if outbox is not None and outbox.held else "ok",
+        }
+        # What is held in doubt is no reason: only more events bring the sends that tell.
+        refused = outbox is not None and outbox.token_refused
+        return Readiness(working and not refused and self.store_state == "ok", states)
+
+    async def lag(self) -> float:
+        """Return for how many seconds the oldest event has waited to be handed to its chat."""
+        since = None if self.work is None else await self.work.dispatcher.oldest()
+        return 0.0 if since is None else max(0, self.clock.now() - since) / 1000
+
+    async def is_over(self, kind: AlarmKind, key: str, quiet: float) -> bool:
+        """Tell whether the state that an alarm warned of is known to be over.
+
+        Args:
+            quiet: seconds since it was raised last.
+        """
+        work = self.work
+        match kind:
+            case "token_refused" | "outbox_held":
+                return work is not None and work.outbox.works()
+            case "conversation_parked":
+                return not await _has_parked(self.store, key)
+            case "signal_unreadable":
+                return not self.bell.has_rung(kind, key)
+            case "store_unwritable":
+                try:
+                    await self.store.check()
+                except StoreError:
+                    return False
+                return self.store_state == "ok"
+            case "inbox_half_full":
+                return self.inbox.roomy
+            case "alarm_untold":
+                return all(courier.works for courier in self.couriers if courier.name == key)
+            case "backlog":
+                return self.late is not None and key not in self.late
+            case "answer_unreadable" | "chat_refused" | "request_unreadable":
+                return quiet >= _HOUR
+            case "clock_differs":
+                return True  # as long as it lasts it is raised at each look
+            case _:
+                return False
+
+    def health(self) -> Mapping[str, object]:
+        """Return what an operator is told of this run, besides what the store knows.
+
+        ``working`` follows from the ``states`` of the parts; ``send_age`` is for how many seconds the oldest
+        operation has waited; all that is counted is so since the start.
+        """
+        work, readiness = self.work, self.readiness()
+        return {
+            "working": readiness.ready,
+            "states": dict(readiness.states),
+            "arrived": attrs.asdict(self.inbox.statistics()),
+            **({} if self.traffic is None else {"traffic": attrs.asdict(self.traffic.statistics())}),
+            "send_age": 0.0 if work is None else work.outbox.oldest,
+            "live": 0 if work is None else work.dispatcher.live,
+            "counts": {} if work is None else dict(work.dispatcher.counts),
+            "outbox": {} if work is None else attrs.asdict(work.outbox.statistics()),
+            "payment_facts": {} if work is None else dict(work.cashier.books.counts),
+            "alarms": self.bell.unstored(),
+        }
+
+    def chats(self, limit: int) -> Iterable[Mapping[str, object]]:
+        """Return what an operator is told of the chats in memory."""
+        if (work := self.work) is None:
+            return []
+        seen = work.dispatcher.portraits(limit)
+        lanes = [work.outbox.lane(cast("ChatId", chat["chat_id"])) for chat in seen]
+        return [{**chat, "lane": attrs.asdict(lane)} for chat, lane in zip(seen, lanes, strict=True)]
+
+    async def about_payments(self, question: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer an operator's question about payments and alarms."""
+        work, clock = self.work, self.clock
+        if work is None:
+            return await _admin_of(self.store, clock).answer(question)
+        cashier = work.cashier
+
+        async def inquire(entry: Entry) -> PaymentAnswer:
+            return await cashier.ask(entry, "inquire")
+
+        return await PaymentsAdmin(self.store, cashier.books, clock.now, inquire=inquire).answer(question)
+
+    async def about_broadcasts(self, question: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer an operator's question about broadcasts."""
+        broadcasts = StoredBroadcasts(self.store) if self.work is None else self.work.broadcasts
+        return await answer(broadcasts, cast("Mapping[str, JsonValue]", question))
+
+    async def reach(self, asked: Reach) -> Told:
+        """Send something to a chat, signal it, or start a route there, on behalf of another process.
+
+        Raises:
+            ConflictError: the bot has not begun its work.
+            ConfigError: there is no such class or route, or it doesn't take this.
+        """
+        if (work := self.work) is None:
+            raise ConflictError("the bot has not begun its work; ask again")
+        if asked.way == "send":
+            operation = SendMessage(asked.chat_id, asked.value)
+            try:
+                sent = await work.spoken.perform(operation, urgency=Urgency.REPLY)
+            except (RefusedError, TransportError) as error:
+                raise ConflictError(f"it was not sent: {error}") from error
+            return {"message_id": sent.id}
+        elsewhere = work.dispatcher.elsewhere
+        table, chat_id, name, key = elsewhere.table, asked.chat_id, asked.name, asked.key
+        if asked.way == "signal":
+            await elsewhere.signal(chat_id, read_signal(table, name, asked.value), key)
+            return {"done": True}
+        route, args = read_start(table, name, asked.value)
+        return {"done": await elsewhere.start(chat_id, route.name, args, key=key, once=key)}
+
+    async def about_jobs(self, asked: AboutJobs) -> Sequence[Told]:
+        """Answer an operator's question about jobs."""
+        jobs = None if self.work is None else self.work.dispatcher.jobs
+        if jobs is None:
+            return await _about_jobs(self.store, self.clock, asked)
+        if asked.run is not None:
+            await jobs.run_now(asked.run)
+        if asked.forget is not None:
+            await jobs.forget(asked.forget)
+        return told_of(await jobs.wait_known())
+
+    async def order(self, row: ConversationRow, end: bool, say: str) -> bool:
+        """Have a parked conversation end, or tried once more."""
+        if (work := self.work) is None:
+            return await give_order(self.store, self.clock, row, end, say)
+        return await work.dispatcher.elsewhere.order(row, end=end, say=say)
+
+    async def end_chat(self, chat_id: ChatId) -> None:
+        """End what runs in a chat, and what broadcasts were going to tell it."""
+        if (work := self.work) is not None:
+            await work.broadcasts.forget(chat_id)
+            await work.dispatcher.end_chat(chat_id)
+
+
+def api_of(store: Store, clock: WallClock) -> OperatorApi:
+    """Return what answers an operator out of a store on which no bot works."""
+
+    async def about_broadcasts(question: Mapping[str, object]) -> Mapping[str, object]:
+        return await answer(StoredBroadcasts(store), cast("Mapping[str, JsonValue]", question))
+
+    return OperatorApi(
+        store,
+        clock,
+        begun=begun_journal,
+        order=partial(give_order, store, clock),
+        broadcasts=about_broadcasts,
+        payments=_admin_of(store, clock).answer,
+        jobs=partial(_about_jobs, store, clock),
+    )
+
+
+async def _about_jobs(store: Store, clock: WallClock, asked: AboutJobs) -> Sequence[Told]:
+    """Answer an operator's question about jobs out of a store on which no bot works."""
+    if asked.run is not None:
+        await run_later(store, clock.now(), asked.run)
+    if asked.forget is not None:
+        await forget_stored(store, asked.forget)
+    return told_of(read_known(await store.setting(SETTING)))
+
+
+def _admin_of(store: Store, clock: WallClock) -> PaymentsAdmin:
+    books = Books(store.payments, store.commit, clock.now, lambda moved: None)
+    return PaymentsAdmin(store, books, clock.now)
+
+
+@final
+@guarded
+class Runtime:
+    """What handles the accepted events.
+
+    Attributes:
+        spoken: takes what is said from outside conversations.
+    """
+
+    platform: PlatformClient
+    outbox: LaneOutbox
+    dispatcher: Dispatcher
+    broadcasts: Broadcasts
+    cashier: Cashier
+    store: Store
+    resources: Opened
+    spoken: Outbox
+
+    def announcing(self, *, outside: bool) -> Announcing:
+        """Return the door to broadcasts; `outside`: for callers that are no conversations."""
+        return LiveAnnouncing(self.broadcasts, outside=outside)
+
+    def statistics(self) -> Statistics:
+        """Count what the bot has done in this process, and what it holds."""
+        return Statistics(
+            live=self.dispatcher.live,
+            counts=self.dispatcher.counts,
+            store=self.store.statistics(),
+            outbox=self.outbox.statistics(),
+            payments=dict(self.cashier.books.counts),
+        )
+
+
+@asynccontextmanager
+async def open_intake(
+    settings: Settings,
+    clock: WallClock,
+    on_alarm: OnAlarm | None = None,
+    *,
+    around: Surroundings | None = None,
+    inbox: Inbox | None = None,
+) -> AsyncGenerator[Intake]:
+    """Open the store and the inbox on top of it.
+
+    Args:
+        inbox: the way in for events, which is open already; None: it is made here.
+
+    Raises:
+        ConfigError: a setting is wrong, or the store belongs to another bot or platform.
+        StoreLockedError: another process has the store.
+    """
+    # Of the store, too: each time that it is read, a jump may be noticed.
+    timepiece = Timepiece(clock)
+    async with _opened_store(settings, timepiece, around) as store:
+        secrets, untils = await webhook_secrets(settings.webhook_secret, store, timepiece.now())
+        voice = Speaker(settings.label, await _log_key(store), partial(covered, settings, secrets))
+        bell = AlarmBell(on_alarm, around.on_alarm if around is not None else None)
+        jumped, seen = map(int, (await store.setting(JUMPED) or "0 0").split())
+        timepiece.take_up(jumped)
+        intake = Intake(settings, store, secrets, timepiece, bell, voice, inbox)
+        with registered(voice):
+            async with trio.open_nursery() as nursery:
+                with speaking(voice):
+                    if inbox is None:
+                        nursery.start_soon(intake.inbox.run)
+                    await _begin_intake(intake, nursery, untils, listens=around is None)
+                try:
+                    with timepiece.telling(partial(_jumped, bell)):
+                        timepiece.was_seen(seen)
+                        yield intake
+                finally:
+                    nursery.cancel_scope.cancel()
+
+
+async def _begin_intake(
+    intake: Intake, nursery: trio.Nursery, untils: Sequence[int], *, listens: bool
+) -> None:
+    """Begin what goes on beside the inbox.
+
+    Args:
+        untils: until when the former secrets are accepted.
+        listens: to an operator, at the socket beside the store, or through the store.
+    """
+    store, clock, settings, bell = intake.store, intake.clock, intake.settings, intake.bell
+    if store.opening().restored:
+        bell.ring(_restored(store))
+    nursery.start_soon(bell.keep_telling, store, clock, intake.is_over)
+    if untils:
+        nursery.start_soon(forget_former, intake.secrets, untils, clock)
+    if listens and (targets := _alarm_targets(intake)):
+        hours = settings.alarm_repeat_hours
+        intake.couriers = [
+            Courier(
+                target,
+                settings.label,
+                store,
+                clock,
+                unstored=bell.unstored,
+                repeat=hours * 3_600_000 if hours else None,
+                raise_alarm=bell.ring,
+                cover=partial(covered, settings, intake.secrets),
+            )
+            for target in targets
+        ]
+        for courier in intake.couriers:
+            bell.listen(courier.wake)
+            nursery.start_soon(courier.run)
+    place = socket_path(settings.store)
+    if listens and place is not None:
+        await nursery.start(serve_api, intake.api, place)
+    if listens and (relay := store.relay) is not None:
+        nursery.start_soon(relay, partial(answer_relayed, intake.api))
+
+
+def _alarm_targets(intake: Intake) -> Sequence[Target]:
+    """Return where alarms are told, by the settings.
+
+    Raises:
+        ConfigError: an address is none.
+    """
+    try:
+        return _made_targets(intake)
+    except ConfigError as error:
+        raise ConfigError(f"{intake.settings.env}{error}") from None
+
+
+def _made_targets(intake: Intake) -> Sequence[Target]:
+    settings, targets = intake.settings, list[Target]()
+    if settings.alarm_url is not None and settings.alarm_secret is not None:
+        targets.append(HttpTarget(settings.alarm_url, settings.alarm_secret))
+    if settings.alarm_chat is not None:
+        targets.append(
+            ChatTarget(settings.alarm_chat, lambda: None if intake.work is None else intake.work.outbox)
+        )
+    return targets
+
+
+async def _log_key(store: Store) -> str:
+    """Return the key of the digests in a store's log lines; the first run makes it."""
+    if (key := await store.setting(KEY)) is None:
+        key = new_key()
+        await store.commit(PutSetting(KEY, key))
+    return key
+
+
+def covered(settings: Settings, secrets: Secrets, text: str) -> str:
+    """Return a text without the bot's secrets."""
+    token = "" if settings.token is None else settings.token.reveal()
+    return secrets.covered(text.replace(token, "***") if len(token) >= _TELLS else text)
+
+
+def _restored(store: Store) -> Alarm:
+    had = store.statistics()
+    return Alarm(
+        "store_restored",
+        str(store.opening().epoch),
+        f"the store was restored from a backup: {had.conversations} conversations go on from where they"
+        f" stood then, and {had.inbox} events are handled that waited or were in hand; what was said and"
+        " done since may be said and done again, which `possible_repeat` counts in `triobot status`; what is"
+        ' to be said once at most (on_unknown="raise") they don\'t say again, and their code hears of it;'
+        " `triobot journal list` shows the conversations",
+    )
+
+
+def _jumped(bell: AlarmBell, by: int) -> None:
+    way = "forward" if by > 0 else "back"
+    log.warning("the time of day jumped %s by %d seconds", way, abs(by) // 1000)
+    text = f"{way} by {abs(by) // 1000} seconds: {text_of('clock_jumped', '')}"
+    bell.ring(Alarm("clock_jumped", "clock", text))
+
+
+def _unreadable(bell: AlarmBell, operation: str, shape: str) -> None:
+    text = f"{operation} was answered, and the answer's body is {shape}: {text_of('answer_unreadable', '')}"
+    bell.ring(Alarm("answer_unreadable", operation, text))
+
+
+def _opened_store(
+    settings: Settings, clock: WallClock, around: Surroundings | None
+) -> AbstractAsyncContextManager[Store]:
+    if around is not None:
+        return nullcontext(around.store)
+    stamp = Stamp(settings.base_url, settings.checked_token.reveal())
+    kept_for = settings.retention_days * DAY
+    most = _MOST_ENDED if settings.development else None
+    ended = settings.keep_ended * DAY
+    # A day at least: calls are repeated after a crash.
+    keys = max(kept_for, DAY)
+    retention = Retention(crashed=kept_for, raw=kept_for, keys=keys, ended=ended, most_ended=most)
+    return open_store(settings.store, stamp=stamp, clock=clock, retention=retention)
+
+
+@asynccontextmanager
+async def open_work(
+    intake: Intake,
+    table: Table,
+    texts: Speech,
+    *,
+    transport: AnyTransport | None = None,
+    media_transport: AnyTransport | None = None,
+    resources: Opened,
+    replays: ReplayCheck | None = None,
+    backlog_seconds: float | None = None,
+    on_failure: OnFailure = tell_nobody,
+    instead: Instead | None = None,
+    claims: bool = True,
+) -> AsyncGenerator[Runtime]:
+    """Handle accepted events while the block runs; then come to rest, within the grace period.
+
+    Args:
+        transport, media_transport: carry requests and downloads, and are another's to close. None: one of
+            its own.
+        backlog_seconds: after which a backlog has an alarm; None: it has none.
+        on_failure: told of each error that an author's code leaves unhandled.
+        instead: what runs in place of each step's function; None: they run themselves.
+        claims: an event may be handled in the transaction that accepts it; else each is stored first, and
+            comes to the dispatcher's tasks through its channel.
+    """
+    settings, bell = intake.settings, intake.bell
+    client = PlatformClient(
+        settings.base_url,
+        settings.checked_token,
+        transport=transport,
+        media_transport=media_transport,
+        lent=True,
+        allow_insecure=settings.allow_insecure,
+        media_hosts=settings.media_hosts,
+        # As many as the outbox has under way: a chat that the platform keeps waiting holds one of them.
+        connections=OutboxRules().connections,
+        on_unreadable=partial(_unreadable, bell),
+        certain=intake.store.held,
+    )
+    async with (
+        _traced(intake) as tracing,
+        _advised(settings, table) as notice,
+        client as platform,
+        open_outbox(
+            _held_platform(intake, platform, tracing),
+            raise_alarm=bell.ring,
+            rules=_outbox_rules(settings),
+        ) as outbox,
+        open_broadcasts(intake.store, outbox, clock=intake.clock, raise_alarm=bell.ring) as broadcasts,
+    ):
+        spoken: Outbox = outbox if tracing is None else tracing.trace_outbox(outbox)
+        dispatcher: Dispatcher
+
+        async def deliver(captured: Captured, claim: MovePayment) -> bool:
+            return await deliver_money(dispatcher.elsewhere, dispatcher.work, captured, claim)
+
+        cashier = Cashier(
+            intake.store,
+            spoken,
+            intake.clock,
+            deliver=deliver,
+            ring=bell.ring,
+            on_alarm=bell.pass_on,
+            epoch=intake.store.opening().epoch,
+            recall=lambda chat_id: dispatcher.recall(chat_id),
+            tracing=None if tracing is None else tracing.asking,
+        )
+        services = Services(
+            outbox=spoken,
+            tracing=tracing,
+            store=intake.store,
+            clock=intake.clock,
+            texts=texts,
+            raise_alarm=bell.ring,
+            resources=resources,
+            notice=notice,
+            replays=None if replays is None else replays.watch,
+            tracebacks=settings.log_tracebacks,
+            keep_ended=settings.keep_ended > 0,
+            on_failure=on_failure,
+            instead=instead if (held := intake.store.held) is None else held_steps(held, instead),
+            charge_hosts=settings.charge_hosts or own_hosts(settings.base_url),
+            payments=cashier,
+            announcing=LiveAnnouncing(broadcasts),
+            max_amount=settings.max_amount,
+            code=Code(table),
+        )
+        dispatcher = Dispatcher(services, table, username=settings.username)
+        intake.voice.find = partial(_whose, services)
+        work = Runtime(platform, outbox, dispatcher, broadcasts, cashier, intake.store, resources, spoken)
+        at_rest = False
+        try:
+            async with trio.open_nursery() as nursery:
+                intake.work = work
+                if (news := intake.store.news) is not None:
+                    nursery.start_soon(news, dispatcher.look_in_inbox)
+                else:
+                    intake.inbox.deliver = dispatcher.offer
+                    if claims and (door := early_door(dispatcher)) is not None:
+                        intake.inbox.early = door.store
+                try:
+                    # A payment whose conversation isn't found is taken from the screen.
+                    await dispatcher.write_out()
+                    await cashier.start(partial(goes_on, intake.store, table))
+                    # In this order: what is verified is for a conversation that can be brought back.
+                    await nursery.start(dispatcher.run)
+                    await nursery.start(cashier.run)
+                    if backlog_seconds is not None:
+                        nursery.start_soon(_watch_backlog, intake, work, backlog_seconds)
+                    yield work
+                    broadcasts.rest()
+                    with trio.move_on_after(settings.grace):
+                        await _or_stuck(
+                            dispatcher.drain, lambda: dispatcher.waits_for_platform and outbox.stuck
+                        )
+                        await broadcasts.drain()
+                        at_rest = await _or_stuck(outbox.drain, lambda: outbox.stuck)
+                finally:
+                    intake.work = intake.late = intake.voice.find = None
+                    intake.inbox.deliver = intake.inbox.early = None
+                    nursery.cancel_scope.cancel()
+        finally:
+            # Only now: a conversation must feel that it is cut, not that its send failed. What it was saying
+            # is said again after the next start, answered or not, so there is nothing to wait for.
+            if not at_rest:
+                outbox.cut()
+
+
+def early_door(dispatcher: Dispatcher) -> EarlyDoor | None:
+    """Put the early door before a dispatcher, if this bot has one: it is a file that may be missing."""
+    try:
+        from ..conversations.early import EarlyDoor
+    except ModuleNotFoundError as error:
+        if error.name != "triobot.conversations.early":
+            raise
+        return None
+    return EarlyDoor(dispatcher)
+
+
+@asynccontextmanager
+async def _advised(settings: Settings, table: Table) -> AsyncGenerator[Notify | None]:
+    """Tell a developer what hurts later while the block runs; in production nothing of that is loaded."""
+    if not settings.development:
+        yield None
+        return
+    with import_module("triobot.studio.advice").advising(table) as notice:
+        yield notice
+
+
+@asynccontextmanager
+async def _traced(intake: Intake) -> AsyncGenerator[Tracing | None]:
+    """Make spans while the block runs, if any are wanted.
+
+    Raises:
+        ConfigError: OpenTelemetry isn't installed.
+    """
+    if (share := intake.settings.trace_share) is None:
+        yield None
+        return
+    with needing("otel", "a bot with traces"):
+        from .tracing import Tracing
+    tracing = Tracing(intake.voice, share)
+    with tracing.tracing_inbox(intake.inbox, intake.store):
+        yield tracing
+
+
+def _outbox_rules(settings: Settings) -> OutboxRules:
+    """Return the outbox's constants."""
+    return OutboxRules() if settings.rate is None else OutboxRules(pace=PaceRules(most=settings.rate))
+
+
+def _held_platform(intake: Intake, platform: Platform, tracing: Tracing | None) -> Platform:
+    """Return the platform as the outbox is to see it."""
+    seen = platform if tracing is None else tracing.trace_platform(platform)
+    held = intake.store.held
+    return seen if held is None else HeldPlatform(seen, held)
+
+
+def _whose(services: Services, task: trio.lowlevel.Task) -> Whose | None:
+    """Return the conversation of this bot whose task it is, or is above it."""
+    found = whose(task)
+    if found is None or found[0].services is not services:
+        return None
+    conversation, operation = found
+    return Whose(
+        conversation.seq,
+        conversation.route.name,
+        operation,
+        conversation.life.chat_id,
+        conversation.told_place,
+    )
+
+
+async def _has_parked(store: Store, key: str) -> bool:
+    """Return whether a conversation is parked of the route that an alarm's key names, or begins with."""
+    after = 0
+    while rows := await store.parked(after=after, limit=_PAGE):
+        after = rows[-1].id
+        if any(key == row.route or key.rpartition(" ")[0] == row.route for row in rows):
+            return True
+    return False
+
+
+async def _watch_backlog(intake: Intake, work: Runtime, most: float) -> None:
+    """Tell when something has waited longer than this for the runtime or the platform."""
+    while True:
+        await trio.sleep(most / 4)
+        ages = {"sends": work.outbox.oldest, "events": await intake.lag()}
+        for what, age in ages.items():
+            if age > most and what not in (intake.late or ()):
+                text = f"the oldest of the {what} that wait has waited for {age:.0f} s"
+                intake.bell.ring(Alarm("backlog", what, f"{text}: {text_of('backlog', '')}"))
+        intake.late = frozenset(what for what, age in ages.items() if age > most)
+
+
+async def _or_stuck(drain: Callable[[], Awaitable[None]], stuck: Callable[[], bool]) -> bool:
+    """Wait until this is drained; False if it is stuck.
+
+    What waits to be repeated, or for its turn at a low pace, is said after the next start.
+    """
+    drained = False
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            looks = 0
+            # Twice: what is still being stored may be about to be sent.
+            while looks < 2:
+                await trio.sleep(_LOOK_SECONDS)
+                looks = looks + 1 if stuck() else 0
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch)
+        await drain()
+        drained = True
+        nursery.cancel_scope.cancel()
+    return drained

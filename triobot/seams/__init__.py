@@ -1,0 +1,1 @@
+"""Values and protocols that cross the packages, none of which knows another."""

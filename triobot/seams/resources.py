@@ -1,0 +1,155 @@
+"""Resources: what a bot needs for as long as it runs, such as a database pool.
+
+Declared with `Bot.resource`, opened before the first event in the order of declaration, closed after the last
+conversation has come to rest. A test, or a site that owns its pool, puts a value of its own in place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import Final, Generic, TypeAlias, TypeVar, cast, final
+
+import attrs
+
+from ..base.authors import leaves, note, run_contained
+from ..base.frozen import guarded
+from ..errors import ConfigError
+
+T = TypeVar("T")
+_UNOPENED: Final = "can't open the resource "
+
+
+@final
+@guarded(eq=False)
+class Resource(Generic[T]):
+    """A handle on what is opened for a run; `Chat.use` and `Bot.use` give the thing itself."""
+
+    open: Callable[[], AbstractAsyncContextManager[T]] = attrs.field(repr=False)
+    name: str
+
+
+Opened: TypeAlias = Mapping[Resource[object], object]
+
+
+@final
+@guarded
+class Provided:
+    """A value in place of a resource, for one run; made by `provide`."""
+
+    resource: Resource[object]
+    value: object = attrs.field(repr=False)
+
+
+def provide(resource: Resource[T], value: T) -> Provided:
+    """Put `value` in place of a resource for one run: it is neither opened nor closed.
+
+    Examples:
+        >>> async def test(bot: Bot) -> None:
+        ...     async with bot.running(provide(database, FakeDatabase())):
+        ...         ...
+    """
+    check_resource(resource, "provide()")
+    return Provided(cast("Resource[object]", resource), value)
+
+
+def check_resource(resource: object, who: str) -> None:
+    """Refuse what is no resource.
+
+    Raises:
+        ConfigError: it isn't; `who` names what it was given to.
+    """
+    if not isinstance(resource, Resource):
+        raise ConfigError(f"{who} takes a resource: what @bot.resource made of its function")
+
+
+def declare_resource(open: Callable[[], AbstractAsyncContextManager[T]]) -> Resource[T]:
+    """Make a resource of this function.
+
+    Raises:
+        ConfigError: it is no function without arguments that gives an async context manager.
+    """
+    name = str(getattr(open, "__qualname__", type(open).__qualname__))
+    if not _opens(open):
+        raise ConfigError(
+            f"the resource {name} is no async context manager function; put @asynccontextmanager under "
+            "@bot.resource"
+        )
+    with suppress(ValueError):  # it has no signature to look at
+        try:
+            inspect.signature(open).bind()
+        except TypeError as error:
+            raise ConfigError(f"the resource {name} is opened without arguments: {error}") from None
+    return Resource(open, name)
+
+
+def _opens(open: object) -> bool:
+    if isinstance(open, AbstractAsyncContextManager) or not callable(open):
+        return False
+    return not any(
+        looks(open)
+        for looks in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    )
+
+
+@asynccontextmanager
+async def open_resources(
+    declared: Sequence[Resource[object]], provided: Sequence[Provided]
+) -> AsyncGenerator[Opened]:
+    """Open what is declared, in that order, but what is provided; close it in the opposite order.
+
+    Raises:
+        ConfigError: something is provided that is not declared, or what is declared can't be opened.
+        Whatever opening a resource raises; those before it are closed.
+    """
+    for given in provided:
+        if not isinstance(cast("object", given), Provided):
+            raise ConfigError("what is provided is made by provide(resource, value)")
+    opened = {given.resource: given.value for given in provided}
+    for resource in opened:
+        check_resource(resource, "provide()")
+        if resource not in declared:
+            raise ConfigError(f"the resource {resource.name} is provided, but this bot doesn't declare it")
+    async with AsyncExitStack() as stack:
+        for resource in declared:
+            if resource not in opened:
+                try:
+                    opened[resource] = await run_contained(_open, resource, stack)
+                except Exception as error:
+                    for one in leaves(error):
+                        note(one, f"{_UNOPENED}{resource.name}")
+                    raise
+        yield opened
+
+
+async def _open(resource: Resource[T], stack: AsyncExitStack) -> T:
+    manager = resource.open()
+    if not hasattr(manager, "__aenter__"):
+        raise ConfigError(
+            f"the resource {resource.name} is no async context manager function; put "
+            "@asynccontextmanager under @bot.resource"
+        )
+    opened = await manager.__aenter__()
+    stack.push_async_exit(partial(run_contained, manager.__aexit__))
+    return opened
+
+
+def about_opening(error: BaseException) -> str:
+    """Return words to stand before an error's, where it kept a resource from being opened; else nothing."""
+    notes = [one for one in getattr(error, "__notes__", ()) if one.startswith(_UNOPENED)]
+    return f"{notes[-1]}: " if notes else ""
+
+
+def find(opened: Opened, resource: Resource[T]) -> T:
+    """Return what the resource has opened.
+
+    Raises:
+        ConfigError: the bot that runs doesn't declare it.
+    """
+    check_resource(resource, "use()")
+    key = cast("Resource[object]", resource)
+    if key not in opened:
+        raise ConfigError(f"the resource {resource.name} isn't declared on the bot that runs")
+    return cast("T", opened[key])

@@ -1,0 +1,689 @@
+"""Values as text and back: whatever the runtime records goes through here.
+
+What comes back is equal to what went in, and has the same types: a tuple stays a tuple, and a date is not a
+text. A class is stored under a registered name and found again by it, never by importing what the data says.
+A class is registered when a value of it is first encoded, when a filter or a `Key` names it (`expect`), or by
+`recorded`; the latter also keeps a class readable that was renamed or moved. A new process finds the others
+where they are defined, in the modules that it has loaded; a class that is defined inside a function it does
+not find.
+
+Nothing that is stored is lost in silence: a field that its class doesn't have any more makes the value
+unreadable, unless the class says which field it has become (`formerly`), or that it is gone (`recorded`).
+
+The text is ASCII and JSON: ``[version, node]``. What JSON has stands for itself, a list is a list, and
+everything else is an object with one entry: the tag of its type, and its parts.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+import sys
+import uuid
+import zoneinfo
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from enum import Enum, Flag
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from ..base.authors import contained, kind_of
+from ..base.fields import fields_of, has_fields, is_frozen
+from ..errors import ConfigError, UnreadableRecordError, UnrecordableError
+
+Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
+C = TypeVar("C", bound=type)
+
+_VERSION: Final = 1
+# Deeper than any value that a person would look at, and far from Python's own limit.
+_DEPTH: Final = 64
+# What every JSON reader holds exactly.
+_PLAIN_INTEGER: Final = 2**53
+
+_names: Final[dict[type, str]] = {}
+_classes: Final[dict[str, type]] = {}
+_expected: Final = deque[object]()
+_explored: Final[set[type]] = set()
+# What was found out about a class: attrs' own answer is looked up anew each time.
+_fields: Final[dict[type, tuple[str, ...]]] = {}
+# The same of classes that were only read, of which nobody knows that they are frozen.
+_field_names: Final[dict[type, tuple[str, ...]]] = {}
+_quoted: Final = json.encoder.encode_basestring_ascii
+_met: Final[set[type]] = set()
+# Fields that a class had, and has no more.
+_gone: Final[dict[type, frozenset[str]]] = {}
+_FORMERLY: Final = "triobot.formerly"
+
+
+# --- classes by name
+
+
+def register(cls: C, /, *, name: str | None = None, aliases: Sequence[str] = ()) -> C:
+    """Give a class the name under which its values are stored; the class comes back, as from a decorator.
+
+    Args:
+        cls: a frozen attrs class or dataclass, or an Enum.
+        name: stays the same when the class is moved or renamed; by default its module and name.
+        aliases: names that older records use.
+
+    Raises:
+        ConfigError: it is neither, or another class has this name.
+
+    Examples:
+        >>> import attrs
+        >>> @register
+        ... @attrs.frozen
+        ... class Moved:
+        ...     minutes: int
+    """
+    if not (has_fields(cls) or issubclass(cls, Enum)):
+        raise ConfigError(f"{cls.__name__} is neither an attrs class, nor a dataclass, nor an Enum")
+    _met.discard(cls)
+    known = _names.get(cls)
+    if known is None or name is not None:
+        _names[cls] = _claim(name or _default_name(cls), cls)
+    for alias in aliases:
+        _claim(alias, cls)
+    return cls
+
+
+def recorded(
+    *, name: str | None = None, formerly: Sequence[str] = (), gone: Sequence[str] = ()
+) -> Callable[[C], C]:
+    """Say how a class is recorded: a decorator, above the one that makes it an attrs class or a dataclass.
+
+    Args:
+        name: under which its values are stored, wherever the class goes; by default its module and name.
+        formerly: names that it had before, as older values have them.
+        gone: fields that it had before: what is stored of them is left out.
+
+    Raises:
+        ConfigError: the class is neither an attrs class, nor a dataclass, nor an Enum; another class has one
+            of the names; or a field is there that is said to be gone.
+
+    Examples:
+        >>> import attrs
+        >>> @recorded(formerly=("pizza.Meal",), gone=("floor",))
+        ... @attrs.frozen
+        ... class Order:
+        ...     street: str
+    """
+    names, lost = _texts_of("formerly", formerly), frozenset(_texts_of("gone", gone))
+
+    def decorate(cls: C) -> C:
+        register(cls, name=name, aliases=names)
+        if lost:
+            fields = set(_names_of_fields(cls)) if has_fields(cls) else lost
+            if still := sorted(lost & fields):
+                raise ConfigError(f"{cls.__name__}.{still[0]} is said to be gone, and is there, or no field")
+            _gone[cls] = lost
+        return cls
+
+    return decorate
+
+
+def formerly(*names: str) -> Mapping[str, tuple[str, ...]]:
+    """Name a field's former names, as the metadata of a field of an attrs class or a dataclass.
+
+    Raises:
+        ConfigError: one is no text, or there is none.
+
+    Examples:
+        >>> import attrs
+        >>> @attrs.frozen
+        ... class Address:
+        ...     street: str = attrs.field(metadata=formerly("road", "way"))
+    """
+    if not names:
+        raise ConfigError('formerly() takes the names that the field had, as in formerly("road")')
+    return {_FORMERLY: _texts_of("formerly", names)}
+
+
+def _texts_of(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    # A text is a sequence of texts, too.
+    found: tuple[object, ...] = (None,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) and name for name in found):
+        raise ConfigError(f"{what} takes several names, as in {what}=('old',), and each is a text")
+    return cast("tuple[str, ...]", found)
+
+
+def expect(annotation: object, /, who: str = "") -> None:
+    """Register the classes of a type, such as ``Shipped | Moved`` or ``tuple[Order, ...]``, once needed.
+
+    The classes of their fields are found as well.
+
+    Args:
+        who: takes values of this class from an author.
+
+    Raises:
+        ConfigError: none of them could be recorded, since the class isn't frozen.
+    """
+    if who and has_fields(annotation) and not is_frozen(kind := cast("type", annotation)):
+        raise ConfigError(
+            f"{who} takes values that never change, and those of {kind.__name__} can: declare it with"
+            " @attrs.frozen or @dataclass(frozen=True)"
+        )
+    _expected.append(annotation)
+
+
+def forget_met() -> None:
+    """Forget the classes that are known only because a value of theirs was encoded: a new process has none.
+
+    For a test that plays a new process inside an old one.
+    """
+    for cls in _met:
+        if (name := _names.pop(cls, None)) is not None and _classes.get(name) is cls:
+            del _classes[name]
+    _met.clear()
+
+
+def lasting_module(module: str) -> str:
+    """Return a name for a module that is the same however the program was started."""
+    if module == "__main__":
+        # The same file may be run by name the next time.
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        return spec.name if spec is not None else Path(getattr(main, "__file__", module)).stem
+    return module
+
+
+def _default_name(cls: type) -> str:
+    return f"{lasting_module(cls.__module__)}.{cls.__qualname__}"
+
+
+def _claim(name: str, cls: type) -> str:
+    other = _classes.get(name)
+    if other is not None and other is not cls:
+        if _default_name(other) != _default_name(cls):
+            raise ConfigError(f"two classes are recorded as {name!r}: {other!r} and {cls!r}")
+        # Defined once more, as by a reload: the newer one is meant.
+        _names.pop(other, None)
+    _classes[name] = cls
+    return name
+
+
+def _name_of(cls: type) -> str:
+    if cls not in _names:
+        register(cls)
+        _met.add(cls)
+    return _names[cls]
+
+
+def _class_of(name: Node) -> type:
+    if isinstance(name, str):
+        if name not in _classes:
+            _explore()
+        if name in _classes:
+            return _classes[name]
+        if (found := _defined(name)) is not None:
+            return register(found)
+    raise UnreadableRecordError(
+        f"this program knows no class {name!r}; define it at the top of a module that the bot imports, or "
+        f"name the one that it has become: @recorded(formerly=({name!r},))"
+    )
+
+
+def _defined(name: str) -> type | None:
+    """Find the class of this name in a module that is loaded; none is imported, and no code runs."""
+    parts = name.split(".")
+    for number in range(len(parts) - 1, 0, -1):
+        found: object = _module(".".join(parts[:number]))
+        for part in parts[number:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if (
+            isinstance(found, type)
+            and (has_fields(found) or issubclass(found, Enum))
+            and _default_name(found) == name
+        ):
+            return found
+    return None
+
+
+def _module(name: str) -> object:
+    main = "__main__" in sys.modules and lasting_module("__main__") == name
+    return sys.modules.get(name) or (sys.modules["__main__"] if main else None)
+
+
+def _explore() -> None:
+    while _expected:
+        # In the order of declaration: of a class that is defined once more the newer one is meant.
+        annotation = _expected.popleft()
+        cls = get_origin(annotation) or annotation
+        _expected.extend(get_args(annotation))
+        if isinstance(cls, type) and cls not in _explored and (has_fields(cls) or issubclass(cls, Enum)):
+            _explored.add(cls)
+            # A class that can't have its name isn't the one that a record means.
+            with suppress(ConfigError):
+                register(cls)
+            _expected.extend(_field_types(cls))
+
+
+def _field_types(cls: type) -> Iterable[object]:
+    try:
+        return list(get_type_hints(cls).values())
+    except BaseException as error:
+        contained(error)  # a name that exists for type checkers only
+        annotations: dict[str, object] = getattr(cls, "__annotations__", {})
+        return list(annotations.values())
+
+
+# --- values to text
+
+
+def encode_value(value: object) -> str:
+    """Write a value down.
+
+    Takes None, bool, int, finite float, str, bytes, date, aware datetime, time, timedelta, finite Decimal,
+    UUID, Path, Enum members, and tuple, list, dict, set, frozenset, frozen attrs classes and frozen
+    dataclasses of these.
+
+    Raises:
+        UnrecordableError: it holds something else; names the type and where it is.
+    """
+    try:
+        return f"[{_VERSION},{_text(value, 0)}]"
+    except _UnfitValueError as refused:
+        raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
+
+
+def node_of_value(value: object) -> Node:
+    """Return what `encode_value` writes, as what JSON holds.
+
+    Raises:
+        UnrecordableError: as `encode_value`.
+    """
+    try:
+        return _node(value, 0)
+    except _UnfitValueError as refused:
+        raise _refusal(refused.value, "value" + "".join(reversed(refused.path)), refused.rule) from None
+
+
+# What events and answers are made of; all else goes by its text.
+def _node(value: object, depth: int) -> Node:
+    of_any: Any = value
+    plain: Node = of_any
+    kind = type(value)
+    if value is None or kind is bool:
+        return plain
+    if depth > _DEPTH:
+        raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
+    if kind is str and of_any.isascii():
+        return plain
+    if kind in _fields:
+        return _attrs_node(value, kind, depth)
+    if kind is tuple:
+        return {"tuple": _nodes(of_any, depth)}
+    if kind is list:
+        return _nodes(of_any, depth)
+    if kind is int and -_PLAIN_INTEGER <= of_any <= _PLAIN_INTEGER:
+        return plain
+    return cast("Node", json.loads(_text(value, depth)))
+
+
+def _nodes(values: Iterable[object], depth: int) -> list[Node]:
+    done: list[Node] = []
+    try:
+        for value in values:
+            done.append(_node(value, depth + 1))
+    except _UnfitValueError as refused:
+        refused.path.append(f"[{len(done)}]")
+        raise
+    return done
+
+
+def _attrs_node(value: object, kind: type, depth: int) -> Node:
+    done: dict[str, Node] = {}
+    field = ""
+    try:
+        for field in _fields[kind]:
+            member = getattr(value, field)
+            # Most are numbers, which stand for themselves.
+            plain = type(member) is int and -_PLAIN_INTEGER <= member <= _PLAIN_INTEGER
+            done[field] = member if plain else _node(member, depth + 1)
+    except _UnfitValueError as refused:
+        refused.path.append(f".{field}")
+        raise
+    return {"class": [_name_of(kind), done]}
+
+
+class _UnfitValueError(Exception):
+    """A value can't be recorded; where it is becomes known on the way out."""
+
+    def __init__(self, value: object, rule: str) -> None:
+        super().__init__(rule)
+        self.value = value
+        self.rule = rule
+        self.path: list[str] = []
+
+
+# The text is put together at once, and not from a tree of nodes: each event and each answer passes here.
+def _text(value: object, depth: int) -> str:
+    if depth > _DEPTH:
+        raise _UnfitValueError(value, f"values nest at most {_DEPTH} deep")
+    if value is None:
+        return "null"
+    kind = type(value)
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        return scalar(value)
+    if kind in _CONTAINERS:
+        return _container_text(value, kind, depth)
+    if kind in _fields:
+        return _attrs_text(value, kind, depth)
+    if isinstance(value, Enum):
+        return _member_text(value)
+    if has_fields(kind):
+        if not is_frozen(kind) or isinstance(value, BaseException):
+            raise _UnfitValueError(value, "it must be frozen: @attrs.frozen or @dataclass(frozen=True)")
+        _fields[kind] = _names_of_fields(kind)
+        return _attrs_text(value, kind, depth)
+    raise _UnfitValueError(value, "make it a frozen attrs class or dataclass, or record what it is made of")
+
+
+def _container_text(value: object, kind: type, depth: int) -> str:
+    if kind is list:
+        return f"[{','.join(_texts(cast('list[object]', value), depth))}]"
+    if kind is tuple:
+        return f'{{"tuple":[{",".join(_texts(cast("tuple[object, ...]", value), depth))}]}}'
+    if kind is dict:
+        entries = cast("dict[object, object]", value)
+        keys, values = _texts(entries, depth), _texts(entries.values(), depth)
+        return f'{{"dict":[[{",".join(keys)}],[{",".join(values)}]]}}'
+    # The order of a set differs between processes; the text of one value shouldn't.
+    members = sorted(_texts(cast("Iterable[object]", value), depth))
+    return f'{{"{kind.__name__}":[{",".join(members)}]}}'
+
+
+def _texts(values: Iterable[object], depth: int) -> list[str]:
+    done: list[str] = []
+    try:
+        for value in values:
+            done.append(_text(value, depth + 1))
+    except _UnfitValueError as refused:
+        refused.path.append(f"[{len(done)}]")
+        raise
+    return done
+
+
+def _attrs_text(value: object, kind: type, depth: int) -> str:
+    fields = _fields[kind]
+    done: list[str] = []
+    try:
+        for field in fields:
+            done.append(f"{_quoted(field)}:{_text(getattr(value, field), depth + 1)}")
+    except _UnfitValueError as refused:
+        refused.path.append(f".{fields[len(done)]}")
+        raise
+    return f'{{"class":[{_quoted(_name_of(kind))},{{{",".join(done)}}}]}}'
+
+
+def _names_of_fields(cls: type) -> tuple[str, ...]:
+    if (names := _field_names.get(cls)) is None:
+        names = _field_names[cls] = tuple(field.name for field in fields_of(cls))
+    return names
+
+
+def _member_text(value: Enum) -> str:
+    name = _quoted(_name_of(type(value)))
+    # Members joined by | have no name of their own.
+    if isinstance(value, Flag):
+        return f'{{"flag":[{name},{_int_text(value.value)}]}}'
+    return f'{{"enum":[{name},{_quoted(value.name)}]}}'
+
+
+def _str_text(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # Two halves of a surrogate pair would come back from JSON as one character.
+            return f'{{"halves":"{_base64(value.encode("utf-8", "surrogatepass"))}"}}'
+    return _quoted(value)
+
+
+def _int_text(value: int) -> str:
+    return int.__repr__(value) if abs(value) <= _PLAIN_INTEGER else f'{{"int":"{hex(value)}"}}'
+
+
+def _float_text(value: float) -> str:
+    if not math.isfinite(value):
+        raise _UnfitValueError(value, "a float must be finite")
+    return float.__repr__(value)
+
+
+def _decimal_text(value: Decimal) -> str:
+    if not value.is_finite():
+        raise _UnfitValueError(value, "a Decimal must be finite")
+    return f'{{"decimal":"{value}"}}'
+
+
+def _datetime_text(value: dt.datetime) -> str:
+    zone = value.tzinfo
+    if isinstance(zone, zoneinfo.ZoneInfo) and zone.key:
+        plain = value.replace(tzinfo=None).isoformat()
+        return f'{{"datetime":["{plain}",{value.fold},{_quoted(zone.key)}]}}'
+    if not isinstance(zone, dt.timezone):
+        raise _UnfitValueError(
+            value, "a datetime must be aware, by datetime.timezone or a ZoneInfo with a key"
+        )
+    return f'{{"datetime":["{value.isoformat()}",{value.fold},null]}}'
+
+
+def _time_text(value: dt.time) -> str:
+    if value.tzinfo is not None:
+        raise _UnfitValueError(value, "a time must be without a zone")
+    return f'{{"time":["{value.isoformat()}",{value.fold}]}}'
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _refusal(value: object, path: str, rule: str) -> UnrecordableError:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return UnrecordableError(name, path, rule)
+
+
+_CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
+
+_SCALARS: Final[Mapping[type, Callable[[Any], str]]] = {
+    str: _str_text,
+    int: _int_text,
+    bool: lambda value: "true" if value else "false",
+    float: _float_text,
+    bytes: lambda value: f'{{"bytes":"{_base64(value)}"}}',
+    dt.datetime: _datetime_text,
+    dt.date: lambda value: f'{{"date":"{value.isoformat()}"}}',
+    dt.time: _time_text,
+    dt.timedelta: lambda value: f'{{"timedelta":[{value.days},{value.seconds},{value.microseconds}]}}',
+    Decimal: _decimal_text,
+    uuid.UUID: lambda value: f'{{"uuid":"{value.hex}"}}',
+    type(Path()): lambda value: f'{{"path":{_str_text(str(value))}}}',
+}
+
+
+# --- text to values
+
+
+def decode_value(text: str) -> object:
+    """Read what `encode_value` wrote; each call makes a fresh value.
+
+    A field that its class has gained since gets its default, one that was renamed is found by `formerly`, one
+    that is said to be gone is left out.
+
+    Raises:
+        UnreadableRecordError: a class that this program doesn't know or that doesn't take what was stored,
+            a field that its class has lost, another version's words, or no such text at all.
+    """
+    try:
+        whole: Node = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnreadableRecordError("this is no recorded value") from None
+    if not isinstance(whole, list) or len(whole) != 2:
+        raise UnreadableRecordError("this is no recorded value")
+    version, node = whole
+    if version != _VERSION:
+        raise UnreadableRecordError(
+            f"the value was recorded in version {version!r} of the format; this is {_VERSION}"
+        )
+    return value_of_node(node)
+
+
+def value_of_node(node: Node) -> object:
+    """Return a fresh value of what `node_of_value` returned.
+
+    Raises:
+        UnreadableRecordError: as `decode_value`.
+    """
+    try:
+        return _load(node)
+    except UnreadableRecordError:
+        raise
+    except BaseException as error:
+        raise UnreadableRecordError(f"the recorded value is damaged ({kind_of(contained(error))})") from None
+
+
+# All else stands for itself, and is most of what a record holds.
+_NESTED: Final = frozenset((dict, list))
+
+
+def _load(node: Node) -> object:
+    if isinstance(node, dict):
+        ((tag, parts),) = node.items()
+        loader = _LOADERS.get(tag)
+        if loader is None:
+            raise UnreadableRecordError(f"this program knows no recorded type {tag!r}")
+        return loader(parts)
+    return _load_all(node) if isinstance(node, list) else node
+
+
+def _load_all(nodes: Iterable[Node]) -> list[object]:
+    return [_load(node) if type(node) in _NESTED else node for node in nodes]
+
+
+def _load_dict(parts: Any) -> dict[object, object]:
+    keys, values = parts
+    return {_load(key): _load(value) for key, value in zip(keys, values, strict=True)}
+
+
+def _load_datetime(parts: Any) -> dt.datetime:
+    text, fold, zone = parts
+    read = dt.datetime.fromisoformat(text).replace(fold=fold)
+    if zone is None:
+        return read
+    try:
+        return read.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+    except zoneinfo.ZoneInfoNotFoundError:
+        raise UnreadableRecordError(f"this machine knows no time zone {zone!r}") from None
+
+
+def _load_enum(parts: Any) -> object:
+    name, member = parts
+    cls = cast("type[Enum]", _class_of(name))
+    try:
+        return cls[member]
+    except KeyError:
+        raise UnreadableRecordError(f"{name} has no member {member!r}") from None
+
+
+def _load_flag(parts: Any) -> object:
+    name, value = parts
+    return cast("type[Flag]", _class_of(name))(_load(value))
+
+
+def _load_attrs(parts: Any) -> object:
+    name, fields = parts
+    if type(fields) is not dict:
+        raise TypeError("fields are an object")
+    stored = cast("dict[str, Node]", fields)
+    cls = _class_of(name)
+    names = _names_of_fields(cls)
+    # They were written in their order.
+    if tuple(stored) == names or stored.keys() == set(names):
+        return _as_it_was(object.__new__(cls), stored)
+    return _made_anew(cls, name, _renamed(cls, name, stored))
+
+
+def _as_it_was(made: Any, stored: Mapping[str, Node]) -> object:
+    """Set the recorded values as they are: a converter may not return what it once returned."""
+    put = object.__setattr__
+    for field, node in stored.items():
+        put(made, field, _load(node) if type(node) in _NESTED else node)
+    return made
+
+
+def _renamed(cls: type, name: str, stored: Mapping[str, Node]) -> Mapping[str, Node]:
+    """Put what is stored under the names that the fields have now."""
+    known = known_fields(cls)
+    found: dict[str, Node] = {}
+    for field_name, node in stored.items():
+        if (now := known.get(field_name)) is not None:
+            if now in found:
+                raise UnreadableRecordError(f"{name} was recorded with two fields that are its {now!r} now")
+            found[now] = node
+        elif field_name not in known:
+            raise UnreadableRecordError(
+                f"{name} has no field {field_name!r}, and a stored value has; give what it has become "
+                f"metadata=formerly({field_name!r}), or the class @recorded(gone=({field_name!r},))"
+            )
+    return found
+
+
+def known_fields(cls: type) -> Mapping[str, str | None]:
+    """Map the names of a class's fields, former ones included, to the present ones; None for what is gone."""
+    fields = fields_of(cls)
+    known: dict[str, str | None] = {name: None for base in cls.__mro__ for name in _gone.get(base, ())}
+    known |= {old: field.name for field in fields for old in field.metadata.get(_FORMERLY, ())}
+    return known | {field.name: field.name for field in fields}
+
+
+def _made_anew(cls: type, name: str, stored: Mapping[str, Node]) -> object:
+    """Make a value whose class has changed: the fields that it has gained have their defaults."""
+    fields = fields_of(cls)
+    if len(stored) == len(fields):
+        return _as_it_was(object.__new__(cls), stored)
+    known = [field for field in fields if field.init and field.name in stored]
+    try:
+        made = cast("type[Any]", cls)(**{field.argument: _load(stored[field.name]) for field in known})
+    except UnreadableRecordError:
+        raise
+    except BaseException as error:
+        kind = kind_of(contained(error))
+        raise UnreadableRecordError(
+            f"{name} doesn't take the recorded fields ({kind}); give new fields a default"
+        ) from None
+    return _as_it_was(made, stored)
+
+
+_LOADERS: Final[dict[str, Callable[[Any], object]]] = {
+    "tuple": lambda parts: tuple(_load_all(parts)),
+    "dict": _load_dict,
+    "set": lambda parts: set(_load_all(parts)),
+    "frozenset": lambda parts: frozenset(_load_all(parts)),
+    "halves": lambda parts: base64.b64decode(parts, validate=True).decode("utf-8", "surrogatepass"),
+    "int": lambda parts: int(parts, 16),
+    "bytes": lambda parts: base64.b64decode(parts, validate=True),
+    "decimal": Decimal,
+    "datetime": _load_datetime,
+    "date": dt.date.fromisoformat,
+    "time": lambda parts: dt.time.fromisoformat(parts[0]).replace(fold=parts[1]),
+    "timedelta": lambda parts: dt.timedelta(*parts),
+    "uuid": uuid.UUID,
+    "path": lambda parts: Path(cast("str", _load(parts))),
+    "enum": _load_enum,
+    "flag": _load_flag,
+    "class": _load_attrs,
+}
+
+TAGS: Final = _LOADERS.keys()
+"""Of all types that JSON doesn't have."""
+
+
+def read_form(tag: str, load: Callable[[Any], object]) -> None:
+    """Have nodes with this tag read by this: a short form of what is recorded most."""
+    _LOADERS[tag] = load

@@ -1,0 +1,1 @@
+"""The commands of a developer: each module has the name of one."""

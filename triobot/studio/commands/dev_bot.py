@@ -1,0 +1,246 @@
+"""The bot's process under ``triobot dev``: ``python -m`` this module ``MODULE:BOT PLACE SAID AHEAD``.
+
+PLACE is the descriptor of the socket that it serves, and SAID that of a pipe. Where a process can't be handed
+open files, on Windows, they are ``:PORT``, which it binds itself, and ``out``, its standard output: what the
+bot writes there goes to the error output then.
+
+Its settings are the variables that its parent made up, and nothing else: what the bot's file says of a token,
+a platform or a store is for production, and is not used here. It ends when its standard input does, so that
+it can't outlive a parent that was killed.
+
+Its parent says one thing there, a line with a number: how many milliseconds its clocks are to be ahead, as
+AHEAD says at the start. What it says to its parent, through SAID, are lines, too: ``ready`` once it takes
+events, and each number once what was due by then is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+import trio
+
+from ...base.clock import steady_time
+from ...base.lines import lines_of
+from ...cli import set_up_streams
+from ...cli.loading import load_bot
+from ...cli.terminal import report, set_up_logging
+from ...errors import ConfigError, TriobotError
+from ...runtime.bot import Bot
+from ...runtime.settings import Settings, read_environment
+
+log: Final = logging.getLogger("triobot")
+
+# A reload should take a moment; what is being done gets this long to end.
+GRACE: Final = 2.0
+LONGEST_LINE: Final = 4_000
+HANDS_ON: Final = hasattr(socket, "AF_UNIX")
+"""Whether a process can be handed open files here."""
+_OUTPUT, _ERROR_OUTPUT = 1, 2
+# What is due now gets a moment to begin, in seconds; and what has begun, so many to end.
+_MOMENT: Final = 0.01
+_MOMENTS: Final = 200
+# Days; of what ended well the newest are kept, so that one can look at what it was.
+_KEEP_ENDED: Final = 7
+_HOUSE: Final = str(Path(__file__).parents[1])
+
+
+def main() -> None:
+    """Run the bot until SIGTERM, or until the parent is gone."""
+    target, place, says, ahead = sys.argv[1:]
+    said = _own_output() if says == "out" else int(says)
+    set_up_streams()
+    set_up_logging(variables=True)
+    try:
+        bot = load_bot(target)
+        settings = attrs.evolve(
+            read_environment(os.environ),
+            fd=None if place.startswith(":") else int(place),
+            port=int(place.removeprefix(":")),
+            grace=GRACE,
+            development=True,
+            log_tracebacks=True,
+            keep_ended=_KEEP_ENDED,
+        )
+        _tell_ignored(bot, settings)
+        clock = HurriedClock(int(ahead))
+        trio.run(_run, bot, settings, said, clock, clock=clock)
+    except ConfigError as error:
+        _show_source(error)
+        sys.exit(report(error, debug=False))
+    except BaseException as error:
+        sys.exit(report(error, debug=not _is_ours(error)))
+
+
+def _own_output() -> int:
+    """Return a descriptor of the standard output, which is the error output from now on."""
+    said = os.dup(_OUTPUT)
+    os.dup2(_ERROR_OUTPUT, _OUTPUT)
+    return said
+
+
+async def _from_parent() -> AsyncGenerator[bytes]:
+    """Yield what the parent says at the standard input, until it ends."""
+    if HANDS_ON:
+        async with trio.lowlevel.FdStream(os.dup(0)) as parent:
+            async for chunk in parent:
+                yield bytes(chunk)
+        return
+    # In a thread, which the process doesn't wait for when it ends.
+    while chunk := await trio.to_thread.run_sync(os.read, 0, LONGEST_LINE, abandon_on_cancel=True):
+        yield chunk
+
+
+def _tell_ignored(bot: Bot, ours: Settings) -> None:
+    """Say which settings the bot has of its own: what is tried here may need them in production, or not."""
+    try:
+        theirs = bot.settings()
+    except ConfigError:
+        return  # for production, and perhaps readable there only
+    plain = Settings()
+    found = [
+        name
+        for name in attrs.fields_dict(Settings)
+        if name != "env" and getattr(theirs, name) not in (getattr(ours, name), getattr(plain, name))
+    ]
+    if theirs.env != ours.env:
+        found.append(f"all of {theirs.env}...")
+    if found:
+        log.info("for production, and not used here: the bot's own settings (%s)", ", ".join(found))
+
+
+def _is_ours(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(TriobotError)[1] is None  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(error, TriobotError | KeyboardInterrupt)
+
+
+def _show_source(error: ConfigError) -> None:
+    """Show where in the author's own files an import failed, as Python itself would."""
+    cause = error.__cause__
+    if cause is None:
+        return
+    frames = [
+        frame
+        for frame in traceback.extract_tb(cause.__traceback__)
+        if not frame.filename.startswith((_HOUSE, "<frozen importlib"))
+    ]
+    print("".join(traceback.format_list(frames)), end="", file=sys.stderr)
+    print("".join(traceback.format_exception_only(cause)), end="", file=sys.stderr)
+
+
+async def _run(bot: Bot, settings: Settings, said: int, clock: HurriedClock) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch_signals() -> None:
+                stopping = False
+                async for _ in signals:
+                    if stopping:
+                        nursery.cancel_scope.cancel()
+                        return
+                    stopping = True
+                    bot.stop()
+
+            async def hear_parent() -> None:
+                async with (
+                    aclosing(_from_parent()) as parent,
+                    aclosing(lines_of(parent, LONGEST_LINE)) as lines,
+                ):
+                    async for line in lines:
+                        await _let_pass(bot, clock, int(line) - clock.ahead)
+                        os.write(said, line)
+                bot.stop()
+
+            async def serve(*, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
+                await bot.serve(settings=settings, clock=HurriedWallClock(clock), task_status=task_status)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch_signals)
+            nursery.start_soon(hear_parent)
+            await nursery.start(serve)
+            os.write(said, b"ready\n")
+
+
+async def _let_pass(bot: Bot, clock: HurriedClock, milliseconds: int) -> None:
+    """Put the clocks forward between two requests: one under way would miss its deadline at once."""
+    await _settled(bot)
+    clock.hurry(milliseconds)
+    await trio.sleep(_MOMENT)
+    await _settled(bot)
+
+
+async def _settled(bot: Bot) -> None:
+    for _ in range(_MOMENTS):
+        if not _is_sending(bot):
+            return
+        await trio.sleep(_MOMENT)
+
+
+def _is_sending(bot: Bot) -> bool:
+    try:
+        return bot.statistics().outbox.in_flight > 0
+    except ConfigError:
+        return False  # it doesn't run yet, or not any more
+
+
+@final
+class HurriedClock(trio.abc.Clock):
+    """Trio's clock, ahead of the real one: deadlines and sleeps see the same hours pass as the time of day.
+
+    Args:
+        ahead: how far it is ahead from the start, in milliseconds.
+    """
+
+    def __init__(self, ahead: int = 0) -> None:
+        self._ahead = ahead
+
+    @property
+    def ahead(self) -> int:
+        """Return how far it is ahead, in milliseconds."""
+        return self._ahead
+
+    def hurry(self, milliseconds: int) -> None:
+        """Go forward. To be called by a task of this clock's loop, which then looks at its deadlines."""
+        self._ahead += milliseconds
+
+    def start_clock(self) -> None:
+        """Do nothing: it goes already."""
+
+    def current_time(self) -> float:
+        """Return seconds since some moment."""
+        return time.perf_counter() + self._ahead / 1000
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Return how long the loop may sleep for a deadline."""
+        return deadline - self.current_time()
+
+
+@final
+class HurriedWallClock:
+    """The time of day that goes with it."""
+
+    def __init__(self, clock: HurriedClock) -> None:
+        self._clock = clock
+
+    def now(self) -> int:
+        """Return wall milliseconds."""
+        return time.time_ns() // 1_000_000 + self._clock.ahead
+
+    def steady(self) -> int:
+        """Return milliseconds since some moment: time that was put forward has passed."""
+        return steady_time() + self._clock.ahead
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The process of a crowd under ``triobot dev``: ``python -m`` this module ``FD``; see `travel.crowds`.
+
+What the crowd is made of comes as JSON on its standard input; what it says goes to FD as lines of JSON, the
+last of which has ``again`` or ``error``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from ...cli.exported import read_exported
+from ...cli.loading import load_bot
+from ...cli.simulate import again
+from ...conversations.routes.router import table_of
+from ...emulator.views import JsonObject
+from ...engine.records import time_of
+from ...errors import TriobotError
+from ...runtime.bot import Bot
+from ...testing import virtual
+from ...testing.promises import BrokenPromise
+from ...testing.simulating import FirstBroken, Plan, simulate_until_broken
+from ...wire.rules import JsonValue
+from ..travel.past import notch_starts
+
+
+def main() -> None:
+    """Let the crowd in."""
+    asked: Mapping[str, Any] = json.loads(sys.stdin.buffer.read())
+    with os.fdopen(int(sys.argv[1]), "wb") as line:
+
+        def say(told: JsonObject) -> None:
+            line.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+            line.flush()
+
+        try:
+            _let_in(load_bot(asked["bot"]), asked, say)
+        except TriobotError as error:
+            say({"error": str(error)})
+
+
+def _let_in(bot: Bot, asked: Mapping[str, Any], say: Callable[[JsonObject], None]) -> None:
+    plan, found = Plan(**asked["plan"]), FirstBroken()
+
+    def progress(part: float) -> None:
+        say({"part": part})
+
+    told: JsonObject = {"failed": ""}
+    try:
+        outcome = virtual.run(partial(simulate_until_broken, bot, plan, found, progress=progress))
+    except Exception as error:  # a journal that doesn't repeat itself, or whatever a background task raises
+        told["failed"] = str(error) or type(error).__name__
+    else:
+        names = ("acts", "events", "messages", "faults", "routes", "kept", "broken")
+        told |= {name: getattr(outcome, name) for name in names}
+        unseen = [route for route in table_of(bot).routes if not outcome.routes[route.name]]
+        told["never"] = {route.name: route.filter.name for route in unseen}
+    if found.promise is not None:
+        told["first"] = _told_first(found, found.promise)
+        told["journals"] = cast("JsonValue", found.journals)
+    say({**told, "again": again(asked["bot"], plan)})
+
+
+def _told_first(found: FirstBroken, promise: BrokenPromise) -> JsonObject:
+    """Tell what broke, and at which notch of whose conversation."""
+    told: JsonObject = {"text": promise.text, "person": found.person, "notch": None}
+    told["kills"] = list[JsonValue](found.kills)
+    if found.journals:
+        told |= {name: cast("JsonValue", found.journals[0][0][name]) for name in ("chat_id", "conversation")}
+    if found.journals and promise.at is not None:
+        records = read_exported(found.journals[0]).records
+        times = [time_of(records[place]) for place in notch_starts(records)]
+        told["notch"] = max(sum(time <= promise.at for time in times) - 1, 0)
+    return told
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+"""The reload of ``triobot dev``: what is saved is tried on the open conversations before the bot takes it.
+
+Where one doesn't fit the new code any more, the reload is held: the process goes on with the code that it
+has, and takes events as ever, until it is decided what becomes of each such conversation. What is saved
+meanwhile is tried in its turn. Whoever restarts the process has it take the new code all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from ...cli.exported import read_exported
+from ...emulator.exchange import Exchange, TravelError
+from ...emulator.views import JsonObject
+from ...wire.rules import JsonValue
+from ..stored_journals import StoredJournals
+from ..supervisor import BotSupervisor
+from ..travel.parting import worded
+from ..travel.same_answers import Replacement, replacement_of
+from ..travel.taking import show_instead
+from ..travel.twins import Twins
+
+Way: TypeAlias = Literal["wait", "end", "take"]
+
+_TOLD: Final = 5
+_READS: Final = 10.0
+"""Seconds for which a save waits until the journals are read."""
+_TRIES: Final = 20.0
+"""Seconds for which it waits until they have run under the new code."""
+_WRITES: Final = 20.0
+"""Seconds for which a save waits while what takes a chat's place is written."""
+_LOOKS: Final = 1.0
+_SOONEST: Final = 0.1
+
+
+@final
+@attrs.define(eq=False)
+class Holding:
+    """A conversation that holds the reload.
+
+    Attributes:
+        parting: where the new code parts from it, see `travel.parting.first_parting`.
+        way: what was chosen for it.
+        taking: what takes its place, and the journal whose answers that was given.
+    """
+
+    parting: JsonObject
+    way: Way | None = None
+    taking: tuple[Replacement, Sequence[JsonObject]] | None = attrs.field(default=None, repr=False)
+
+    @property
+    def conversation(self) -> int:
+        """Return its number."""
+        return cast("int", self.parting["conversation"])
+
+    @property
+    def chat_id(self) -> int:
+        """Return its chat, or another place."""
+        return cast("int", self.parting["chat_id"])
+
+    def undecided(self) -> None:
+        """Take back what was chosen for it."""
+        self.way = self.taking = None
+
+
+@final
+class HeldReload:
+    """Has the bot take new code, once no conversation holds that back; see `emulator.exchange.Reload`.
+
+    Args:
+        journals: where what takes a chat's place is written.
+        exchange: the platform, where people see that chat.
+    """
+
+    def __init__(
+        self, twins: Twins, bot: BotSupervisor, journals: StoredJournals, exchange: Exchange
+    ) -> None:
+        self._twins = twins
+        self._bot = bot
+        self._journals = journals
+        self._exchange = exchange
+        twins.may_take = self._may_take
+        twins.why_not_take = self._why_not_now
+        self._held: list[Holding] = []
+        # Their end is ordered; the process that carries it out may be the next one.
+        self._ending: set[int] = set()
+        self._starts = 0
+        # A parked conversation's place is taken, though nothing was saved.
+        self._at_once = False
+        self._saved = trio.Event()
+        self._trying = trio.CancelScope()
+
+    # --- what people see and do
+
+    def view(self) -> Sequence[JsonValue]:
+        """Tell of each conversation that holds the reload: where the new code parts from it; its ``way``."""
+        if self._at_once or self._bot.view()["starts"] != self._starts:  # what was started since has the code
+            return []
+        return [{**held.parting, "way": held.way, "can_wait": self._runs} for held in self._held]
+
+    async def choose(self, chat_id: int, conversation: int, way: str) -> None:
+        """Wait until a conversation ends, or end it.
+
+        Raises:
+            TravelError: it doesn't hold the reload, or that can't be done.
+        """
+        held = self._find(conversation)
+        if held is None or held.chat_id != chat_id:
+            raise TravelError("this conversation doesn't hold the reload: it has ended, or was decided on")
+        match way:
+            case "wait" if not self._runs:
+                raise TravelError("the bot's process is down: nothing ends by itself", refused=True)
+            case "wait":
+                held.way, held.taking = "wait", None
+                await trio.lowlevel.checkpoint()
+            case "end":
+                await self._twins.end(conversation)
+                held.way, held.taking = "end", None
+                self._ending.add(conversation)
+            case _:
+                raise TravelError("'way' must be wait or end", refused=True)
+        self._chosen()
+
+    async def take(self, branch: str) -> None:
+        """Have what new code made of a conversation's answers take its place, and be loaded with that.
+
+        Where others hold the reload, too, it waits until they are decided on. A conversation that is parked
+        holds nothing any more; its place is taken at once.
+
+        Raises:
+            TravelError: the branch is gone, or that can't be done.
+        """
+        origin = self._twins.origin(branch)
+        instead = replacement_of(await self._twins.replacement(branch))
+        if not self._may_take(origin[0]):
+            raise TravelError(
+                "this conversation neither holds the reload nor is parked, or others hold it: decide on them",
+                refused=True,
+            )
+        if (why := await self._why_not(instead, origin)) is not None:
+            raise TravelError(why, refused=True)
+        held = self._find(instead.conversation)
+        if held is None:
+            held = Holding(origin[0])
+            self._held.append(held)
+            self._at_once = True
+            self._saved.set()
+        held.way, held.taking = "take", (instead, origin)
+        self._chosen()
+
+    def _may_take(self, row: JsonObject) -> bool:
+        """Return whether a conversation holds the reload, or is parked while none does."""
+        if self._held:
+            return self._find(cast("int", row["conversation"])) is not None
+        return row["parked_because"] is not None
+
+    async def _why_not_now(self, branch: str) -> str | None:
+        """Return why a branch can't take its chat's place as it is now; None if it can."""
+        origin = self._twins.origin(branch)
+        try:
+            return await self._why_not(replacement_of(await self._twins.replacement(branch)), origin)
+        except TravelError as error:
+            return str(error)
+
+    async def _why_not(self, instead: Replacement, origin: Sequence[JsonObject]) -> str | None:
+        """Return why a conversation's place can't be taken; None if it can."""
+        if _records(await self._journals.journal(instead.conversation)) != _records(origin):
+            return "the chat has gone on since: give the same answers once more"
+        chat_id = cast("int", origin[0]["chat_id"])
+        if instead.payments or await self._journals.has_payments(chat_id, instead.conversation):
+            return "money was asked for in it, and no money is moved: wait until it ends, or end it"
+        if instead.at > self._exchange.clock.now():
+            return "more time has passed in the branch than for the bot: put the clock forward first"
+        return None
+
+    def _find(self, conversation: int) -> Holding | None:
+        return next((held for held in self._held if held.conversation == conversation), None)
+
+    def _chosen(self) -> None:
+        # What people do once nothing is left to be waited for is the new code's.
+        self._bot.keep_events(keep=all(held.way in ("end", "take") for held in self._held))
+        self._tell()
+
+    def _tell(self) -> None:
+        self._exchange.tell()
+
+    @property
+    def _runs(self) -> bool:
+        return self._bot.view()["phase"] == "running"
+
+    # --- its life
+
+    def saved(self) -> None:
+        """Note that there is new code."""
+        self._twins.changed()
+        self._at_once = False
+        for held in self._held:
+            if held.taking is not None:  # it was made by the code before this
+                held.undecided()
+        self._saved.set()
+        self._trying.cancel()
+
+    async def run(self) -> None:
+        """Bring what is saved to the bot, until cancelled."""
+        while True:
+            await self._saved.wait()
+            self._saved = trio.Event()
+            with trio.CancelScope() as self._trying:
+                try:
+                    await self._bring()
+                finally:
+                    self._bot.keep_events(keep=False)
+
+    async def _bring(self) -> None:
+        while True:
+            if not self._at_once:
+                await self._try()
+            self._at_once = False
+            if all(held.taking is not None for held in self._held):
+                if await self._put_instead():
+                    break
+            elif not await self._decided():
+                return
+        self._bot.restart()
+        self._took()
+
+    def _took(self) -> None:
+        self._twins.took()
+        self._held = []
+        self._ending.clear()
+        self._tell()
+
+    async def _put_instead(self) -> bool:
+        """Have what was taken take its chats' places; False if one of them can't, and nothing was written."""
+        if not self._held:
+            return True
+        await self._bot.wait_down()
+        for held in self._held:
+            assert held.taking is not None
+            try:
+                why = await self._why_not(*held.taking)
+            except TravelError as error:
+                why = str(error)
+            if why is not None:
+                self._bot.say(f"chat {held.chat_id} keeps its place: {why}")
+                held.undecided()
+        if any(held.taking is None for held in self._held):
+            self._tell()
+            return False
+        # Store and platform go together, also if something is saved in this moment.
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _WRITES) as writing:
+            for held in [*self._held]:
+                assert held.taking is not None
+                instead, origin = held.taking
+                try:
+                    await self._journals.put(instead, held.chat_id)
+                except TravelError as error:
+                    self._bot.say(f"chat {held.chat_id} keeps its place: {error}")
+                    held.undecided()
+                    return False
+                now = self._exchange.clock.now()
+                show_instead(self._exchange.world, read_exported(origin), instead, now)
+                self._held.remove(held)
+                self._bot.say(f"chat {held.chat_id} goes on with the new code, which was given its answers")
+        return not writing.cancelled_caught
+
+    async def _try(self) -> None:
+        """Try the new code on what is open, and say what came of it."""
+        journals: list[Sequence[JsonObject]] = []
+        with trio.move_on_after(_READS):
+            journals = await self._twins.journals_now()
+        if not (journals or self._held):
+            return
+        fits, texts, parts = 0, 0, list[JsonObject]()
+        with trio.move_on_after(_TRIES) as trying:
+            try:
+                fits, texts, parts = await self._twins.compare(journals)
+            except TravelError:
+                # The process itself says why it can't be loaded; while it runs what it has, that is kept.
+                if self._held:
+                    self._bot.say("the new code can't be loaded, and the reload stays held")
+                return
+        if trying.cancelled_caught:
+            self._bot.say(f"the open chats took more than {_TRIES:g} s: the new code is taken untried")
+        self._say(fits, texts, parts)
+        self._hold([one for one in parts if one["breaks"] and one["conversation"] not in self._ending])
+
+    def _say(self, fits: int, texts: int, parts: Sequence[JsonObject]) -> None:
+        for one in parts[:_TOLD]:
+            self._bot.say(f"the new code parts from chat {one['chat_id']} ({one['route']}) {worded(one)}")
+        if len(parts) > _TOLD:
+            self._bot.say(f"the new code parts from {len(parts) - _TOLD} conversations more")
+        if fits and (texts or parts):
+            self._bot.say(
+                f"{fits} go on with the new code, {texts} of their messages would be worded differently now"
+            )
+
+    def _hold(self, parts: Sequence[JsonObject]) -> None:
+        known = {held.conversation: held for held in self._held}
+        self._held = [known.get(cast("int", one["conversation"]), Holding(one)) for one in parts]
+        for held, one in zip(self._held, parts, strict=True):
+            held.parting = one
+        self._starts = cast("int", self._bot.view()["starts"])
+        if any(held.way is None for held in self._held):
+            self._bot.keep_events(keep=False)
+            chats = ", ".join(str(chat) for chat in sorted({cast("int", one["chat_id"]) for one in parts}))
+            self._bot.say(
+                f"the reload is held for chat {chats}; on the page, give the new code the same answers, wait"
+                " until the conversation ends, end it, or restart with it as it is"
+            )
+        self._tell()
+
+    async def _decided(self) -> bool:
+        """Wait until none holds the reload any more; False if the new code was taken in spite of all."""
+        heard = 0
+        while any(held.taking is None for held in self._held):
+            with trio.move_on_after(_LOOKS):
+                heard = await self._exchange.wait_news(heard)
+            if self._bot.view()["starts"] != self._starts:
+                self._took()
+                return False
+            over = [held for held in self._held if await self._is_over(held)]
+            if over:
+                self._held = [held for held in self._held if held not in over]
+                self._tell()
+            await trio.sleep(_SOONEST)
+        self._bot.keep_events(keep=True)
+        return True
+
+    async def _is_over(self, held: Holding) -> bool:
+        if held.taking is not None:
+            return False  # until it is put in its place
+        if held.way == "end" and not self._runs:
+            return True  # the next process ends it before it runs its code
+        try:
+            return not await self._twins.is_open(held.conversation)
+        except TravelError:
+            return False  # the store can't be read just now
+
+
+def _records(lines: Sequence[JsonObject]) -> Sequence[JsonValue]:
+    return [line["record"] for line in lines if "record" in line]

@@ -1,0 +1,67 @@
+"""The twin's process under ``triobot dev``: ``python -m`` this module ``FD``; see `travel.twin`.
+
+Its variables are those of the bot's process. What the author's modules print when they are loaded once more
+is said by the bot already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, final
+
+import attrs
+import trio
+
+from ...cli.exported import read_exported
+from ...cli.loading import load_bot
+from ...conversations.routes.router import table_of
+from ...emulator.views import JsonObject
+from ...runtime.bot import Bot, dry_services_of
+from ...runtime.settings import Settings, read_environment
+from ..travel.twin import Branch, BranchedFrom, Loaded, serve_twin
+
+
+def main() -> None:
+    """Answer until the parent is gone."""
+    loaded = _TwinBot()
+    trio.run(partial(serve_twin, int(sys.argv[1]), loaded.load, read_exported, loaded.branch))
+
+
+@final
+class _TwinBot:
+    """Loads the bot, and what branches run on with the first of them.
+
+    That is the emulator, a third of what a twin would load otherwise; each save starts a twin, and most open
+    no branch.
+    """
+
+    def __init__(self) -> None:
+        self._bot: tuple[Bot, str, Settings] | None = None
+        self._branch: Branch | None = None
+
+    def load(self, target: str) -> Loaded:
+        """Load it."""
+        bot = load_bot(target)
+        settings = attrs.evolve(read_environment(os.environ), development=True)
+        self._bot = bot, target, settings
+        return dry_services_of(bot, settings), table_of(bot)
+
+    async def branch(
+        self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
+    ) -> JsonObject | str | None:
+        """Do something with branches; see `Branching.answer`."""
+        if self._branch is None:
+            from ..travel.branching import Branching
+
+            branching = Branching()
+            if self._bot is not None:
+                branching.loaded(*self._bot)
+            self._branch = branching.answer
+        return await self._branch(what, asked, origin)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""``triobot inspect``: what conversations were, turn by turn, in the browser; to be looked at only."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import logging
+import os
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, cast, final
+
+import trio
+
+from ...base.frozen import guarded
+from ...cli.arguments import port
+from ...cli.consulting import Ask, gather, open_to_look, settings_of
+from ...cli.exported import is_redacted, lines_of_export, read_exported
+from ...cli.loading import check_there
+from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
+from ...emulator.exchange import Looks, TravelError
+from ...emulator.inspector import IDLE, Inspector, serve_inspector
+from ...emulator.views import JsonObject
+from ...errors import ConfigError
+from ...operator.api import Tell
+from ...operator.requests import ListJournals, Request, ShowJournal, Status, Told
+from ...seams.rooms import told as named
+from ...wire.ids import ChatId
+from ...wire.rules import JsonValue
+from ..stored_journals import StoredJournals
+from ..travel.redacted import RedactedJournal
+from ..travel.twins import Twins, told_row
+from .inspect_twin import MODULE
+from .listening import add_opening, check_listening, open_page, tell_ready
+
+log: Final = logging.getLogger("triobot.inspect")
+
+DETAILS: Final = """\
+Shows a conversation at each of its turns, as `triobot dev` does: its chat, the line in which the code stood,
+what it waited for. It asks a running bot; if the bot is stopped, it reads a copy of the store. It sends
+nothing, runs no step, opens no resource and writes nothing. It imports MODULE, which runs the code at the
+top level of that module.
+
+It hides what people wrote: of a text it shows the length, of a variable the kind. --show-values shows all of
+it after one question, and the log says who looked at which chat.
+
+WHICH is a chat's number, a conversation's, or a file that `triobot journal export` wrote; without it, all
+conversations are listed. An export with --redact shows only the time line, and needs no bot.
+
+Whoever has the printed address can look. Only this machine can reach it. It ends when nobody has looked for
+half an hour.
+
+examples:
+  triobot inspect pizza:bot
+  triobot inspect 13601 pizza:bot --show-values
+  triobot inspect 13601 pizza.py:bot --store sqlite:dev.db --open
+  triobot inspect report.jsonl pizza:bot
+"""
+_PAGE: Final = 500
+"""Conversations that are listed at once."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
+    parser.add_argument(
+        "which",
+        metavar="WHICH",
+        nargs="?",
+        help="a chat's or conversation's number, or a file with an exported journal",
+    )
+    parser.add_argument("bot", metavar="MODULE:BOT", nargs="?", help="run journals under this bot's code")
+    parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+    parser.add_argument("--show-values", action="store_true", help="show what people wrote; asks once")
+    parser.add_argument("--yes", action="store_true", help="don't ask")
+    parser.add_argument(
+        "--port", metavar="N", type=port, default=0, help="the page's port (default: a free one)"
+    )
+    add_opening(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve the view until Ctrl-C, or until nobody looks any more."""
+    check_listening(arguments)
+    which, bot = _meant(arguments.which, arguments.bot)
+    if bot is not None:
+        check_there(bot)
+    elif not isinstance(which, Path):
+        raise ConfigError("which code? triobot inspect CHAT MODULE:BOT")
+    arguments.bot = None
+    if arguments.show_values and not arguments.yes:
+        _ask()
+    set_up_logging(debug=arguments.debug)
+    interrupted = trio.run(until_signal, partial(_inspect, arguments, which, bot))
+    if not interrupted:
+        print(f"triobot: nobody has looked for {IDLE / 60:g} minutes", file=sys.stderr)
+
+
+def _meant(first: str | None, second: str | None) -> tuple[int | Path | None, str | None]:
+    """Return a chat or a file, if one was named, and the bot."""
+    if first is None:
+        raise ConfigError("which bot? triobot inspect MODULE:BOT")
+    if second is None and not _is_number(first) and (first.endswith(".py") or not Path(first).is_file()):
+        return None, first
+    return int(first) if _is_number(first) else Path(first), second
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()
+
+
+def _ask() -> None:
+    if not is_terminal(sys.stdin):
+        raise ConfigError("nobody is there to be asked; say --yes to see what people wrote")
+    try:
+        answer = input("This shows what people wrote, and the log says that you looked. Type yes: ")
+    except EOFError:  # Ctrl-D
+        answer = ""
+    if answer != "yes":
+        raise ConfigError("nothing was shown")
+
+
+# --- what is looked at
+
+
+@final
+@guarded
+class _Subject:
+    """What is looked at.
+
+    Attributes:
+        words: what it is, for the terminal.
+        ask: reads of it.
+        what: ``bot``, ``store`` or ``export``.
+        started_at: when the bot was started last, if that is known.
+        redacted: the time line of a journal in which no code can be run.
+    """
+
+    words: str
+    ask: Ask
+    what: str
+    started_at: int | None = None
+    redacted: RedactedJournal | None = None
+
+
+@asynccontextmanager
+async def _opened(arguments: argparse.Namespace, which: int | Path | None) -> AsyncGenerator[_Subject]:
+    if isinstance(which, Path):
+        lines = lines_of_export(which)
+        redacted = RedactedJournal(lines) if is_redacted(lines) else None
+        if redacted is None:
+            read_exported(lines)
+        yield _Subject(f"the journal in {which}", partial(_ask_export, lines), "export", None, redacted)
+        return
+    settings = settings_of(arguments)
+    async with open_to_look(settings) as (ask, running):
+        (status,) = await gather(ask, Status())
+        started_at = cast("int | None", status["opened_at"])
+        words = f"the bot that runs on {settings.store}" if running else f"{settings.store}, as it is now"
+        yield _Subject(words, ask, "bot" if running else "store", started_at)
+
+
+async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> None:
+    """Answer out of a file what a bot would be asked."""
+    row = lines[0]
+    match request:
+        case ListJournals(chat_id, after) if chat_id in (None, row["chat_id"]) and not after:
+            await tell(row)
+        case ShowJournal(conversation) if conversation == row["conversation"]:
+            for line in lines:
+                await tell(line)
+        case ListJournals():
+            await trio.lowlevel.checkpoint()
+        case _:
+            raise ConfigError("that isn't in this file")
+
+
+def _noted(ask: Ask) -> Ask:
+    """Have the log say whose conversations are shown with what people wrote."""
+
+    async def noting(request: Request, tell: Tell) -> None:
+        async def note(fields: Told) -> None:
+            if "route" in fields:
+                chat = named(ChatId(cast("int", fields["chat_id"])))
+                log.warning("%s sees what was written in %s", getpass.getuser(), chat)
+            await tell(fields)
+
+        await ask(request, note if isinstance(request, ShowJournal) else tell)
+
+    return noting
+
+
+# --- serving
+
+
+async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot: str | None) -> None:
+    async with _opened(arguments, which) as subject:
+        if subject.redacted is None and bot is None:
+            raise ConfigError("which code? triobot inspect FILE MODULE:BOT")
+        if subject.redacted is not None and arguments.show_values:
+            raise ConfigError("this export was redacted: what people wrote isn't in it")
+        shows: bool = arguments.show_values
+        ask = _noted(subject.ask) if shows else subject.ask
+        journals = StoredJournals(ask, partial(_marks, subject.started_at))
+        chat = which if isinstance(which, int) else None
+        if chat is not None and not await journals.conversations(chat):
+            chat = await _chat_of(journals, chat)
+        about: JsonObject = {
+            "what": subject.what,
+            "bot": bot or "",
+            "hidden": not shows,
+            "redacted": subject.redacted is not None,
+        }
+        async with trio.open_nursery() as nursery:
+            looks: Looks
+            if subject.redacted is not None:
+                looks = subject.redacted
+            else:
+                command = [sys.executable, "-m", MODULE, "shown" if shows else "hidden"]
+                looks = twins = Twins(command, os.environ, bot or "", journals, _nothing)
+                nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
+            serve = partial(
+                serve_inspector,
+                looks,
+                partial(_listed, journals, about, chat),
+                key=secrets.token_urlsafe(24),
+                port=arguments.port,
+            )
+            async with trio.open_nursery() as serving:
+                inspector: Inspector = await serving.start(serve)
+                _greet(subject, inspector, bot, shows=shows)
+                if arguments.ready_fd is not None:
+                    tell_ready(arguments.ready_fd, {"page": inspector.page_address, "key": inspector.key})
+                if arguments.open:
+                    await open_page(inspector.one_time_address())
+            nursery.cancel_scope.cancel()
+
+
+async def _chat_of(journals: StoredJournals, conversation: int) -> int:
+    """Return the chat of a conversation that was named in its place."""
+    try:
+        lines = await journals.journal(conversation)
+    except TravelError:
+        lines = []
+    if not lines:
+        raise ConfigError(f"there is neither a chat nor a conversation {conversation} that is kept")
+    return cast("int", lines[0]["chat_id"])
+
+
+def _nothing() -> None:
+    """Tell nobody: the page asks how far a pass is."""
+
+
+def _marks(started_at: int | None, since: int) -> Sequence[JsonObject]:
+    if started_at is None or started_at < since:
+        return []
+    return [{"t": started_at, "what": "restart"}]
+
+
+async def _listed(
+    journals: StoredJournals, about: JsonObject, chat: int | None, after: int
+) -> Mapping[str, JsonValue]:
+    if chat is not None:
+        rows, more = [*await journals.conversations(chat)], None
+    else:
+        rows = [*await journals.every(after, _PAGE)]
+        more = rows[-1]["conversation"] if len(rows) == _PAGE else None
+    return {"about": about, "conversations": [told_row(row) for row in rows], "after": more}
+
+
+def _greet(subject: _Subject, inspector: Inspector, bot: str | None, *, shows: bool) -> None:
+    print(f"\n  {harmless(subject.words)}:\n")
+    print(f"    {inspector.page_address}\n")
+    if bot is not None and subject.redacted is None:
+        print(f"  What {harmless(bot)} does on import is done, and what it does between its operations.")
+        print("  Nothing is sent, no step runs, nothing is written.")
+    if subject.redacted is not None:
+        print("  This export was redacted: its time line is all there is.")
+    elif not shows:
+        print("  What people wrote is hidden; --show-values shows it.")
+    print("  Ctrl-C ends it.\n", flush=True)

@@ -1,0 +1,129 @@
+"""What ``dev`` and ``emulate`` do once they listen: tell a script (``--ready-fd``), open a browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import webbrowser
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+import trio
+
+from ...cli.arguments import whole
+from ...cli.terminal import harmless
+from ...emulator.server import Emulator
+from ...emulator.strictness import Liberty
+from ...errors import ConfigError
+from ...runtime.settings import PREFIX
+
+_ERROR_OUTPUT = 2
+
+
+def add_listening(parser: argparse.ArgumentParser) -> None:
+    """Add the options that the commands with a platform have."""
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse requests that the interface doesn't promise to take, even if the platform may",
+    )
+    add_opening(parser)
+
+
+def add_opening(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that has a page."""
+    parser.add_argument("--open", action="store_true", help="open the page in your browser")
+    parser.add_argument(
+        "--ready-fd",
+        metavar="N",
+        type=whole("the number of an open descriptor, such as 3", 0, 65535),
+        help="write the addresses and keys to this descriptor, one line of JSON, once they can be used",
+    )
+
+
+def check_listening(arguments: argparse.Namespace) -> None:
+    """Make sure that what is to be told can be told, before anything is begun.
+
+    Raises:
+        ConfigError: the descriptor isn't open, or can't be written to.
+    """
+    fd: int | None = arguments.ready_fd
+    if fd is None:
+        return
+    try:
+        mode = _mode(fd)
+    except OSError:
+        raise ConfigError(f"--ready-fd {fd}: it is not open; open it, as in {fd}>ready.json") from None
+    if mode == os.O_RDONLY:
+        raise ConfigError(f"--ready-fd {fd}: this descriptor can't be written to")
+    os.set_inheritable(fd, False)
+
+
+def _mode(fd: int) -> int:
+    try:
+        import fcntl
+    except ImportError:  # Windows tells no more than whether it is open
+        os.fstat(fd)
+        return os.O_WRONLY
+    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+
+
+async def announced(
+    arguments: argparse.Namespace,
+    platform: Emulator,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Tell who wants to know that the platform listens; started once a script was told.
+
+    From now on the liberties that the bot takes are told at the terminal, each once.
+    """
+    platform.exchange.hear_liberty = partial(_tell_liberty, platform)
+    if arguments.ready_fd is not None:
+        told = {
+            "base_url": platform.base_url,
+            "token": platform.token,
+            "control_url": platform.control_url,
+            "control_token": platform.control_token,
+            "page": platform.page_address,
+        }
+        tell_ready(arguments.ready_fd, told)
+    task_status.started()
+    if arguments.open:
+        await open_page(platform.one_time_address())
+
+
+async def open_page(address: str) -> None:
+    """Open a page in the person's browser, or say that it can't be.
+
+    Args:
+        address: one that works once: others on this machine can read a browser's command line.
+    """
+    opened = False
+    with suppress(webbrowser.Error):
+        opened = await trio.to_thread.run_sync(webbrowser.open, address, abandon_on_cancel=True)
+    if not opened:
+        print("triobot: no browser could be opened: open the page yourself", file=sys.stderr, flush=True)
+
+
+def _tell_liberty(platform: Emulator, operation: str, liberty: Liberty) -> None:
+    strict = platform.world.switches.strict
+    what = "refused" if strict else "taken, though the interface doesn't promise it"
+    words = f"{operation}: {liberty.field} {liberty.rule}"
+    print(f"triobot: {what}: {harmless(words)}", file=sys.stderr, flush=True)
+
+
+def tell_ready(fd: int, told: Mapping[str, object]) -> None:
+    """Write what a script needs to this descriptor, and close it."""
+    # Whoever asked for it may be gone by now.
+    with suppress(BrokenPipeError):
+        os.write(fd, json.dumps({**told, "pid": os.getpid()}).encode() + b"\n")
+    if fd > _ERROR_OUTPUT:
+        os.close(fd)
+
+
+def ignored_variables(environ: Mapping[str, str]) -> Sequence[str]:
+    """Return the names of the settings for production that are set, and mean nothing here."""
+    return sorted(name for name, value in environ.items() if name.startswith(PREFIX) and value)

@@ -1,0 +1,226 @@
+"""``triobot replay``: run a stored conversation again under the present code, and look at where it stands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pdb
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Final, cast
+
+import attrs
+import trio
+
+from ...cli.arguments import add_json
+from ...cli.consulting import consult, instant, settings_of
+from ...cli.exported import lines_of_export, read_exported
+from ...cli.loading import load_bot
+from ...cli.terminal import harmless
+from ...conversations.inspection.rerun import Rerun, open_rerun
+from ...conversations.inspection.standing import authors_frames
+from ...conversations.revival.stored import Stored
+from ...conversations.routes.router import table_of
+from ...conversations.running.lines import authors_traceback, authors_words, frames_of, positions
+from ...engine.records import EFFECTS, FIRED, OUTCOMES, TURNS
+from ...errors import ConfigError
+from ...operator.requests import ListJournals, ShowJournal, Told
+from ...runtime.bot import Bot, dry_services_of
+from ...runtime.settings import Settings
+from ...seams.journals import ConversationId
+from ...seams.rooms import told as named
+from ...wire.ids import ChatId
+from ..travel.passes import run_pass
+
+DETAILS: Final = """\
+Runs the journal of a conversation under the code of MODULE:BOT, and says where the conversation stands then:
+in which line and operation, and with --locals with which variables. A conversation that crashed is kept for a
+week: of that one it shows the line that failed and the calls that led there, and with --locals the error's
+own words. --pdb opens the debugger there. It sends nothing, runs no step, opens no resource and writes
+nothing. The bot may run meanwhile. It needs no token, and reads a store of `triobot dev`, too.
+
+WHICH is a chat's number, or a file that `triobot journal export` wrote without --redact. In a chat it takes
+the conversation that goes on there, else the last one that crashed, or ended and is kept.
+
+examples:
+  triobot replay 1234 pizza:bot
+  triobot replay 1234 pizza:bot --until 7 --locals
+  triobot replay 13601 pizza.py:bot --store sqlite:dev.db --pdb
+  triobot replay report.jsonl pizza:bot --pdb
+"""
+_WIDTH: Final = 200
+_ABOUT: Final = OUTCOMES | EFFECTS | {FIRED}
+"""The records that are about one operation, or block."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
+    parser.add_argument("which", metavar="WHICH", help="a chat's number, or a file with an exported journal")
+    parser.add_argument("bot", metavar="MODULE:BOT", help="run the journal under this bot's code")
+    parser.add_argument(
+        "--conversation", metavar="NUMBER", type=int, help="which one, if the chat has several"
+    )
+    parser.add_argument("--until", metavar="ID", help="stop before the outcome of this operation, such as 7")
+    parser.add_argument(
+        "--locals", action="store_true", help="show the variables, which may hold what people wrote"
+    )
+    parser.add_argument(
+        "--notches", action="store_true", help="write what it was at each turn, as JSON lines; variables, too"
+    )
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where it stands")
+    parser.add_argument("--store", metavar="URL", help="the bot's store, if `triobot run` is given one")
+    add_json(parser, what="one JSON object, for programs")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run it again, and say where it stands; end with 1 if it diverges from its journal."""
+    bot = load_bot(arguments.bot)
+    settings = settings_of(arguments)
+    stored = read_exported(_lines(arguments, settings))
+    if arguments.until is not None:
+        stored = until(stored, arguments.until)
+    if not trio.run(_replay, bot, settings, stored, arguments):
+        raise SystemExit(1)
+
+
+def _lines(arguments: argparse.Namespace, settings: Settings) -> list[Told]:
+    which: str = arguments.which
+    digits = which.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return lines_of_export(Path(which))
+    number: int | None = arguments.conversation
+    if number is None:
+        rows = consult(settings, ListJournals(ChatId(int(which)), crashed=True))
+        kept = [row for row in rows if row["ended_at"] is not None]
+        crashed = [cast("int", row["conversation"]) for row in kept if row["error"] is not None]
+        ended = [cast("int", row["conversation"]) for row in kept if row["error"] is None]
+        found = [cast("int", row["conversation"]) for row in rows if row["ended_at"] is None]
+        found = found or crashed[-1:] or ended[-1:]
+        if len(found) != 1:
+            what = f"{len(found)}: say which with --conversation, of {found}" if found else "no conversation"
+            raise ConfigError(f"{named(ChatId(int(which)))} has {what}")
+        number = found[0]
+        if others := [one for one in crashed if one != number]:
+            names = ", ".join(map(str, others))
+            print(f"note: kept of {named(ChatId(int(which)))}, since they crashed: {names}", file=sys.stderr)
+    return consult(settings, ShowJournal(ConversationId(number)))
+
+
+async def _replay(bot: Bot, settings: Settings, stored: Stored, arguments: argparse.Namespace) -> bool:
+    services, table = dry_services_of(bot, settings), table_of(bot)
+    if arguments.notches:
+        passed = await run_pass(services, table, stored)
+        for told in (passed.head, *passed.notches):
+            print(json.dumps(told, ensure_ascii=False))
+        return passed.head["divergence"] is None and passed.head["hangs"] is None
+    async with open_rerun(services, table, stored) as rerun:
+        if arguments.json:
+            print(json.dumps(_told(rerun, stored, variables=arguments.locals)))
+        else:
+            for line in _shown(rerun, stored, variables=arguments.locals):
+                print(harmless(line))
+        if arguments.pdb and rerun.failures:
+            pdb.post_mortem(authors_traceback(rerun.failures[0].__traceback__))
+        elif arguments.pdb and rerun.task is not None:
+            _debug([frame for _, frame in _frames(rerun)])
+        return rerun.divergence is None
+
+
+def _shown(rerun: Rerun, stored: Stored, *, variables: bool) -> Iterator[str]:
+    standing = rerun.standing()
+    if rerun.divergence is not None:
+        yield f"DIVERGES: {rerun.divergence}"
+        if stored.row.ended_at is not None:
+            yield f"when it ran, it failed with {stored.row.error}; this code doesn't come to that"
+    for changed in rerun.changed:
+        yield f"note: {changed}"
+    if standing.ending is not None:
+        yield standing.ending if rerun.failed_at is None else f"{standing.ending} at {rerun.failed_at}"
+        for error in rerun.failures:
+            yield from _words_of(error, variables=variables)
+        return
+    yield standing.words()
+    for path, spot in standing.spots.items():
+        yield f"{'main' if not path else f'child {path}'}: {' > '.join(spot.lines)}"
+    for id, due, _ in standing.blocks:
+        yield f"block {id} is open{'' if due is None else f' until {instant(due)}'}"
+    if variables:
+        yield from (f"{name} = {value}" for name, value in _variables(rerun).items())
+
+
+def _words_of(error: Exception, *, variables: bool) -> Iterator[str]:
+    """Say by which lines an error came, the innermost last; its own words only with the variables."""
+    if variables:
+        yield from authors_words(error, variables=True).split("\n")
+        return
+    for at in positions(traceback.walk_tb(error.__traceback__)):
+        yield f"{at.file}:{at.line} in {at.function}: {at.code}"
+
+
+def _told(rerun: Rerun, stored: Stored, *, variables: bool) -> dict[str, object]:
+    """Return the same for programs."""
+    standing = rerun.standing()
+    told: dict[str, object] = {
+        "conversation": stored.row.id,
+        "chat_id": stored.row.chat_id,
+        "route": stored.row.route,
+        "diverges": None if rerun.divergence is None else attrs.asdict(rerun.divergence),
+        "changed": [attrs.asdict(changed) for changed in rerun.changed],
+        "ending": standing.ending,
+        "operations": [{"id": id, "kind": kind} for id, kind, _ in standing.operations],
+        "blocks": [{"id": id, "due": due, "ended": ended} for id, due, ended in standing.blocks],
+        "lines": {path: list(spot.lines) for path, spot in standing.spots.items()},
+        "failures": [
+            {
+                "error": type(error).__name__,
+                "positions": [attrs.asdict(at) for at in positions(traceback.walk_tb(error.__traceback__))],
+                **({"text": authors_words(error, variables=True)} if variables else {}),
+            }
+            for error in rerun.failures
+        ],
+    }
+    if variables:
+        told["variables"] = _variables(rerun)
+    return told
+
+
+def _variables(rerun: Rerun) -> dict[str, str]:
+    return {
+        f"{path or 'main'} {frame.f_code.co_name}.{name}": repr(value)[:_WIDTH]
+        for path, frame in _frames(rerun)
+        for name, value in frame.f_locals.items()
+    }
+
+
+def _frames(rerun: Rerun) -> list[tuple[str, FrameType]]:
+    return [
+        (path, frame)
+        for path, task in sorted(rerun.tasks.items(), reverse=True)
+        for frame, _ in authors_frames(frames_of(task))
+    ]
+
+
+def _debug(frames: list[FrameType]) -> None:
+    """Open the debugger in suspended frames, as after an error there."""
+    traceback: TracebackType | None = None
+    for frame in reversed(frames):
+        traceback = TracebackType(traceback, frame, frame.f_lasti, frame.f_lineno)
+    pdb.post_mortem(traceback)
+
+
+def until(stored: Stored, operation: str) -> Stored:
+    """Return the journal up to where this operation has begun, and has no outcome.
+
+    Raises:
+        ConfigError: nothing is recorded of it.
+    """
+    records = stored.records
+    found = [n for n, record in enumerate(records) if record[0] in _ABOUT and str(record[2]) == operation]
+    if not found:
+        raise ConfigError(f"the journal knows no operation {operation}; `triobot journal show` has them all")
+    ends = next((n for n in found if records[n][0] in TURNS), len(records))
+    # What is known of effects belongs to later records.
+    return Stored(stored.row, [record for record in records[:ends] if record[0] not in EFFECTS])

@@ -1,0 +1,474 @@
+"""Supervises the bot's process under ``triobot dev``: starts, restarts and kills it, and hands on its output.
+
+One process at a time. One that ended by itself, or was killed, stays down until a person restarts it or saves
+a file: a loop of failing starts would bury the first error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, cast, final
+
+import trio
+
+from ..base.lines import lines_of
+from ..cli.consulting import gather
+from ..cli.terminal import harmless
+from ..emulator.exchange import Exchange
+from ..emulator.world import ImpossibleActError
+from ..errors import TriobotError
+from ..operator import AboutPayments, ListChats, Request, ShowJournal, Status, ask, socket_path
+from ..operator.views import worded
+from ..seams.journals import ConversationId
+from ..wire.rules import JsonValue
+from .commands.dev_bot import GRACE, HANDS_ON, LONGEST_LINE
+
+ReadJournal: TypeAlias = Callable[[int], Awaitable[Sequence[dict[str, JsonValue]]]]
+Phase: TypeAlias = Literal["starting", "running", "stopping", "killed", "failed", "stopped"]
+
+_KEPT: Final = 1_000
+# Of a process that failed, these lines tell why: a traceback's end, mostly.
+_TELLING: Final = 40
+# How long one stride of skipped time is waited for.
+_STRIDE: Final = 5.0
+# After a polite word the process gets its own grace and a little more; then it is killed.
+_PATIENCE: Final = GRACE + 2.0
+# As `start_new_session`: a Ctrl-C at the terminal is ours to pass on.
+_GROUP: Final[int | None] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", None)
+_APART: Final[dict[str, Any]] = {} if _GROUP is None else {"creationflags": _GROUP}
+_BOT: Final = (sys.executable, "-m", "triobot.studio.commands.dev_bot")
+log: Final = logging.getLogger("triobot")
+EACH: Final = 1.0
+_SOONEST: Final = 0.2
+_ANSWERS_WITHIN: Final = 2.0
+# A screen shows a dozen; with more of them the newest are shown.
+_CHATS: Final = 40
+_PAYMENTS: Final = 100
+# A journal of thousands is read from its end.
+_RECORDS: Final = 300
+
+
+@final
+class BotSupervisor:
+    """The bot's process, as `triobot.emulator.exchange.BotProcess` describes it.
+
+    Args:
+        target: ``MODULE:BOT``.
+        listening: the socket that every process serves in its turn: a connection made while none does so
+            waits. Where it can't be handed on it is closed, and each process binds its port.
+        write: takes each line that the process writes.
+        read_journal: asks the process for one.
+        ahead: how far its clocks are ahead from the start, in milliseconds.
+        keep_ahead: takes how far they are ahead whenever they were put forward.
+        marks: of runs before, as `marks` returns them.
+        keep_mark: takes each new one.
+        opening: has room for one that opens the store: a process that starts has it until it takes events.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        listening: socket.socket,
+        write: Callable[[str], None],
+        read_journal: ReadJournal,
+        *,
+        ahead: int,
+        keep_ahead: Callable[[int], None],
+        marks: Sequence[dict[str, JsonValue]],
+        keep_mark: Callable[[dict[str, JsonValue]], None],
+        opening: trio.Semaphore,
+    ) -> None:
+        self._target = target
+        self._listening = listening
+        self._port: int = listening.getsockname()[1]
+        if not HANDS_ON:
+            listening.close()
+        self._write = write
+        self._read_journal = read_journal
+        self._tell: Callable[[], None] = _nothing
+        self._phase: Phase = "stopped"
+        self._since = 0
+        self._starts = 0
+        self._process: trio.Process | None = None
+        self._runtime: dict[str, JsonValue] = {}
+        self._chats: Sequence[dict[str, JsonValue]] = ()
+        self._payments: Sequence[JsonValue] = ()
+        self._ahead = ahead
+        self._keep_ahead = keep_ahead
+        self._reached = 0
+        self._killed = False
+        self._again = True
+        self._keeps = False
+        self._changed = trio.Event()
+        self._lines: deque[tuple[int, str]] = deque(maxlen=_KEPT)
+        self._written = 0
+        self._problem: deque[str] = deque(maxlen=_TELLING)
+        self._marks: deque[dict[str, JsonValue]] = deque(marks, maxlen=_KEPT)
+        self._keep_mark = keep_mark
+        self._opening = opening
+
+    # --- what people see and do
+
+    def view(self) -> dict[str, JsonValue]:
+        """Describe the process."""
+        return {
+            "target": self._target,
+            "phase": self._phase,
+            "since": self._since,
+            "starts": self._starts,
+            "pid": self._process.pid if self._process is not None else None,
+            "problem": "\n".join(self._problem) if self._phase == "failed" else "",
+        }
+
+    def runtime(self) -> dict[str, JsonValue]:
+        """Return what the bot said of itself last."""
+        return self._runtime
+
+    def learn(self, runtime: dict[str, JsonValue]) -> None:
+        """Remember what the bot says of itself."""
+        if runtime != self._runtime:
+            self._runtime = runtime
+            self._tell()
+
+    def chats(self) -> Sequence[dict[str, JsonValue]]:
+        """Return what goes on in its memory, as it said last."""
+        return self._chats
+
+    def payments(self) -> Sequence[JsonValue]:
+        """Return its ledger's newest entries, as it said last."""
+        return self._payments
+
+    def see_inside(self, chats: Sequence[dict[str, JsonValue]], payments: Sequence[JsonValue]) -> None:
+        """Remember what the bot says of what goes on in it."""
+        if (chats, payments) != (self._chats, self._payments):
+            self._chats, self._payments = chats, payments
+            self._tell()
+
+    async def journal(self, conversation: int) -> Sequence[dict[str, JsonValue]]:
+        """Read what happened in a conversation, record by record, for people."""
+        return await self._read_journal(conversation)
+
+    async def pass_time(self, milliseconds: int) -> None:
+        """Put the process's clocks forward; one that doesn't run begins with them where they are by then."""
+        self._ahead = target = self._ahead + milliseconds
+        self._keep_ahead(target)
+        await self._tell_time()
+        with trio.move_on_after(_STRIDE):
+            while self._phase == "running" and self._reached < target:
+                await self._changed.wait()
+
+    async def _tell_time(self) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None:
+            # It is ending right now; the next one begins with them there.
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await process.stdin.send_all(b"%d\n" % self._ahead)
+
+    def lines(self, after: int) -> Sequence[tuple[int, str]]:
+        """Return the lines that were written after this one."""
+        missing = min(self._written - after, len(self._lines))
+        return [self._lines[index] for index in range(len(self._lines) - missing, len(self._lines))]
+
+    def marks(self, since: int) -> Sequence[dict[str, JsonValue]]:
+        """Return when the process was killed, and started again, since this time of its own clock."""
+        return [mark for mark in self._marks if cast("int", mark["t"]) >= since]
+
+    def _mark(self, what: str) -> None:
+        mark: dict[str, JsonValue] = {"t": time.time_ns() // 1_000_000 + self._ahead, "what": what}
+        self._marks.append(mark)
+        self._keep_mark(mark)
+
+    def kill(self) -> None:
+        """End the process at once; it stays down."""
+        self._again = False
+        if self._process is not None:
+            self._killed = True
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Start the process; one that runs comes to rest first."""
+        self._again = True
+        if self._process is not None and self._phase in ("starting", "running"):
+            self._enter("stopping")
+            if HANDS_ON:  # else what waits for its end asks it
+                self._process.terminate()
+        self._wake()
+
+    async def wait_down(self) -> None:
+        """Bring the process to rest, and wait until it has ended; it stays down until it is restarted."""
+        self._again = False
+        if self._process is not None and self._phase in ("starting", "running"):
+            self._enter("stopping")
+            if HANDS_ON:  # else what waits for its end asks it
+                self._process.terminate()
+        while self._process is not None:
+            await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+
+    async def wait_up(self) -> None:
+        """Wait until the process takes events."""
+        while self._phase != "running":
+            await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+
+    def keep_events(self, *, keep: bool) -> None:
+        """Have events wait for the next process, or no longer."""
+        self._keeps = keep
+        self._wake()
+
+    async def wait_taking(self) -> None:
+        """Wait until events may be posted: the process takes them, and they aren't kept for the next one."""
+        await self.wait_up()
+        while self._keeps or self._phase != "running":
+            await self._changed.wait()
+
+    # --- what keeps it
+
+    async def run(self, environ: Mapping[str, str], tell: Callable[[], None]) -> None:
+        """Keep the process until cancelled; then bring it to rest.
+
+        Args:
+            environ: all of the process's variables.
+            tell: is called when something has changed.
+        """
+        self._tell = tell
+        while True:
+            while not self._again:
+                await self._changed.wait()
+            self._again = False
+            await self._live(environ)
+
+    async def _live(self, environ: Mapping[str, str]) -> None:
+        """Run one process, from its start to its end."""
+        # A question that finds no process opens the store itself, and one that starts would find it in use.
+        await self._opening.acquire()
+        begun = self._ahead
+        try:
+            process, said = await (self._opened(environ) if HANDS_ON else self._opened_apart(environ))
+        except BaseException:
+            self._opening.release()
+            raise
+        self._process = process
+        self._killed = False
+        self._starts += 1
+        if self._starts > 1:
+            self._mark("restart")
+        self._problem.clear()
+        self._enter("starting")
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read_output, process.stdout if HANDS_ON else process.stderr)
+                nursery.start_soon(self._hear, said)
+                if begun != self._ahead:  # time passed while it was being made
+                    await self._tell_time()
+                await self._wait_end(process)
+                # What it wrote is read to its end; grandchildren may hold the pipe open for longer.
+                nursery.cancel_scope.deadline = trio.current_time() + 0.5
+        finally:
+            if process.returncode is None:
+                await self._bring_to_rest(process)
+            self._process = None
+            self._runtime = {}
+            self._chats, self._payments = (), ()
+            self._enter(self._ended(process.returncode))
+
+    async def _opened(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
+        """Start a process, and return it with what it says to us."""
+        said, said_of_child = os.pipe()
+        listening = self._listening.fileno()
+        process = await trio.lowlevel.open_process(
+            [*_BOT, self._target, str(listening), str(said_of_child), str(self._ahead)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[listening, said_of_child],
+            env=environ,
+            # A Ctrl-C at the terminal is ours to pass on, when it is the bot's turn to stop.
+            start_new_session=True,
+        )
+        os.close(said_of_child)
+        return process, trio.lowlevel.FdStream(said)
+
+    async def _opened_apart(self, environ: Mapping[str, str]) -> tuple[trio.Process, trio.abc.ReceiveStream]:
+        """Do the same where a process can't be handed open files: it says things at its output."""
+        process = await trio.lowlevel.open_process(
+            [*_BOT, self._target, f":{self._port}", "out", str(self._ahead)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ,
+            **_APART,
+        )
+        assert process.stdout is not None
+        return process, process.stdout
+
+    async def _ask_to_stop(self, process: trio.Process) -> None:
+        """Ask a process to come to rest; without signals, by the end of its input."""
+        if HANDS_ON:
+            process.terminate()
+        elif process.stdin is not None:
+            await process.stdin.aclose()
+
+    def _ended(self, code: int | None) -> Phase:
+        if self._killed:
+            self._mark("kill")
+            self._say("was killed")
+            return "killed"
+        if self._phase == "stopping":
+            return "stopped"
+        self._say(f"ended with code {code}" if code is None or code >= 0 else f"ended by signal {-code}")
+        return "failed" if code else "stopped"
+
+    async def _wait_end(self, process: trio.Process) -> None:
+        while process.returncode is None:
+            if self._phase == "stopping":
+                if not HANDS_ON:
+                    await self._ask_to_stop(process)
+                with trio.move_on_after(_PATIENCE):
+                    await process.wait()
+                if process.returncode is None:
+                    self._say("did not come to rest, killed")
+                    process.kill()
+                await process.wait()
+            else:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_then_cancel, process.wait, nursery.cancel_scope)
+                    nursery.start_soon(_then_cancel, self._changed.wait, nursery.cancel_scope)
+
+    async def _bring_to_rest(self, process: trio.Process) -> None:
+        # The end of the bot's work is worth waiting for, and bounded.
+        with trio.CancelScope(shield=True):
+            self._enter("stopping")
+            await self._ask_to_stop(process)
+            with trio.move_on_after(_PATIENCE):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def _read_output(self, output: trio.abc.ReceiveStream | None) -> None:
+        assert output is not None
+        async with aclosing(lines_of(output, LONGEST_LINE)) as lines:
+            async for line in lines:
+                self._say_line(line.removesuffix(b"\n"))
+
+    async def _hear(self, said: trio.abc.ReceiveStream) -> None:
+        async with (
+            said as stream,
+            aclosing(lines_of(stream, LONGEST_LINE)) as lines,
+        ):
+            async for line in lines:
+                if line == b"ready\n":
+                    self._enter("running")
+                else:
+                    self._reached = int(line)
+                    self._wake()
+
+    def _say_line(self, line: bytes) -> None:
+        text = harmless(line.decode("utf-8", "replace").rstrip("\r").expandtabs(8))[:LONGEST_LINE]
+        self._problem.append(text)
+        self._write(text)
+        self._keep(text)
+
+    def say(self, what: str) -> None:
+        """Write a line of our own among those of the process."""
+        line = harmless(f"triobot: {what}")
+        self._write(line)
+        self._keep(line)
+
+    def _say(self, what: str) -> None:
+        self.say(f"the bot's process {what}")
+
+    def _keep(self, line: str) -> None:
+        self._written += 1
+        self._lines.append((self._written, line))
+        self._tell()
+
+    def _enter(self, phase: Phase) -> None:
+        if phase == "running" and self._phase != "starting":
+            return
+        if self._phase == "starting":
+            self._opening.release()
+        self._phase, self._since = phase, time.time_ns() // 1_000_000
+        self._wake()
+        self._tell()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+async def _then_cancel(wait: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
+    await wait()
+    scope.cancel()
+
+
+def _nothing() -> None:
+    return
+
+
+JsonObject = dict[str, JsonValue]
+
+
+async def keep_asking(supervisor: BotSupervisor, store: str, exchange: Exchange) -> None:
+    """Ask the process again and again what goes on in it, and remember the answers, until cancelled."""
+    path = socket_path(store)
+    if path is None:
+        return
+    while True:
+        await supervisor.wait_up()
+        seen = exchange.traffic.version
+        try:
+            with trio.move_on_after(_ANSWERS_WITHIN):
+                await _ask_all(supervisor, path)
+        except (TriobotError, OSError) as error:
+            # It may be ending right now; the next one will say more.
+            log.debug("the bot said nothing of itself: %s", type(error).__name__)
+        await trio.sleep(_SOONEST)
+        with trio.move_on_after(EACH - _SOONEST):
+            heard = 0
+            while exchange.traffic.version == seen:
+                heard = await exchange.wait_news(heard)
+
+
+async def _ask_all(supervisor: BotSupervisor, path: Path) -> None:
+    told = await _lines(path, Status())
+    chats = await _lines(path, ListChats(_CHATS))
+    [listed] = await _lines(path, AboutPayments({"ask": "payments.list", "limit": _PAYMENTS})) or [{}]
+    for status in told:
+        status.pop("at", None)  # else it would be new each time
+        supervisor.learn(status)
+    supervisor.see_inside(chats, cast("list[JsonValue]", listed.get("payments", [])))
+
+
+async def read_journal(store: str, conversation: int) -> Sequence[JsonObject]:
+    """Read a conversation's journal in words: first its row, then the newest records.
+
+    Raises:
+        ImpossibleActError: the bot doesn't run, or knows no such conversation.
+    """
+    path = socket_path(store)
+    if path is None:
+        raise ImpossibleActError("a store in memory can't be asked")
+    try:
+        row, *records = await _lines(path, ShowJournal(ConversationId(conversation))) or [{}]
+    except (TriobotError, OSError) as error:
+        raise ImpossibleActError(str(error)) from None
+    if not row:
+        raise ImpossibleActError("the bot doesn't run")
+    return [row, *(cast("JsonObject", worded(record)) for record in records[-_RECORDS:])]
+
+
+async def _lines(path: Path, request: Request) -> list[JsonObject]:
+    """Ask, and return the lines of the answer; none if no bot answers."""
+    return cast("list[JsonObject]", await gather(partial(ask, path), request))

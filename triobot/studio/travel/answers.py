@@ -1,0 +1,270 @@
+"""What people have answered, given once more: to the same code from a notch, or to new code from the start.
+
+A button is found by its key, then by its label; a form by its fields; a text goes to the question that it
+answered, as far as that can be told. What doesn't fit is not given: somebody has to look.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, Final, TypeAlias, cast, final
+
+import attrs
+
+from ...base.frozen import guarded
+from ...conversations.codec import CODEC
+from ...conversations.doors.calls import Signal, is_signal
+from ...conversations.revival.stored import Stored
+from ...emulator.chats import ChatMessage
+from ...engine import Record
+from ...engine.records import DONE, FIRED, TURNS, time_of
+from ...errors import TriobotError
+from ...seams.money import PaymentNotice
+from ...wire.content import Blob, Contact, Location, Media
+from ...wire.events import Event, Join, Leave, Message, Press, Submission
+from ...wire.forms import Submit
+from ...wire.markup import CallbackButton, InlineKeyboard
+from ...wire.operations import Operation, SendMessage
+from ...wire.results import Sent
+from .branches import LiveBranch
+from .past import event_of, notices_in
+
+ALIKE: Final = 0.6
+"""From here on two questions are the same one in other words; see `difflib.SequenceMatcher.ratio`."""
+
+
+@final
+@guarded
+class Paying:
+    """Somebody pressed a payment button, or paid an invoice: what came of it."""
+
+    notice: PaymentNotice
+
+
+Given: TypeAlias = Event | Paying
+
+
+@final
+@guarded
+class PastAnswer:
+    """What somebody did.
+
+    Attributes:
+        at: when, in wall milliseconds.
+        what: the event, or a payment.
+        label: of the button that was pressed, if that is known.
+        question: what had been asked, if that is known.
+        asked: the fingerprint of that, which has no words.
+    """
+
+    at: int
+    what: Given = attrs.field(repr=False)
+    label: str | None = attrs.field(default=None, repr=False)
+    question: str | None = attrs.field(default=None, repr=False)
+    asked: str | None = None
+
+
+class UnfitAnswerError(TriobotError):
+    """A recorded answer is for another question than the one that is open."""
+
+
+def answers_in(stored: Stored, sent: Mapping[str, Operation[object]] | None = None) -> list[PastAnswer]:
+    """Return what people did in a conversation, behind what began it, in their order.
+
+    Args:
+        sent: what was sent, by operation, where the code is at hand that did; see `look_back`.
+    """
+    found: list[PastAnswer] = []
+    asked: Record | None = None
+    shown: dict[int, Operation[object]] = {}
+    for place, record in enumerate(stored.records):
+        if record[0] not in TURNS:
+            continue
+        operation = (sent or {}).get(str(record[2])) if record[0] == DONE else None
+        if record[0] == DONE and str(record[3]).startswith("send ") and not _is_hint(stored, place):
+            asked = record
+        if operation is not None and isinstance(outcome := CODEC.value_of(record[5]), Sent):
+            shown[outcome.id or 0] = operation
+        if (what := given_at(stored, place)) is None:
+            continue
+        question = None if asked is None else _text_of((sent or {}).get(str(asked[2])))
+        label = _label_of(what, shown) if isinstance(what, Press) else None
+        found.append(PastAnswer(time_of(record), what, label, question, None if asked is None else asked[4]))
+    return found
+
+
+def _is_hint(stored: Stored, place: int) -> bool:
+    """Return whether this was said to what didn't fit its question, which is open still."""
+    before = next((r for r in reversed(stored.records[:place]) if r[0] in TURNS), None)
+    if before is None or before[0] != DONE or event_of(before) is None or before[3] != "receive":
+        return False
+    return cast("tuple[object, ...]", CODEC.value_of(before[5]))[3] is None
+
+
+def given_at(stored: Stored, place: int) -> Given | None:
+    """Return what somebody did to begin the turn of this record; None if nobody did."""
+    record = stored.records[place]
+    event = event_of(record) if record[0] in (DONE, FIRED) else None
+    if isinstance(event, Message | Press | Submission | Join | Leave):
+        return event
+    if is_signal(event):
+        return event
+    if event is not None:  # a payment's news: what they were is found out next
+        later = (notice for r in stored.records[place:] for notice in notices_in(r))
+        value = cast("tuple[Any, ...]", CODEC.value_of(record[5]))[3]
+        if value is not None and value[0] is None and (notice := next(later, None)) is not None:
+            return Paying(notice)
+    return None
+
+
+def _text_of(operation: Operation[object] | None) -> str | None:
+    content = operation.content if isinstance(operation, SendMessage) else None
+    return content if isinstance(content, str) else None
+
+
+def _label_of(press: Press[object], shown: Mapping[int, Operation[object]]) -> str | None:
+    keyboard = getattr(shown.get(press.message_id), "inline_keyboard", None)
+    if not isinstance(keyboard, InlineKeyboard):
+        return None
+    buttons = (button for row in keyboard.rows for button in row)
+    same = (one.text for one in buttons if isinstance(one, CallbackButton) and one.data == press.value)
+    return next(same, None)
+
+
+# --- giving
+
+
+def key_in(data: str) -> str:
+    """Return the key of a button's data, behind its question's token."""
+    return data.partition(".")[2]
+
+
+async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) -> None:
+    """Do in a branch what somebody did.
+
+    Args:
+        exactly: what is open is what it answered: a text is given without a look at that.
+
+    Raises:
+        UnfitAnswerError: there is nothing on the screen that it would answer.
+    """
+    what = answer.what
+    match what:
+        case Paying(notice=notice):
+            await _pay(branch, notice)
+        case Press():
+            entry, index, label = _button(branch, what, answer.label)
+            given = {"message": entry.id, "index": index, "label": label}
+            await branch.act("press", given, _who(branch, what))
+        case Submission():
+            await _submit(branch, what)
+        case Message(content=content):
+            if not exactly:
+                _check_question(branch, answer)
+            await _say(branch, what, content)
+        case Join():
+            # Who comes wasn't there, whatever is known of that.
+            members = branch.exchange.world.chat(branch.past.chat_id).members
+            members.difference_update({_who(branch, what)})
+            await branch.act("join", {}, _who(branch, what))
+        case Leave():
+            await branch.act("leave", {}, _who(branch, what))
+        case _ if isinstance(cast("object", what), Signal):
+            await branch.tells(cast("Signal", what).value)
+        case _:
+            raise UnfitAnswerError("this answer is none that a person gives in the app")
+
+
+def _who(branch: LiveBranch, event: Event) -> int | None:
+    sender = event.sender
+    ids = [person.id for person in branch.people]
+    return None if sender is None or sender.id not in ids else sender.id
+
+
+async def _say(branch: LiveBranch, event: Message[Any], content: object) -> None:
+    who = _who(branch, event)
+    match content:
+        case str():
+            keyboard = branch.exchange.world.chat(branch.past.chat_id).reply_keyboard
+            keys = [] if keyboard is None else [key for row in keyboard.rows for key in row]
+            key = next((one for one in keys if one.value == content), None)
+            if key is None:
+                await branch.act("say", {"text": content}, who)
+            else:
+                await branch.act("tap", {"label": key.label, "value": key.value}, who)
+        case Location(lat=lat, long=long, desc=desc):
+            await branch.act("share-location", {"lat": lat, "long": long, "desc": desc}, who)
+        case Contact(phone=phone, name=name):
+            await branch.act("share-contact", {"phone": phone, "name": name}, who)
+        case Media():
+            source = content.source
+            data = source.data if isinstance(source, Blob) else b"-"
+            given = {
+                "kind": content.kind,
+                "filename": content.filename or "file",
+                "base64": base64.b64encode(data).decode(),
+                "caption": content.caption,
+            }
+            await branch.act("media", given, who)
+        case _:
+            raise UnfitAnswerError("this content can't be sent in the app")
+
+
+def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
+    chat = branch.exchange.world.chat(branch.past.chat_id)
+    return [entry for entry in chat.in_sight() if entry.author is None]
+
+
+def _button(branch: LiveBranch, press: Press[object], label: str | None) -> tuple[ChatMessage, int, str]:
+    """Find the button: the very same, then one with the same key, then one with the same label."""
+    wanted = str(press.value)
+    found = [
+        (entry, index, button)
+        for entry in _entries(branch)
+        for index, button in enumerate(entry.buttons())
+        if isinstance(button, CallbackButton)
+    ]
+    same = [one for one in found if one[2].data == wanted]
+    keyed = [one for one in found if key_in(one[2].data) == key_in(wanted)]
+    labelled = [one for one in found if label is not None and one[2].text == label]
+    for entry, index, button in (*same, *keyed, *labelled):
+        return entry, index, button.text
+    raise UnfitAnswerError("there is no button like the one that was pressed")
+
+
+async def _submit(branch: LiveBranch, submission: Submission) -> None:
+    entry = next((one for one in _entries(branch) if one.form is not None), None)
+    if entry is None or entry.form is None:
+        raise UnfitAnswerError("there is no form like the one that was sent")
+    fields = {field.name for field in entry.form.fields if not isinstance(field, Submit)}
+    values = dict(submission.values)
+    if not values.keys() <= fields:
+        raise UnfitAnswerError("the form has other fields than the one that was sent")
+    await branch.act("submit", {"values": values, "message": entry.id}, _who(branch, submission))
+
+
+async def _pay(branch: LiveBranch, notice: PaymentNotice) -> None:
+    if not any(bill.state(branch.now) == "open" for bill in branch.exchange.world.bills):
+        raise UnfitAnswerError("there is nothing to pay")
+    if notice.outcome in ("paid", "mismatch"):
+        await branch.pays()
+    else:
+        await branch.pays(code=notice.code or 1000)
+
+
+def _check_question(branch: LiveBranch, answer: PastAnswer) -> None:
+    """Let a text be given only to the question that it answered.
+
+    Raises:
+        UnfitAnswerError: another one is open.
+    """
+    newest = next((entry for entry in _entries(branch)), None)
+    if newest is None:
+        return
+    if any(isinstance(button, CallbackButton) for button in newest.buttons()) or newest.form is not None:
+        raise UnfitAnswerError("what is open is answered with a button or a form, and not with a text")
+    asks = newest.content if isinstance(newest.content, str) else ""
+    if answer.question is None or SequenceMatcher(None, answer.question, asks).ratio() < ALIKE:
+        raise UnfitAnswerError("what is open is another question than the one that was answered")

@@ -1,0 +1,574 @@
+"""A branch: a conversation goes on from a notch in another way, on the real runtime, in virtual time.
+
+The journal up to the notch goes into a store in memory, the chat as it was then onto an emulated platform,
+the payments that were open into a ledger. Then the bot starts as after a restart, at the time of the notch.
+Nothing of it leaves, and nothing is taken back: a branch is thrown away when its block ends.
+
+Time stands still between two calls, as far as the program around it lets it: in a program of its own, whose
+clock jumps when all tasks wait, a branch is awaited in a thread (`triobot.testing.virtual`).
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, cast, final
+
+import attrs
+import httpx
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from ...base.alarm_kinds import Alarm
+from ...base.authors import only_of
+from ...base.clock import JUMPED
+from ...base.frozen import guarded
+from ...base.secrets import Secret
+from ...conversations.doors.calls import room_of
+from ...conversations.inspection.portrait import Portrait
+from ...conversations.revival.stored import Stored, read_opening
+from ...conversations.running.lines import authors_words
+from ...emulator.chats import Change, Shown
+from ...emulator.exchange import Exchange, ShiftedClock
+from ...emulator.person import App, InsideControl, Person
+from ...emulator.server import make_app, make_exchange
+from ...emulator.views import JsonObject, view_change, view_entry, view_user
+from ...emulator.world import User
+from ...engine import Record, encode_record
+from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, time_of, times_of
+from ...errors import ConfigError
+from ...runtime.bot import Bot, apart, within
+from ...runtime.settings import Settings
+from ...runtime.work import Intake, Surroundings
+from ...seams.inbox import Arrival, InboxRow, Quota
+from ...seams.journals import (
+    AppendRecords,
+    BeginConversation,
+    ContinueConversation,
+    Journal,
+    Lease,
+    PutStanding,
+)
+from ...seams.money import PaymentRow
+from ...seams.resources import Provided
+from ...seams.rooms import is_chat
+from ...seams.writes import Consume, PutData, PutSetting, Write
+from ...store import MemoryRows, Store, open_memory
+from ...testing.process import InsideTransport
+from ...testing.virtual import VirtualWallClock, virtual_time
+from ...webhook.inbox import EventStored, Unread
+from ...wire.encode import Body
+from ...wire.ids import ChatId, RefId, SenderId
+from .fence import Fence, FencedStore, WelcomingTransport, WouldLeave
+from .money import given_in, ledger_of
+from .past import Past, is_over, look_back, notch_starts, time_at, up_to
+from .staging import ChatStage
+from .steps import AskedStep, DoneStep, Steps
+
+_AUTHORITY: Final = "127.0.0.1:9"
+_TOKEN: Final = "token-of-a-branch"
+_SECRET: Final = "secret-in-the-address-of-a-branch"
+
+MOST: Final = 3
+"""Branches that may be open at once."""
+PATIENCE: Final = 60.0
+"""Virtual seconds in which the bot comes to rest, or is left at work: its code may wait for what isn't the
+chat's."""
+_STRIDE: Final = 0.02
+_KEPT: Final = 256
+
+
+@final
+@guarded
+class Broke:
+    """An error of the bot's own code in a branch.
+
+    Attributes:
+        text: the traceback, as Python shows it, with the author's frames alone.
+    """
+
+    error: Exception = attrs.field(repr=False)
+    route: str
+    conversation: int | None
+    text: str = attrs.field(repr=False)
+
+
+@final
+@guarded
+class Did:
+    """What the developer did in a branch.
+
+    Attributes:
+        after: the number of the newest change of the platform before it.
+        name: of the act, as the control API has it; or ``wait``.
+        given: its keys and values.
+    """
+
+    after: int
+    at: int
+    name: str
+    given: Mapping[str, Any] = attrs.field(repr=False)
+    user_id: SenderId | None = None
+
+
+@final
+class LiveBranch:
+    """A conversation that goes on from a notch; made by `open_branch`.
+
+    Attributes:
+        past: how it stood there.
+        people: those of its chat.
+        exchange: its platform; through it the `world`.
+        failures: the errors of the bot's own code so far.
+        alarms: what an operator would have been told.
+        fence: what keeps it to itself.
+        stage: the chat, as it was at the notch.
+        diary: what the developer did, oldest first.
+        began: the number of the platform's newest change when it began.
+    """
+
+    def __init__(self, past: Past, exchange: Exchange, clock: VirtualWallClock, steps: Steps) -> None:
+        self.past = past
+        self.exchange = exchange
+        self.failures: list[Broke] = []
+        self.alarms: list[Alarm] = []
+        self.diary: list[Did] = []
+        self.people: list[Person] = []
+        self.began = 0
+        self._clock = clock
+        self._steps = steps
+        self.fence = Fence(past.chat_id, exchange.world, clock.now)
+        self._control = InsideControl(exchange)
+        self.stage: ChatStage | None = None
+        self._intake: Intake | None = None
+        self._users: Sequence[User] = ()
+        self._others: Collection[RefId] = ()
+        opening = read_opening(past.whole.records[0])
+        self._opening: object = None if opening is None else opening.event
+
+    # --- where it is
+
+    @property
+    def now(self) -> int:
+        """Return the branch's time, in wall milliseconds."""
+        return self._clock.now()
+
+    @property
+    def asked(self) -> Sequence[AskedStep]:
+        """Return the steps that wait for the developer."""
+        return list(self._steps.asked.values())
+
+    @property
+    def steps(self) -> Sequence[DoneStep]:
+        """Return the steps that were done so far."""
+        return self._steps.done
+
+    @property
+    def left(self) -> Sequence[WouldLeave]:
+        """Return what would have left."""
+        return self.fence.left
+
+    def chat(self) -> list[JsonObject]:
+        """Return the chat as its people see it, oldest first: messages, and a line for what shows none.
+
+        ``kind`` is ``message``, as the control API shows one, or ``press``, ``form``, ``money``, ``answer``
+        (to a press), ``join``, ``leave``, ``time`` (so many ``seconds``, one or more, were let pass).
+        ``new``: it came of the branch.
+        """
+        found: list[tuple[int, JsonObject]] = []
+        for change in self.exchange.world.changes(0):
+            line = None if change.what.chat_id != self.past.chat_id else self._line(change)
+            if line is not None:
+                found.append((change.seq, {**line, "at": change.at, "new": change.seq > self.began}))
+        for did in self.diary:
+            if did.name == "wait" and (seconds := did.given["seconds"]) >= 1:
+                line = {"kind": "time", "seconds": seconds, "at": did.at, "new": True}
+                found.append((did.after, line))
+        return [line for _, line in sorted(found, key=lambda one: one[0])]
+
+    def _line(self, change: Change) -> JsonObject | None:
+        chat = self.exchange.world.chat(self.past.chat_id)
+        match change.what:
+            case Shown(entry=entry):
+                return {"kind": "message", **view_entry(chat.entries.get(entry.id, entry))}
+            case _:
+                return None if change.after is None else view_change(change)
+
+    def stands(self) -> Sequence[Portrait]:
+        """Return where each conversation of the chat stands: see `portray`."""
+        work = None if self._intake is None else self._intake.work
+        portraits = () if work is None else work.dispatcher.portraits(_KEPT)
+        mine = [one for one in portraits if one["chat_id"] == self.past.chat_id]
+        return [one for chat in mine for one in cast("Sequence[Portrait]", chat["conversations"])]
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the conversation is over."""
+        return all(one["id"] != self.past.stored.row.id for one in self.stands())
+
+    async def journal(self, conversation: int | None = None) -> Journal | None:
+        """Return the journal of the conversation as it is by now, or of another one; None if it is gone."""
+        assert self._intake is not None
+        await self._settle()
+        number = self.past.stored.row.id if conversation is None else conversation
+        return await self._intake.store.journal(cast("Any", number))
+
+    async def data(self) -> Mapping[str, str]:
+        """Return what the chat keeps."""
+        assert self._intake is not None
+        return await self._intake.store.data(self.past.chat_id)
+
+    async def payments(self) -> Sequence[PaymentRow]:
+        """Return the ledger's rows of the chat, but for goods that others gave before the branch."""
+        assert self._intake is not None
+        await self._settle()
+        rows = await self._intake.store.payments.find(chat_id=self.past.chat_id, limit=_KEPT)
+        return [row for row in rows if row.id not in self._others]
+
+    # --- what the developer does
+
+    async def act(self, name: str, given: Mapping[str, Any], user_id: int | None = None) -> Any:
+        """Do what a person can do in the app, and let the bot answer; see the emulator's control API.
+
+        Args:
+            user_id: who does it; by default the only person of the chat, or the first.
+
+        Raises:
+            AppError: the app doesn't offer that.
+        """
+        user = next((one for one in self._users if user_id in (None, one.id)), None)
+        if user is None:
+            raise ConfigError("nobody of this chat has this id")
+        own = {} if user.chat_id == self.past.chat_id else {"chat": self.past.chat_id}
+        did = Did(self.exchange.world.seq, self.now, name, dict(given), user.id)
+        answer = await self._control.post(f"users/{user.id}/{name}", {**given, **own})
+        self.diary.append(did)
+        await self._settle()
+        return answer
+
+    async def says(self, text: str, user_id: int | None = None) -> None:
+        """Write a text."""
+        await self.act("say", {"text": text}, user_id)
+
+    async def presses(self, label: str, user_id: int | None = None) -> None:
+        """Press the newest button of this label, or a key."""
+        await self.act("press", {"label": label}, user_id)
+
+    async def submits(self, values: Mapping[str, str], user_id: int | None = None) -> None:
+        """Fill in the newest form, and send it."""
+        await self.act("submit", {"values": dict(values)}, user_id)
+
+    async def pays(self, *, code: int | None = None, user_id: int | None = None) -> None:
+        """Pay the newest button or invoice; with a code, fail with that."""
+        buttons = any(bill.kind == "payment" for bill in self.exchange.world.bills)
+        given: dict[str, Any] = {} if code is None else {"code": code}
+        await self.act("pay", given if buttons else {**given, "newest_invoice": True}, user_id)
+
+    async def tells(self, value: object) -> None:
+        """Have another program tell the chat, or the room, something: a signal."""
+        work = None if self._intake is None else self._intake.work
+        assert work is not None
+        self.diary.append(Did(self.exchange.world.seq, self.now, "tell", {"value": value}))
+        event: object = self._opening
+        await work.dispatcher.elsewhere.signal(self.past.chat_id, value, None, room_of(event))
+        await self._settle()
+
+    async def waits(self, seconds: float) -> None:
+        """Let time pass, and a moment more: what is due by then has come."""
+        self.diary.append(Did(self.exchange.world.seq, self.now, "wait", {"seconds": seconds}))
+        await trio.sleep(seconds + _STRIDE)
+        self.exchange.pass_time(0)
+        await self._settle()
+
+    async def returns(self, value: object, step: int | None = None) -> None:
+        """Have a step return a value, the one that waits by default.
+
+        Raises:
+            LocalProtocolError: none waits, or the value can't be recorded.
+        """
+        self._steps.returns(self._one(step), value)
+        await self._settle()
+
+    async def raises(self, kind: str, text: str = "", step: int | None = None) -> None:
+        """Have a step raise an error.
+
+        Raises:
+            LocalProtocolError: none waits.
+        """
+        self._steps.raises(self._one(step), kind, text)
+        await self._settle()
+
+    async def runs(self, step: int | None = None) -> None:
+        """Run a step as the bot would: it may reach the world outside.
+
+        Raises:
+            LocalProtocolError: none waits.
+        """
+        self._steps.runs(self._one(step))
+        await self._settle()
+
+    def _one(self, step: int | None) -> int:
+        return next(iter(self._steps.asked), 0) if step is None else step
+
+    # --- its life
+
+    async def live(
+        self,
+        bot: Bot,
+        provided: Sequence[Provided],
+        transport: httpx.AsyncBaseTransport,
+        settings: Settings,
+        seeds: Seeds,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run the bot on what was at the notch, until cancelled."""
+        world, self.stage = self.exchange.world, seeds.stage
+        seeds.stage.play()
+        self._users = list(seeds.stage.people.values())
+        ledger = ledger_of(self.past, seeds.stage, seeds.beside)
+        self._others = given_in(seeds.beside)
+        self.began = world.seq
+        self.fence.begin()
+        app = App(self._control)
+        self.people = [Person(app, view_user(user), self._chat_of(user), self.began) for user in self._users]
+        rows = MemoryRows()
+        rows.number_from(_newest_row(seeds.all))
+        async with open_memory(clock=self._clock, rows=rows) as store:
+            await _plant(store, self.past, seeds, ledger)
+            around = Surroundings(
+                settings=settings,
+                clock=self._clock,
+                transport=WelcomingTransport(transport, self.fence),
+                store=cast("Store", FencedStore(store, self.fence)),
+                on_alarm=self.alarms.append,
+                on_failure=self._failed,
+                provided=provided,
+                opened=self._opened,
+                instead=self._steps,
+            )
+            with within(bot, around):
+                async with bot.running() as intake:
+                    self._intake = intake
+                    await self._settle()
+                    task_status.started()
+                    await trio.sleep_forever()
+
+    def _chat_of(self, user: User) -> ChatId:
+        return self.past.chat_id if is_chat(self.past.chat_id) else user.chat_id
+
+    def _opened(self, intake: Intake) -> None:
+        """Do nothing: events come once the bot runs."""
+
+    def _failed(self, error: Exception, name: str, chat_id: ChatId, reference: str) -> None:
+        number = int(reference) if reference.isdigit() else None
+        self.failures.append(Broke(error, name, number, authors_words(error, variables=True)))
+
+    async def take(self, body: Body) -> int | None:
+        """Answer an event as the webhook would."""
+        if self._intake is None:
+            await trio.lowlevel.checkpoint()
+            return None
+        inbox = self._intake.inbox
+        match await inbox.accept(body.content_type, body.data):
+            case EventStored() as outcome:
+                inbox.answered(outcome)
+                return 200
+            case Unread():
+                return 200
+            case _:
+                return 503
+
+    async def _settle(self) -> None:
+        """Let the bot work until it rests, or a step asks; time passes as far as that takes."""
+        with trio.move_on_after(PATIENCE):
+            while True:
+                await wait_all_tasks_blocked()
+                if self._rests or self.asked:
+                    return
+                await trio.sleep(_STRIDE)
+
+    @property
+    def _rests(self) -> bool:
+        work = None if self._intake is None else self._intake.work
+        if work is None or self.exchange.pusher.pending:
+            return False
+        outbox, dispatcher = work.outbox.statistics(), work.dispatcher
+        return not (outbox.queued or outbox.in_flight or dispatcher.work.busy or dispatcher.commits.waiting)
+
+
+@final
+@guarded
+class Seeds:
+    """What a branch begins with, besides its own conversation.
+
+    Attributes:
+        stage: the chat.
+        beside: other conversations of it, as they were at the notch.
+        kept: what places keep.
+    """
+
+    past: Past
+    stage: ChatStage
+    beside: Sequence[Stored] = ()
+    kept: Mapping[ChatId, Mapping[str, str]] = attrs.field(factory=dict[ChatId, Mapping[str, str]])
+
+    @property
+    def all(self) -> Sequence[Stored]:
+        """Return all journals, whole."""
+        return [self.past.whole, *self.beside]
+
+
+@asynccontextmanager
+async def open_branch(
+    bot: Bot,
+    stored: Stored,
+    notch: int,
+    *,
+    kept: Mapping[ChatId, Mapping[str, str]] | None = None,
+    beside: Sequence[Stored] = (),
+    group: bool | None = None,
+    settings: Settings | None = None,
+    seed: int = 0,
+    numbers: int = 0,
+    asks: Collection[str] = (),
+) -> AsyncGenerator[LiveBranch]:
+    """Let a conversation go on from a notch while the block runs; it is thrown away at its end.
+
+    Args:
+        stored: the conversation's journal.
+        kept: what places keep: the chat, people, rooms; what the journal says goes before it.
+        beside: the journals of other conversations of the chat, of which what was by then is there as well.
+        group: the chat is one; None: as far as the journal tells.
+        settings: of which the branch has what isn't its own; None: the defaults.
+        seed: of the platform's chance.
+        numbers: messages get numbers above this one.
+        asks: functions whose recorded results are not given: the branch asks about such a step.
+
+    Raises:
+        ConfigError: there is no such notch, or time isn't virtual.
+        NondeterminismError: the code parts from the journal before it.
+    """
+    settings = settings or Settings()
+    past = await look_back(bot, stored, notch, settings=settings, group=bool(group))
+    others = [_by(one, past.at) for one in beside if one.row.id != stored.row.id]
+    own, provided = apart(bot)
+    later = [record for one in (stored, *beside) for record in _behind(one, past)]
+    steps = Steps(later, [cast("Any", one.resource) for one in provided], asks)
+    try:
+        with virtual_time(), tempfile.TemporaryDirectory(prefix="triobot-branch-") as folder:
+            clock, late = VirtualWallClock(past.at), list[LiveBranch]()
+
+            async def post(body: Body) -> int | None:
+                return await late[0].take(body)
+
+            exchange = make_exchange(
+                Path(folder),
+                post,
+                base_url=f"http://{_AUTHORITY}",
+                chance=random.Random(seed),
+                clock=ShiftedClock(VirtualWallClock(past.at)),
+            )
+            door = make_app(exchange, token=_TOKEN, control_token=None, authorities=[_AUTHORITY])
+            transport = InsideTransport(door, exchange.outage)
+            branch = LiveBranch(past, exchange, clock, steps)
+            late.append(branch)
+            stage = ChatStage(exchange.world, past, branch.fence, group=group, numbers=numbers)
+            seeds = Seeds(past, stage, [one for one in others if one is not None], kept or {})
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(exchange.pusher.run)
+                await nursery.start(
+                    branch.live, own, provided, transport, _settings_of(settings, exchange), seeds
+                )
+                yield branch
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group_:
+        raise only_of(group_) from None
+
+
+def _settings_of(settings: Settings, exchange: Exchange) -> Settings:
+    """Return settings by which nothing can leave, and that are the bot's own in what its code sees."""
+    return Settings(
+        development=True,
+        token=Secret(_TOKEN),
+        base_url=exchange.world.base_url,
+        webhook_secret=Secret(_SECRET),
+        store="memory:",
+        charge_hosts=settings.charge_hosts,
+        max_amount=settings.max_amount,
+        username=settings.username,
+    )
+
+
+def _by(stored: Stored, at: int) -> Stored | None:
+    """Return another journal as it was by this time; None if it had not begun before it."""
+    begins = notch_starts(stored.records)
+    if time_of(stored.records[0]) >= at:
+        return None
+    by_then = [n for n, place in enumerate(begins) if time_of(stored.records[place]) <= at]
+    return up_to(stored, by_then[-1]) if by_then else None
+
+
+def _behind(stored: Stored, past: Past) -> Sequence[Record]:
+    """Return what was recorded behind the notch."""
+    then = past.stored if stored is past.whole else _by(stored, past.at)
+    many = 0 if then is None else len(notch_starts(then.records))
+    return [stored.records[place] for place in notch_starts(stored.records)[many:]]
+
+
+def _newest_row(journals: Sequence[Stored]) -> int:
+    """Return the newest number that a row of the inbox had by these journals."""
+    rows: list[int] = [stored.row.id for stored in journals]
+    for record in (record for stored in journals for record in stored.records):
+        if record[0] in (DONE, FAILED):
+            rows += record[6:7]
+        elif record[0] in (FIRED, INTERRUPTED):
+            rows.append(record[3 if record[0] == FIRED else 2] or 0)
+    return max(rows)
+
+
+async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]) -> None:
+    """Put what was at the notch into an empty store."""
+    lease = store.lease(past.chat_id)
+    assert lease is not None
+    _, set_by, unseen = times_of(past.stored.records)
+    writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
+    # The present code may not fit what is over, and need not: its journal is kept to be looked at only.
+    for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
+        writes += written_down(stored, lease)
+    for place in {*seeds.kept, past.chat_id}:
+        kept: dict[str, str | None] = {**seeds.kept.get(place, {})}
+        if place == past.chat_id:
+            kept.update(past.data)
+        writes += [PutData(place, key, text) for key, text in kept.items() if text is not None]
+    await store.commit(*writes)
+    if seeds.stage.group:
+        for sender in [sender for sender in seeds.stage.people if sender is not None][:2]:
+            arrival = Arrival(past.chat_id, sender, past.at, "text/plain", b"")
+            row = await store.accept(arrival, quota=Quota())
+            if isinstance(row, InboxRow):
+                await store.commit(Consume((row.seq,)))
+
+
+def written_down(stored: Stored, lease: Lease) -> list[Write]:
+    """Return what writes a conversation down as it was; unfinished, so that it is brought back at once."""
+    row, records = stored.row, tuple(map(encode_record, stored.records))
+    begin = BeginConversation(
+        lease, row.id, row.chat_id, row.route, row.version, row.started_at, row.kind, row.sender_id, row.key
+    )
+    position, writes = 0, list[Write]()
+    if row.run > 1:
+        # Each time that it went on as another function counts, and what was before that is gone.
+        for number in range(row.run - 1):
+            position = number + 1
+            again = ContinueConversation(
+                lease, row.id, number, records[:1], row.route, row.version, row.started_at, row.kind
+            )
+            writes.append(again)
+        records = records[1:]
+    if records:
+        writes.append(AppendRecords(lease, row.id, position, records))
+    return [begin, *writes, PutStanding(lease, row.id, time_at(stored), unfinished=True, wake_at=row.wake_at)]

@@ -1,0 +1,223 @@
+"""What keeps a branch to itself: what it says to others goes to a list, of what would have left.
+
+Its own chat is on the branch's own platform, and in its own store. All else is kept there, too, so that its
+code finds what it has written; but nobody hears of it, and nothing begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, cast, final
+from urllib.parse import parse_qs
+
+import attrs
+import httpx
+
+from ...base.frozen import guarded
+from ...conversations.doors.calls import CALL, Call, Halt, Signal, stored_call, stored_event
+from ...conversations.routes.schedules import Tick
+from ...emulator.chats import ChatMessage, Deleted, Edited, PlatformChat, Shown
+from ...emulator.world import ImpossibleActError, World
+from ...errors import LocalProtocolError
+from ...seams.broadcasts import OpenBroadcast
+from ...seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota, Redelivered
+from ...seams.rooms import told
+from ...seams.writes import PutData, Write
+from ...store import Store
+from ...wire.content import Content, Media
+from ...wire.ids import ChatId, MessageId, PhoneNumber, Recipient, as_recipient
+
+Leaves: TypeAlias = Literal["send", "edit", "delete", "signal", "start", "stop", "broadcast", "keep"]
+
+_MOST: Final = 500
+OLDER: Final = "(an older message)"
+"""Stands for a message that was sent before all that is known."""
+
+
+@final
+@guarded
+class WouldLeave:
+    """Something that would have left.
+
+    Attributes:
+        at: wall milliseconds of the branch.
+        to: the chat, room or person, as it is told of elsewhere.
+    """
+
+    at: int
+    what: Leaves
+    to: str
+    text: str = attrs.field(repr=False)
+
+
+@final
+class Fence:
+    """Knows what is the branch's own, and keeps the list.
+
+    Args:
+        own: the conversation's chat or room.
+        now: the branch's wall milliseconds.
+    """
+
+    def __init__(self, own: ChatId, world: World, now: Callable[[], int]) -> None:
+        self.own = own
+        self._world = world
+        self._now = now
+        self._list: list[WouldLeave] = []
+        self._seen = 0
+
+    def begin(self) -> None:
+        """Note nothing of what was before."""
+        self._seen = self._world.seq
+
+    @property
+    def left(self) -> Sequence[WouldLeave]:
+        """Return what would have left so far, oldest first."""
+        self._look()
+        return self._list
+
+    def _look(self) -> None:
+        """Note what was sent since this was looked at."""
+        for change in self._world.changes(self._seen):
+            self._seen = change.seq
+            if (what := change.what).chat_id == self.own:
+                continue
+            to = told(what.chat_id)
+            match what:
+                case Shown(entry=entry) if entry.author is None:
+                    self._add("send", to, shortly(entry.content), change.at)
+                case Edited(entry=entry, anew=True):
+                    self._add("edit", to, shortly(entry.content), change.at)
+                case Deleted(message_id=message_id):
+                    self._add("delete", to, f"message {message_id}", change.at)
+                case _:
+                    pass
+
+    def _add(self, what: Leaves, to: str, text: str, at: int | None = None) -> None:
+        self._list.append(WouldLeave(self._now() if at is None else at, what, to, text[:_MOST]))
+
+    def keeps_back(self, arrival: Arrival) -> bool:
+        """Note what is said to another place, and return whether that is one."""
+        if arrival.chat_id == self.own:
+            return False
+        self._look()
+        row, to = _row_of(arrival), told(arrival.chat_id)
+        asked = stored_call(row) if arrival.content_type == CALL else None
+        match cast("object", asked or stored_event(row)):
+            case Call(name=name, args=args):
+                self._add("start", to, f"{name}{args!r}" if args else name)
+            case Halt(name=name):
+                self._add("stop", to, name)
+            case Signal() as signal:
+                self._add("signal", to, repr(signal.value))
+            case _:
+                self._add("signal", to, "")
+        return True
+
+    def wrote(self, writes: Sequence[Write]) -> None:
+        """Note what of these concerns others."""
+        self._look()
+        for write in writes:
+            match write:
+                case OpenBroadcast(key=key):
+                    self._add("broadcast", f"the broadcast {key}", "")
+                case PutData(chat_id=place, key=key) if place != self.own:
+                    self._add("keep", told(place), key)
+                case _:
+                    pass
+
+    def welcome(self, recipient: object, message_id: object = None) -> None:
+        """Have somebody at the address that the branch writes to, and the message there that it changes.
+
+        Both may be older than all that is known here.
+        """
+        try:
+            chat = self._chat(
+                as_recipient(int(text) if (text := str(recipient)).lstrip("-").isdigit() else text)
+            )
+        except (ImpossibleActError, LocalProtocolError):
+            return  # the platform says no
+        if message_id is not None and (number := MessageId(int(str(message_id)))) not in chat.entries:
+            chat.put(ChatMessage(number, None, OLDER, self._now()))
+
+    def _chat(self, to: Recipient) -> PlatformChat:
+        world = self._world
+        if (found := world.find(to)) is not None:
+            return found
+        if isinstance(to, str) and not to.startswith("+"):
+            return world.add_group(to)
+        if isinstance(to, str):
+            user = world.people.by_phone(PhoneNumber(to)) or world.add_user(f"chat {to}", phone=to)
+        else:
+            owner = (user for user in world.people if user.chat_id == to)
+            user = next(owner, None) or world.add_user(f"chat {to}", chat_id=ChatId(to))
+        chat = world.chat(user.chat_id)
+        chat.members.add(user.id)
+        return chat
+
+
+def shortly(content: Content) -> str:
+    """Return a text, or a word for what else was sent."""
+    if isinstance(content, str):
+        return content
+    return f"<{content.kind}> {content.caption}".strip() if isinstance(content, Media) else repr(content)
+
+
+def _row_of(arrival: Arrival) -> InboxRow:
+    return InboxRow(0, arrival.chat_id, arrival.at, arrival.content_type, arrival.body)
+
+
+@final
+class FencedStore:
+    """A branch's store; what is for another place is not told there."""
+
+    def __init__(self, inner: Store, fence: Fence) -> None:
+        self._inner = inner
+        self._fence = fence
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def accept(
+        self,
+        arrival: Arrival,
+        *,
+        quota: Quota,
+        also: Sequence[Write] = (),
+        beginning: Beginning | None = None,
+        on_commit: Callable[[InboxRow], None] | None = None,
+    ) -> Acceptance:
+        if arrival.content_type == CALL and _is_tick(arrival):
+            return Redelivered()  # no job is due in a branch
+        if not self._fence.keeps_back(arrival):
+            return await self._inner.accept(
+                arrival, quota=quota, also=also, beginning=beginning, on_commit=on_commit
+            )
+        await self._inner.commit(*also)
+        return _row_of(arrival)
+
+    async def commit(self, *writes: Write) -> None:
+        self._fence.wrote(writes)
+        await self._inner.commit(*writes)
+
+
+def _is_tick(arrival: Arrival) -> bool:
+    call = stored_call(_row_of(arrival))
+    return isinstance(call, Call) and isinstance(call.value, Tick)
+
+
+@final
+class WelcomingTransport(httpx.AsyncBaseTransport):
+    """Carries requests to the branch's platform, where everybody who is written to is there."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, fence: Fence) -> None:
+        self._inner = inner
+        self._fence = fence
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Carry one request."""
+        if request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            fields = parse_qs((await request.aread()).decode("ascii", "replace"))
+            for recipient in fields.get("chat_id", ()):
+                self._fence.welcome(recipient, next(iter(fields.get("message_id", ())), None))
+        return await self._inner.handle_async_request(request)

@@ -1,0 +1,151 @@
+"""What a pass says without what people wrote: for whoever looks after a bot that works. Pure.
+
+Lines, kinds, times and deadlines stay; so do the names of variables, functions and classes, which are the
+code's. A text becomes its length, a variable its kind. What is told here is what is listed here: a field
+that a notch gains is hidden until somebody lists it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, cast
+
+import attrs
+
+from ...emulator.views import JsonObject
+from ...wire.rules import JsonValue
+from .passes import Passed
+
+_NOTCH: Final = ("n", "t", "r", "id", "k", "dot", "whole", "thin", "done", "failed", "f", "parked", "blocks")
+_CAME: Final = ("what", "message_id", "block", "taken")
+_SENT: Final = ("id", "kind", "line", "to", "message_id", "alert")
+_BUTTONS: Final = ("buttons", "keyboard", "form")
+_SHORTEST: Final = 8
+"""Letters that a secret has at least, to be looked for in a source."""
+
+_NUMBERS: Final = (int, float, complex)
+_SIZED: Final[dict[Any, str]] = {
+    str: "letter",
+    **dict.fromkeys((bytes, bytearray), "byte"),
+    **dict.fromkeys((list, tuple, dict, set, frozenset, deque), "value"),
+}
+_CODE: Final = {
+    type: "class",
+    ModuleType: "module",
+    FunctionType: "function",
+    MethodType: "function",
+    BuiltinFunctionType: "function",
+}
+
+
+def outline(value: object) -> str:
+    """Say of a variable what it is, and how large; none of its own code is called."""
+    if value is None:
+        return "None"
+    kind: Any = type(value)
+    if kind is bool:
+        return "bool"
+    for base, word in _CODE.items():
+        if issubclass(kind, base):
+            return word
+    name: str = type.__dict__["__qualname__"].__get__(kind).rpartition("<locals>.")[2]
+    if issubclass(kind, Enum):
+        return name
+    if issubclass(kind, _NUMBERS):
+        return "number"
+    for base, unit in _SIZED.items():
+        if issubclass(kind, base):
+            count: int = base.__len__(value)
+            what = "text" if base is str else name
+            return f"{what}, {count} {unit}{'' if count == 1 else 's'}"
+    return name
+
+
+def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
+    """Return a pass without what people wrote; its variables were told by `outline` already.
+
+    Args:
+        secrets: what stands for itself in no source, such as the bot's token.
+    """
+    head: JsonObject = {**passed.head, "hidden": True, "sender_id": None}
+    failures = cast("list[JsonObject]", passed.head["failures"])
+    head["failures"] = [_hidden_failure(one) for one in failures]
+    return attrs.evolve(
+        passed,
+        head=head,
+        notches=[hidden_notch(notch) for notch in passed.notches],
+        wholes={n: hidden_notch(notch) for n, notch in passed.wholes.items()},
+        texts=[_covered(text, secrets) for text in passed.texts],
+    )
+
+
+def _covered(text: str, secrets: Collection[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, "***")
+    return text
+
+
+def _hidden_failure(failure: JsonObject) -> JsonObject:
+    causes = cast("list[JsonObject]", failure["causes"])
+    return {**failure, "text": "", "causes": [_hidden_failure(one) for one in causes]}
+
+
+def hidden_notch(notch: Mapping[str, JsonValue]) -> JsonObject:
+    """Return a notch without what people wrote; what is an `outline` stays."""
+    told = {name: notch[name] for name in (*_NOTCH, "v", "data") if name in notch}
+    if isinstance(came := notch.get("in"), dict):
+        told["in"] = _hidden_came(came)
+    if isinstance(out := notch.get("out"), list):
+        told["out"] = [_hidden_sent(cast("JsonObject", one)) for one in out]
+    return told
+
+
+def _hidden_came(came: JsonObject) -> JsonObject:
+    told: JsonObject = {name: came[name] for name in _CAME if name in came}
+    told["text"] = ""
+    if came["what"] == "error":  # its class is the code's
+        told["text"] = str(came["text"]).partition(": ")[0]
+    elif came["what"] in ("message", "press"):
+        told["letters"] = len(_said(came))
+    told |= _content(came)
+    if isinstance(fields := came.get("fields"), dict):
+        values = enumerate(fields.values(), start=1)
+        told["fields"] = {str(n): outline(value) for n, value in values}
+    return told
+
+
+def _hidden_sent(sent: JsonObject) -> JsonObject:
+    told: JsonObject = {name: sent[name] for name in _SENT if name in sent}
+    if "text" in sent:
+        told |= {"text": "", "letters": len(_said(sent))}
+    told |= _content(sent)
+    for name in _BUTTONS:
+        if isinstance(shown := sent.get(name), list):
+            told[name] = [_blank(one) for one in shown]
+    return told
+
+
+def _said(told: JsonObject) -> str:
+    """Return the words of a text, of media's caption, or of what was pressed."""
+    content = told.get("content")
+    if isinstance(content, dict) and content["type"] != "text":
+        return str(content.get("caption", ""))
+    return str(told.get("label", told["text"]))
+
+
+def _content(told: JsonObject) -> JsonObject:
+    content = told.get("content")
+    return {"content": {"type": content["type"]}} if isinstance(content, dict) else {}
+
+
+def _blank(shown: JsonValue) -> JsonValue:
+    """Return a button, a field of a form, or a row of them, with the length of what stands on it."""
+    if isinstance(shown, list):
+        return [_blank(one) for one in shown]
+    one = cast("JsonObject", shown)
+    kinds: JsonObject = {name: one[name] for name in ("kind", "type") if name in one}
+    return {**kinds, "letters": len(str(one.get("text", one.get("label", ""))))}

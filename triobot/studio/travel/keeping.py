@@ -1,0 +1,495 @@
+"""Keep as a test: a notch, or a branch, becomes a pytest file of the test kit.
+
+It has what people did up to there, what the bot said to them, the time that passed, kills, payments, and the
+results of steps. Everything that somebody wrote goes through `repr`: a text can't become code. The file is
+run, in an empty folder, by a process of its own, before it is called saved (`outside.run_test`).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast, final
+
+from ...base.frozen import guarded
+from ...conversations.codec import CODEC
+from ...conversations.data import declared_keys
+from ...conversations.doors.calls import Call, Signal
+from ...conversations.revival.stored import Stored, read_opening
+from ...emulator.chats import (
+    Change,
+    Clicked,
+    Edited,
+    MembersChanged,
+    MoneyMoved,
+    PressAnswered,
+    Shown,
+    Submitted,
+)
+from ...emulator.script import expected_of, module_of, variable_of
+from ...emulator.world import World
+from ...engine import Record
+from ...engine.records import DONE, ENDED, FAILED, time_of
+from ...errors import ConfigError, PaymentError, UnrecordableError
+from ...seams.rooms import is_chat
+from ...seams.values import encode_value
+from ...wire.content import Contact, Content, Location, Media
+from ...wire.events import Join, Leave, Message
+from ...wire.ids import SenderId
+from ...wire.markup import ReplyKeyboard
+from .branches import LiveBranch
+from .fence import Fence
+from .outside import KEPT_FROM
+from .past import Past, event_of
+from .staging import PLENTY, ChatStage
+
+_LAG: Final = 2_000
+"""Milliseconds that are not worth a line: what waits has some seconds of patience."""
+_TICK: Final = 100
+"""Milliseconds to which a length of time is rounded off, for people who read it."""
+_UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
+_DECLINED: Final = range(1001, 1004)
+_KINDS: Final = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voice")
+_INDENT: Final = " " * 8
+_LARGEST: Final = 1_000_000
+"""Bytes of a file in a test: what was in it, no journal has."""
+
+
+@final
+@guarded
+class Kill:
+    """The process was killed, or stopped and started again.
+
+    Attributes:
+        at: wall milliseconds.
+    """
+
+    at: int
+    restart: bool = False
+
+
+@final
+@guarded
+class _Line:
+    """A line of the test.
+
+    Attributes:
+        seq: its place among the platform's changes; what comes first of those with one place.
+    """
+
+    seq: tuple[int, int]
+    at: int
+    code: str
+    does: bool = False
+
+
+def write_test(
+    target: str,
+    past: Past,
+    *,
+    branch: LiveBranch | None = None,
+    beside: Sequence[Stored] = (),
+    kills: Sequence[Kill] = (),
+    group: bool | None = None,
+) -> str:
+    """Write the test of a notch, or of a branch from there.
+
+    Args:
+        target: the bot, as ``MODULE:BOT``.
+        beside: the journals of other conversations of the chat, for the results of their steps.
+        kills: when the process was killed or restarted.
+        group: the chat is one; None: as far as the journal tells.
+
+    Raises:
+        ConfigError: the conversation can't be written down: it is a room's, or was not begun by a person.
+    """
+    return _Written(target, past, branch, beside, kills, group).text()
+
+
+@final
+class _Written:
+    def __init__(
+        self,
+        target: str,
+        past: Past,
+        branch: LiveBranch | None,
+        beside: Sequence[Stored],
+        kills: Sequence[Kill],
+        group: bool | None,
+    ) -> None:
+        if not is_chat(past.chat_id):
+            raise ConfigError("only a chat's conversation can be kept as a test, and this is a room's")
+        self._module, self._name = module_of(target)
+        self._past = past
+        self._branch = branch
+        self._beside = beside
+        self._kills = kills
+        self._imports: set[tuple[str, str]] = set()
+        if branch is not None and branch.stage is not None:
+            self._world, self._stage = branch.exchange.world, branch.stage
+        else:
+            self._world = World(chance=random.Random(0))
+            fence = Fence(past.chat_id, self._world, lambda: past.at)
+            self._stage = ChatStage(self._world, past, fence, group=group)
+            self._stage.play()
+        self._names = self._name_people()
+        self._began = time_of(past.whole.records[0])
+
+    @property
+    def _until(self) -> int:
+        return self._past.at if self._branch is None else self._branch.now
+
+    def text(self) -> str:
+        """Return the file."""
+        lines = list(self._timed(sorted(self._lines(), key=lambda line: line.seq)))
+        steps = list(self._steps())
+        people = list(self._people())
+        begins = list(self._beginning())
+        body = [*people, *begins, *lines, *self._money(), *self._alarms()]
+        head = list(self._head([*steps, *body]))
+        return "\n".join([*head, *(f"{_INDENT}{line}" if line else "" for line in body), ""])
+
+    # --- around the lines
+
+    def _head(self, lines: Sequence[str]) -> Iterator[str]:
+        kinds = [kind for kind in _KINDS if any(f"({kind}" in line for line in lines)]
+        of_kit = ["drive", *(["recorded"] if any("recorded(" in line for line in lines) else [])]
+        steps = list(self._steps())
+        yield f'"""{KEPT_FROM}{self._past.stored.row.route}, up to one of its turns."""'
+        yield ""
+        if kinds:
+            yield f"from triobot import {', '.join(kinds)}"
+        if any("StepError(" in line for line in lines):
+            yield "from triobot.errors import StepError"
+        yield f"from triobot.testing import {', '.join(of_kit)}"
+        yield ""
+        imports = {*self._imports, (self._module, self._name)}
+        for module in sorted({module for module, _ in imports}):
+            yield f"from {module} import {', '.join(sorted(name for one, name in imports if one == module))}"
+        yield ""
+        if steps:
+            yield "# What the steps returned, or raised, in their order."
+            yield "STEPS = {"
+            yield from steps
+            yield "}"
+            yield ""
+        if self._pays():
+            yield f"PLENTY = {PLENTY}"
+            yield ""
+        yield ""
+        who = next(iter(self._names.values()), "nobody")
+        yield f"async def test_{who}(autojump_clock: object) -> None:"
+        given = ", steps=STEPS" if steps else ""
+        yield f"    async with drive({self._name}{given}) as world:"
+
+    def _name_people(self) -> dict[SenderId, str]:
+        names: dict[SenderId, str] = {}
+        for user in self._stage.people.values():
+            name = variable_of(user.name)
+            while name in names.values() or name in ("group", "chat"):
+                name += "_"
+            names[user.id] = name
+        return names
+
+    def _people(self) -> Iterator[str]:
+        chat = self._past.chat_id
+        joined = self._joined()
+        for sender, user in self._stage.people.items():
+            given = [repr(user.name), "wallet=PLENTY"] if self._pays() else [repr(user.name)]
+            given += [] if sender is None else [f"id={sender}"]
+            given += [] if self._stage.group else [f"chat_id={chat}"]
+            given += ["joined=True"] if user.id in joined and not self._stage.group else []
+            yield f"{self._names[user.id]} = world.user({', '.join(given)})"
+        if self._stage.group:
+            members = [self._names[id] for id in self._names if id in joined]
+            yield f"group = await world.group({', '.join([*members, f'id={chat}'])})"
+            for name in self._names.values():
+                yield f"{name} = {name}.at(group)"
+
+    def _joined(self) -> set[SenderId]:
+        """Return those who were in the chat before all that is known of them."""
+        joined = {user.id for user in self._stage.people.values()}
+        for sender, user in self._stage.people.items():
+            events = (event_of(record) for record in self._past.stored.records)
+            first = next((one for one in events if one is not None and _id_of(one) == sender), None)
+            if isinstance(first, Join):
+                joined.discard(user.id)
+        return joined
+
+    def _pays(self) -> bool:
+        return any(isinstance(change.what, MoneyMoved) for change in self._changes())
+
+    def _beginning(self) -> Iterator[str]:
+        """Yield what has to be there before the first act: what the chat kept, and what code started."""
+        keys = {key.name: key for key in declared_keys()}
+        for name, text in self._kept_first().items():
+            if (place := _place_of(keys.get(name))) is None:
+                yield f"# the chat kept something under {name!r}, which can't be written down here"
+                continue
+            self._imports.add(place)
+            chat, key = self._past.chat_id, place[1]
+            yield f"await {self._name}.to({chat}).set({key}, {key}.load({text!r}))"
+        opening = read_opening(self._past.whole.records[0])
+        event = cast("object", None if opening is None else opening.event)
+        match event:
+            case Call() as call:
+                yield self._started(call)
+            case Signal() as signal:
+                chat = self._past.chat_id
+                yield f"await {self._name}.to({chat}).signal({self._expression(signal.value)})"
+            case Join() | Leave() | Message():
+                pass
+            case _:
+                raise ConfigError("what began this conversation can't be written down as a test")
+
+    def _started(self, call: Call) -> str:
+        module, _, name = call.name.rpartition(".")
+        handler: object = getattr(sys.modules.get(module), name, None)
+        if not callable(handler) or (call.value is not None and "Captured" in type(call.value).__name__):
+            raise ConfigError(
+                "this conversation was begun by code or by a payment: keep the one that did that as a test"
+            )
+        self._imports.add((module, name))
+        args = "".join(f", {self._expression(arg)}" for arg in call.args)
+        key = "" if call.key is None else f", key={call.key!r}"
+        return f"await {self._name}.to({self._past.chat_id}).start({name}{args}{key})"
+
+    def _kept_first(self) -> Mapping[str, str]:
+        """Return what the conversation found in its chat's data that it had not written itself."""
+        found: dict[str, str | None] = {}
+        written: set[str] = set()
+        for record in self._past.stored.records:
+            if record[0] == "N" and record[3] not in written:
+                found.setdefault(record[3], record[4] if len(record) > 4 else None)
+            elif record[0] == "P":
+                written.add(str(record[3]))
+        return {name: text for name, text in found.items() if text is not None}
+
+    def _money(self) -> Iterator[str]:
+        """Yield what is left in the wallets from which something was paid."""
+        left = {user.id: PLENTY for user in self._stage.people.values()}
+        for moved in (change.what for change in self._changes()):
+            if isinstance(moved, MoneyMoved) and moved.currency == "IRR" and moved.what != "captured":
+                left[moved.user_id] += -moved.amount if moved.what == "paid" else moved.amount
+        for id, rials in left.items():
+            if rials != PLENTY:
+                yield f'assert (await {self._names[id]}.wallet())["IRR"] == PLENTY - {PLENTY - rials}'
+
+    def _alarms(self) -> Iterator[str]:
+        kinds = [alarm.kind for alarm in self._branch.alarms] if self._branch is not None else []
+        kinds += ["declined_by_code" for _, _, code in self._stage.declined if code in _DECLINED]
+        last = self._past.stored.records[-1]
+        failed = last[0] == ENDED and last[2] is not None
+        if failed and not isinstance(CODEC.error_of(last[2]), PaymentError):
+            kinds.append("conversation_crashed")
+        if kinds:
+            yield "await world.waits(seconds=1)"
+        yield from (f"world.takes_alarm({kind!r})" for kind in dict.fromkeys(kinds))
+
+    # --- steps
+
+    def _steps(self) -> Iterator[str]:
+        """Yield the results of the steps, by the names of their functions."""
+        results: dict[str, list[str]] = {}
+        for name, outcome in self._done():
+            results.setdefault(name, []).append(self._expression(outcome))
+        for name, outcomes in results.items():
+            yield f"    {name!r}: [{', '.join(outcomes)}],"
+
+    def _done(self) -> Iterator[tuple[str, object]]:
+        found: list[tuple[int, Record]] = []
+        for stored in (self._past.stored, *self._beside):
+            for record in stored.records:
+                if record[0] in (DONE, FAILED) and record[3] == "step" and time_of(record) <= self._past.at:
+                    found.append((time_of(record), record))
+        for _, record in sorted(found, key=lambda one: one[0]):
+            name = str(record[4]).partition(" ")[0]
+            yield name, _outcome_of(record)
+        if self._branch is not None:
+            yield from ((done.name, done.outcome) for done in self._branch.steps)
+
+    def _expression(self, value: object) -> str:
+        """Return Python that makes a value."""
+        if isinstance(value, Exception):
+            return self._error(value)
+        if _is_plain(value):
+            return repr(value)
+        try:
+            return f"recorded({encode_value(value)!r})"
+        except UnrecordableError:
+            return "None"
+
+    def _error(self, error: Exception) -> str:
+        kind = type(error)
+        if kind.__module__ not in ("builtins", "triobot.errors"):
+            self._imports.add((kind.__module__, kind.__qualname__))
+        return f"{kind.__qualname__}({', '.join(map(repr, error.args))})"
+
+    # --- what was done, and said
+
+    def _changes(self) -> Iterator[Change]:
+        for change in self._world.changes(0):
+            if change.what.chat_id == self._past.chat_id:
+                yield change
+
+    def _lines(self) -> Iterator[_Line]:
+        for change in self._changes():
+            for code, does in self._of_change(change):
+                yield _Line((change.seq, 0), change.at, code, does)
+        payer = next(iter(self._names.values()), "nobody")
+        for seq, at, number in self._stage.declined:
+            yield _Line((seq, 1), at, f"await {payer}.pays(code={number})", does=True)
+        yield from self._of_diary()
+        yield from self._of_kills()
+        if self._branch is not None:
+            yield _Line((sys.maxsize, 0), self._until, "")
+        yield from self._faults()
+
+    def _of_diary(self) -> Iterator[_Line]:
+        for did in () if self._branch is None else self._branch.diary:
+            if did.name == "pay" and did.given.get("code") and did.user_id is not None:
+                pays = f"await {self._names[did.user_id]}.pays(code={did.given['code']})"
+                yield _Line((did.after, 1), did.at, pays, does=True)
+            elif did.name == "tell":
+                value = self._expression(did.given["value"])
+                code = f"await {self._name}.to({self._past.chat_id}).signal({value})"
+                yield _Line((did.after, 1), did.at, code, does=True)
+
+    def _of_kills(self) -> Iterator[_Line]:
+        for kill in self._kills:
+            if self._began <= kill.at <= self._past.at:
+                before = [change.seq for change in self._changes() if change.at <= kill.at]
+                what = "restarts" if kill.restart else "crashes"
+                yield _Line((max(before, default=0), 2), kill.at, f"await world.{what}()", does=True)
+
+    def _faults(self) -> Iterator[_Line]:
+        """Yield the platform's refusals, each before what led to it."""
+        acts = [change for change in self._changes() if any(does for _, does in self._of_change(change))]
+        for record in self._past.stored.records:
+            if record[0] == FAILED and str(record[3]).startswith("send "):
+                at, path = time_of(record), str(record[3]).removeprefix("send ")
+                status = getattr(CODEC.error_of(record[5]), "status", None)
+                before = [change.seq for change in acts if change.at <= at]
+                how = f"status={status}" if isinstance(status, int) else 'drop="before"'
+                code = f"world.faults.add(Fault(operation={path!r}, {how}, times=1))"
+                self._imports.add(("triobot.testing", "Fault"))
+                yield _Line((max(before, default=0), -1), at, code)
+
+    def _of_change(self, change: Change) -> Iterator[tuple[str, bool]]:
+        """Yield what a change of the platform is in a test, and whether a person does it."""
+        what = change.what
+        match what:
+            case Shown(entry=entry) if entry.author is not None:
+                # What a key sends is not always what it says.
+                act = "presses" if entry.content in self._keys(change) else "says"
+                yield f"await {self._names[entry.author]}.{act}({_said(entry.content)})", True
+            case Shown(entry=entry) | Edited(entry=entry, anew=True) if entry.author is None:
+                yield f"await {self._watcher}.sees({expected_of(entry.content)})", False
+            case Submitted(user_id=user_id, values=values):
+                yield f"await {self._names[user_id]}.submits({dict(values)!r})", True
+            case Clicked(user_id=user_id, label=label):
+                yield f"await {self._names[user_id]}.presses({label!r})", True
+            case PressAnswered(user_id=user_id, reply=reply) if reply.text:
+                yield f"await {self._names[user_id]}.sees_answer({reply.text!r})", False
+            case MembersChanged(user_id=user_id, joined=joined):
+                yield f"await {self._names[user_id]}.{'joins' if joined else 'leaves'}()", True
+            case MoneyMoved(user_id=user_id, what="paid", bill=bill):
+                invoice = "invoice=True" if self._world.bills.payment(bill) is None else ""
+                yield f"await {self._names[user_id]}.pays({invoice})", True
+            case MoneyMoved(user_id=user_id, what="topped_up", currency=currency, amount=amount):
+                unit = "irr" if currency == "IRR" else "coin"
+                yield f"await {self._names[user_id]}.tops_up({unit}={amount})", True
+            case _:
+                pass
+
+    def _keys(self, change: Change) -> Sequence[object]:
+        """Return the labels of the keys that were shown when this changed."""
+        shown: ReplyKeyboard | None = None
+        for one in self._changes():
+            if one.seq >= change.seq:
+                break
+            if isinstance(one.what, Shown) and one.what.entry.reply_keyboard is not None:
+                shown = one.what.entry.reply_keyboard
+        return [] if shown is None else [key.label for row in shown.rows for key in row]
+
+    @property
+    def _watcher(self) -> str:
+        return next(iter(self._names.values()), "nobody")
+
+    def _timed(self, lines: Sequence[_Line]) -> Iterator[str]:
+        """Yield the lines, with the time that passed before each."""
+        clock = self._began
+        for line in lines:
+            if line.at - clock > _LAG:
+                passed = (line.at - clock) // _TICK * _TICK
+                yield f"await world.waits({_length(passed)})"
+                clock += passed
+            if line.code:
+                yield line.code
+
+
+def _id_of(event: Any) -> SenderId | None:
+    sender = getattr(event, "sender", None)
+    return None if sender is None else sender.id
+
+
+def _said(content: Content) -> str:
+    """Return what a person sends, as `Person.says` takes it."""
+    match content:
+        case str():
+            return repr(content)
+        case Contact():
+            return f"Contact({content.phone!r}, {content.name!r})"
+        case Location():
+            return f"Location({content.lat!r}, {content.long!r}, {content.desc!r})"
+        case Media():
+            name = content.filename or "file"
+            data = f"bytes({min(content.filesize or 1, _LARGEST)})"
+            return f"{type(content).__name__}.from_bytes({data}, {name!r}, {content.caption or ''!r})"
+
+
+def _length(milliseconds: int) -> str:
+    """Return a length of time as `DrivenWorld.waits` takes it, in the largest unit that is exact."""
+    unit, size = next((one for one in _UNITS if milliseconds % one[1] == 0), _UNITS[-1])
+    many = milliseconds / size
+    return f"{unit}={int(many) if many == int(many) else many}"
+
+
+def _is_plain(value: object) -> bool:
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return type(value) in (type(None), bool, int, float, str, bytes)
+        case list() | tuple():
+            return type(cast("object", value)) in (list, tuple) and all(
+                map(_is_plain, cast("list[object]", value))
+            )
+        case dict():
+            pairs = cast("dict[object, object]", value).items()
+            return all(_is_plain(key) and _is_plain(one) for key, one in pairs)
+        case _:
+            return False
+
+
+def _outcome_of(record: Record) -> object:
+    if record[0] == DONE:
+        return CODEC.value_of(record[5])
+    node = cast("list[Any]", record[5])
+    kinds = _classes(str(node[1])) if node and node[0] == "raised" else ()
+    return CODEC.error_of(node, kinds)
+
+
+def _classes(name: str) -> tuple[type[Exception], ...]:
+    """Return the author's error class of this full name, if its module is loaded."""
+    module, _, cls = name.rpartition(".")
+    found: object = getattr(sys.modules.get(module), cls, None)
+    return (found,) if isinstance(found, type) and issubclass(found, Exception) else ()
+
+
+def _place_of(key: object) -> tuple[str, str] | None:
+    """Return the module at whose top a key is declared, and its name there."""
+    for module_name, module in list(sys.modules.items()):
+        for name, value in list(vars(module).items()) if key is not None else ():
+            if value is key:
+                return module_name, name
+    return None

@@ -1,0 +1,553 @@
+"""Notches: what a conversation was at each of its turns, seen while its journal is run again.
+
+A notch says what is new against the one before. It is taken where everything rests, before the next turn of
+the journal is given: in which operations its branches wait, in which lines of the author's code and with
+which variables, which blocks are open, what the chat keeps; and what the turn sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from types import FrameType, TracebackType
+from typing import Final, cast, final
+
+import attrs
+import trio
+
+from ...conversations.chat import Chat, Room
+from ...conversations.conversation import Conversation
+from ...conversations.inspection.standing import authors_frames
+from ...conversations.revival.stored import Stored, read_opening
+from ...conversations.running.branches import ChargeStands, OperationKind
+from ...conversations.running.lines import frames_of, is_authors, running_frames
+from ...emulator.views import JsonObject
+from ...engine import Record
+from ...engine.records import (
+    ABSENT,
+    CONTINUED,
+    DONE,
+    ENDED,
+    FAILED,
+    FIRED,
+    OUTCOMES,
+    TURNS,
+    Id,
+    Node,
+    time_of,
+)
+from ...errors import UnreadableRecordError
+from ...seams.values import decode_value
+from ...wire.ids import MessageId, RefId
+from ...wire.operations import Operation
+from ...wire.rules import JsonValue
+from .told import dot_of, error_words, told_operation, told_record, told_start
+from .values import PLAIN, shown
+
+FORMAT: Final = 1
+SECONDS: Final = 2.0
+"""Of the processor's time, after which only branches that ran have their variables looked at."""
+CAUSES: Final = 8
+"""Of an error, that are told."""
+WINDOW: Final = 256
+"""Notches between two that are kept whole."""
+FRAMES: Final = 50
+"""Of one branch, that are shown: the outermost ten, and the innermost."""
+NAMES: Final = 200
+"""Variables of one frame that are shown."""
+_OUTER: Final = 10
+TELLS: Final = 0.05
+"""Seconds between two words of how far it is."""
+
+_WORDS: Final = {
+    "receive": "an answer",
+    "send": "a delivery",
+    "answer": "the answer to a press",
+    "sleep": "its time",
+    "verify": "the ledger",
+}
+
+Frames = list[tuple[FrameType, int]]
+Progress = Callable[[int, int], None]
+Write = Callable[[object], str]
+
+
+@final
+@attrs.define(eq=False)
+class _Strand:
+    """What was seen of one branch.
+
+    Attributes:
+        operation: in which it rests; None for none, or if that isn't known.
+        places: source, line and function of its frames, outermost first.
+        texts: its variables by frame; `values` those that can't change.
+    """
+
+    operation: Id | None = None
+    frames: Frames = attrs.field(factory=lambda: Frames())
+    places: list[JsonValue] = attrs.field(factory=lambda: list[JsonValue]())
+    texts: list[dict[str, str]] = attrs.field(factory=lambda: list[dict[str, str]]())
+    values: list[dict[str, object]] = attrs.field(factory=lambda: list[dict[str, object]]())
+
+
+@final
+class Notches:
+    """Takes a notch at each turn of a journal.
+
+    Args:
+        tell: told how many turns were given, and of how many.
+        seconds: see `SECONDS`.
+        write: says what a variable is.
+        upto: the last notch that is wanted; `at` is called there, once, with what runs.
+
+    Attributes:
+        notches: the first is whole.
+        sources: the author's files, by their ids.
+        wholes: each `WINDOW`-th of the notches, whole.
+        thin: notches in which variables were left out.
+        ran: the notch in which the code ended.
+    """
+
+    def __init__(
+        self,
+        stored: Stored,
+        tell: Progress | None = None,
+        *,
+        seconds: float = SECONDS,
+        write: Write = shown,
+        at: tuple[int, Callable[[Mapping[str, Frames]], None]] | None = None,
+    ) -> None:
+        self.notches: list[JsonObject] = []
+        self.sources: list[str] = []
+        self.wholes: dict[int, JsonObject] = {}
+        self.thin = 0
+        self.ran: int | None = None
+        records = stored.records
+        self._stored = stored
+        self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
+        self._tell = tell
+        self._told_at = time.perf_counter()
+        self._until = time.thread_time() + seconds
+        self._write = write
+        self._at = at
+        self._ids: dict[str, int] = {}
+        self._handed: dict[str, JsonObject] = {}
+        self._labels: dict[tuple[object, str], str] = {}
+        self._lines: dict[str, JsonValue] = {}
+        self._out: list[JsonValue] = []
+        self._seen: dict[str, _Strand] = {}
+        self._parked: JsonValue = []
+        self._blocks: JsonValue = []
+        self._data: dict[str, JsonValue] = {}
+        self._over = False
+
+    @property
+    def many(self) -> int:
+        """Return how many notches there are, with the beginning."""
+        return len(self._places)
+
+    # --- while it runs
+
+    def begins(self, id: Id, kind: OperationKind) -> None:
+        """Note the line of a block."""
+        if kind is OperationKind.SCOPE and not self._over:
+            self._lines[str(id)] = self._line_here()
+
+    def sends(self, id: Id, operation: Operation[object]) -> None:
+        """Note what goes to the outbox in this turn."""
+        if self._over:
+            return
+        told = {"id": str(id), **told_operation(operation, self._stored.row.chat_id)}
+        if (line := self._line_here()) is not None:
+            told["line"] = line
+        self._handed[str(id)] = told
+        self._out.append(told)
+
+    def tidies(self, message_id: MessageId) -> None:
+        """Note that a message loses its buttons in this turn."""
+        if not self._over:
+            self._out.append({"id": "", "kind": "tidy", "message_id": message_id})
+
+    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
+        """Do nothing: what a charge says and hears is in its operations."""
+
+    def looks(self, conversation: Conversation) -> None:
+        """Take the notch of the turn that has come to rest."""
+        run = conversation.run
+        given = run.cursor
+        if self._over or given < len(self.notches):
+            return
+        # What a value's own code draws is no part of the conversation's.
+        branches = run.branches
+        counts = [branch.count for branch in branches]
+        while len(self.notches) < given:
+            self.notches.append(self._turn(len(self.notches)))
+        notch = self._turn(given)
+        self._add_standing(notch, conversation)
+        self.notches.append(notch)
+        if given % WINDOW == 0:
+            self.wholes[given] = self._whole(notch)
+        if self._at is not None and self._at[0] == given:
+            tasks = run.tasks
+            self._at[1]({path: _own_frames(task) for path, task in tasks.items()})
+        for branch, count in zip(branches, counts, strict=True):
+            branch.count = count
+        now = time.perf_counter()
+        if self._tell is not None and now > self._told_at + TELLS:
+            self._told_at = now
+            self._tell(given, self.many)
+
+    # --- once it has run
+
+    def close(self, *, stands: bool, failures: Sequence[Exception] = ()) -> None:
+        """Take what is left: the turn in which the code ended, and the end.
+
+        Args:
+            stands: it went no further than what was looked at.
+            failures: with which it ended.
+        """
+        if self._over:
+            return
+        self._over = True
+        if stands:
+            return
+        looked = len(self.notches)
+        while len(self.notches) < self.many:
+            self.notches.append(self._turn(len(self.notches)))
+        last = self.notches[-1]
+        if last["k"] not in ("end", "continued"):
+            # The code has come to its end now, and nothing of that is recorded.
+            last = {
+                "n": len(self.notches),
+                "t": last["t"],
+                "r": last["r"],
+                "id": "",
+                "k": "end",
+                "dot": "end",
+            }
+            self.notches.append(last)
+        if failures:
+            last["dot"] = "crash"
+        gone: JsonObject = {path: None for path in self._seen if path}
+        seen = self._seen.setdefault("", _Strand())
+        seen.frames = self.last_frames(failures)
+        # What an operator has ended ran in its end; else that turn did of which nothing rested.
+        ran = self.notches[-1 if looked == len(self.notches) - 1 else -2]
+        ran["f"] = {"": self._told_places(seen.frames), **gone}
+        ran["v"] = {"": self._changed(seen, {})[0], **gone}
+        ran |= {"parked": [], "blocks": []}
+        self.ran = cast("int", ran["n"])
+
+    def marks(self, changed: Collection[str]) -> int:
+        """Mark what was not sent in these words; return how many messages that are.
+
+        Args:
+            changed: the operations whose recorded digest is another one.
+        """
+        told = [self._handed[id] for id in changed if id in self._handed]
+        for one in told:
+            one["reworded"] = True
+        return len(told)
+
+    def told_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
+        """Tell what a conversation failed with: frames, variables, causes."""
+        return [self._told_failure(error, 0, "") for error in failures]
+
+    def last_frames(self, failures: Sequence[Exception]) -> Frames:
+        """Return the author's frames in which the code ended: of its failure, or the one that returned."""
+        if failures:
+            return _of_traceback(failures[0].__traceback__)
+        # A frame that somebody holds keeps its variables, and its last line.
+        seen = self._seen.get("")
+        return [] if seen is None else [(frame, frame.f_lineno) for frame, _ in seen.frames[:1]]
+
+    def line_of(self, text: str) -> JsonValue:
+        """Return a line that is told as ``file:line``; None for "?"."""
+        file, _, line = text.rpartition(":")
+        return [self._source(file), int(line)] if file and line.isdigit() else None
+
+    def _told_failure(self, error: BaseException, depth: int, because: str) -> JsonObject:
+        frames = _of_traceback(error.__traceback__)
+        causes: list[JsonValue] = []
+        if depth < CAUSES:
+            cause, context = error.__cause__, None if error.__suppress_context__ else error.__context__
+            if cause is not None:
+                causes.append(self._told_failure(cause, depth + 1, "cause"))
+            elif context is not None:
+                causes.append(self._told_failure(context, depth + 1, "context"))
+        told: JsonObject = {
+            "error": type(error).__name__,
+            "text": error_words(error),
+            "frames": self._told_places(frames),
+            "v": [cast("JsonValue", self._texts(frame)) for frame, _ in frames],
+            "causes": causes,
+        }
+        return {**told, "because": because} if because else told
+
+    # --- one notch
+
+    def _turn(self, given: int) -> JsonObject:
+        """Return a notch with what its record says, and what the turn sent."""
+        place = self._places[given]
+        record = self._stored.records[place]
+        notch: JsonObject = {"n": given, "t": time_of(record), "r": place, "id": "", "k": "begin"}
+        came: JsonObject | None
+        if not given:
+            came = self._told_start(record)
+            notch |= {"dot": "begin", "whole": True}
+        else:
+            came = None if record[0] in (ENDED, CONTINUED) else told_record(record)
+            notch |= self._of_record(record, came)
+        if came is not None and "done" not in notch:
+            self._name_press(came)
+            notch["in"] = came
+        out, self._out = self._out, []
+        if out:
+            notch["out"] = out
+        return notch
+
+    def _of_record(self, record: Record, came: JsonObject | None) -> JsonObject:
+        tag = record[0]
+        if tag in (ENDED, CONTINUED):
+            failed = tag == ENDED and record[2] is not None
+            return {"k": "end" if tag == ENDED else "continued", "dot": "crash" if failed else "end"}
+        told: JsonObject = {"k": "interrupt", "dot": dot_of(record, came)}
+        if tag == FIRED:
+            told |= {"id": str(record[2]), "k": "fired", "line": self._lines.get(str(record[2]))}
+        elif tag in OUTCOMES:
+            id = str(record[2])
+            told |= {"id": id, "k": str(record[3]).partition(" ")[0]}
+            if id in self._handed and tag == DONE:
+                told["done"] = [[id, self._message_of(id, record)]]
+            elif id in self._handed and tag == FAILED:
+                told["failed"] = [id]
+        return told
+
+    def _told_start(self, record: Record) -> JsonObject | None:
+        try:
+            return told_start(read_opening(record))
+        except UnreadableRecordError:
+            return None
+
+    def _message_of(self, id: str, record: Record) -> JsonValue:
+        node: Node = record[5]
+        told = told_sent(node)
+        if told is not None:
+            rows = cast("list[list[JsonObject]]", self._handed[id].get("buttons") or [])
+            for button in (one for row in rows for one in row):
+                if isinstance(data := button.get("data"), str):
+                    self._labels[told, data] = str(button.get("text"))
+        return told
+
+    def _name_press(self, came: JsonObject) -> None:
+        """Say what stood on the button that was pressed, if this conversation has sent it."""
+        if came["what"] != "press" or not isinstance(event := came.get("event"), dict):
+            return
+        data = str(event["data"])
+        for (message_id, value), label in self._labels.items():
+            if message_id == came["message_id"] and f'"{value}"' in data:
+                came["label"] = came["text"] = label
+
+    def _add_standing(self, notch: JsonObject, conversation: Conversation) -> None:
+        run, whole = conversation.run, not self.notches
+        snapshot = run.describe()
+        parked: list[JsonValue] = [
+            {
+                "branch": branch.path,
+                "id": str(branch.operation.id),
+                "kind": branch.operation.kind,
+                "due": branch.operation.due,
+                "words": self._words(str(branch.operation.id), branch.operation.kind, branch.operation.print),
+            }
+            for branch in snapshot.branches
+            if branch.operation is not None
+        ]
+        blocks: list[JsonValue] = [
+            {"id": str(one.id), "due": one.due, "ended": one.ended, "line": self._lines.get(str(one.id))}
+            for one in snapshot.blocks
+        ]
+        if whole or parked != self._parked:
+            self._parked = notch["parked"] = parked
+        if whole or blocks != self._blocks:
+            self._blocks = notch["blocks"] = blocks
+        operations = {branch.path: branch.operation for branch in snapshot.branches}
+        ids = {path: None if one is None else one.id for path, one in operations.items()}
+        self._add_frames(notch, run.tasks, ids)
+        if (data := self._new_data(run.view)) or whole:
+            notch["data"] = data
+
+    def _whole(self, notch: JsonObject) -> JsonObject:
+        lines: JsonObject = {path: seen.places for path, seen in self._seen.items()}
+        variables: JsonObject = {
+            path: [dict[str, JsonValue](frame) for frame in seen.texts] for path, seen in self._seen.items()
+        }
+        standing: JsonObject = {"parked": self._parked, "blocks": self._blocks, "data": dict(self._data)}
+        return {**notch, "whole": True, "f": lines, "v": variables, **standing}
+
+    def _add_frames(
+        self, notch: JsonObject, tasks: Mapping[str, trio.lowlevel.Task], ids: Mapping[str, Id | None]
+    ) -> None:
+        late = time.thread_time() > self._until
+        lines: JsonObject = {}
+        variables: JsonObject = {}
+        texts: dict[int, str] = {}
+        for path, task in tasks.items():
+            seen = self._seen.get(path)
+            new = seen is None
+            if seen is None:
+                seen = self._seen[path] = _Strand()
+            ran = new or ids.get(path) is None or seen.operation != ids[path]
+            if ran:
+                seen.operation, seen.frames = ids.get(path), _own_frames(task)
+                places = self._told_places(seen.frames)
+                if new or places != seen.places:
+                    lines[path] = seen.places = places
+            if ran or not late:
+                changed, different = self._changed(seen, texts)
+                if new or different:
+                    variables[path] = changed
+            else:
+                notch["thin"] = True
+        for path in [path for path in self._seen if path not in tasks]:
+            del self._seen[path]
+            lines[path] = variables[path] = None
+        if "thin" in notch:
+            self.thin += 1
+        if lines or not self.notches:
+            notch["f"] = lines
+        if variables or not self.notches:
+            notch["v"] = variables
+
+    def _changed(self, seen: _Strand, texts: dict[int, str]) -> tuple[list[JsonValue], bool]:
+        """Return by frame which variables have other texts than before, and whether anything has."""
+        before, held = seen.texts, seen.values
+        told: list[JsonValue] = []
+        different = len(before) != len(seen.frames)
+        del before[len(seen.frames) :], held[len(seen.frames) :]
+        for depth, (frame, _) in enumerate(seen.frames):
+            if depth == len(before):
+                before.append({})
+                held.append({})
+            known, same = before[depth], held[depth]
+            new: JsonObject = {}
+            variables = variables_of(frame)
+            for name, value in islice(variables.items(), NAMES):
+                if name in same and same[name] is value:
+                    continue
+                text = self._text(name, value, texts)
+                if text is None:
+                    continue
+                if type(value) in PLAIN:
+                    same[name] = value
+                else:
+                    same.pop(name, None)
+                if known.get(name) != text:
+                    known[name] = new[name] = text
+            for name in [name for name in known if name not in variables]:
+                del known[name]
+                same.pop(name, None)
+                new[name] = None
+            told.append(new)
+            different = different or bool(new)
+        return told, different
+
+    def _texts(self, frame: FrameType) -> dict[str, str]:
+        variables = islice(variables_of(frame).items(), NAMES)
+        found = [(name, self._text(name, value, {})) for name, value in variables]
+        return {name: text for name, text in found if text is not None}
+
+    def _text(self, name: str, value: object, texts: dict[int, str]) -> str | None:
+        if name.startswith(("__", ".")):
+            return None
+        if type(value) in PLAIN:
+            return self._write(value)
+        # One object in several frames is written once.
+        if (text := texts.get(id(value))) is None:
+            text = texts[id(value)] = self._write(value)
+        return text
+
+    def _new_data(self, view: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Return what the turn has seen or changed of what the chat keeps."""
+        new: dict[str, JsonValue] = {}
+        for key, node in view.items():
+            if key[:1] in ":#" or key.startswith("triobot."):
+                continue
+            text = None if node is ABSENT else self._kept(node)
+            if key not in self._data or self._data[key] != text:
+                self._data[key] = new[key] = text
+        return new
+
+    def _kept(self, node: object) -> str:
+        try:
+            return self._write(decode_value(cast("str", node)))
+        except Exception as error:  # its class is the author's, and may be another one by now
+            return f"<{type(error).__name__}>"
+
+    def _words(self, id: str, kind: str, print: str) -> str:
+        """Say what an operation waits for."""
+        first = kind.partition(" ")[0]
+        if first == "step":
+            return f"the step {print.partition(' ')[0]}".strip()
+        if first == "charge":
+            return "a delivery" if id in self._handed else "the payment's number"
+        return _WORDS.get(first, first)
+
+    # --- lines
+
+    def _line_here(self) -> JsonValue:
+        """Return the author's line that is at work."""
+        frames = authors_frames(running_frames())
+        return None if not frames else self._told_places(frames[-1:])[0][:2]  # type: ignore[index]
+
+    def _told_places(self, frames: Iterable[tuple[FrameType, int]]) -> list[JsonValue]:
+        return [
+            [self._source(frame.f_code.co_filename), line, frame.f_code.co_qualname] for frame, line in frames
+        ]
+
+    def _source(self, file: str) -> int:
+        if (id := self._ids.get(file)) is None:
+            id = self._ids[file] = len(self.sources)
+            self.sources.append(file)
+        return id
+
+
+def variables_of(frame: FrameType) -> dict[str, object]:
+    """Return the variables of a frame, and beside a chat what began its conversation, and who did."""
+    found: dict[str, object] = {}
+    for name, value in frame.f_locals.items():
+        found[name] = value
+        if isinstance(value, Room):
+            found[f"{name}.event"] = cast("Room[object]", value).event
+        if isinstance(value, Chat):
+            found[f"{name}.sender"] = cast("Chat[object]", value).sender
+    return found
+
+
+def told_sent(node: Node) -> int | None:
+    """Return the id of the message that a send was told, of the node that is recorded; None for none."""
+    try:
+        told = node["sent"][1] if "sent" in node else node["class"][1]["id"]
+    except (LookupError, TypeError):
+        return None
+    return told if isinstance(told, int) else None
+
+
+def _frames_of(task: trio.lowlevel.Task) -> Frames:
+    return running_frames() if task is trio.lowlevel.current_task() else frames_of(task)
+
+
+def _own_frames(task: trio.lowlevel.Task) -> Frames:
+    """Return the author's frames of a task; of deep recursion its ends."""
+    frames = authors_frames(_frames_of(task))
+    return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]
+
+
+def _of_traceback(found: TracebackType | None) -> Frames:
+    """Return the author's frames of a traceback, outermost first."""
+    frames: Frames = []
+    while found is not None:
+        if is_authors(found.tb_frame.f_code.co_filename):
+            frames.append((found.tb_frame, found.tb_lineno))
+        found = found.tb_next
+    return frames if len(frames) <= FRAMES else [*frames[:_OUTER], *frames[_OUTER - FRAMES :]]

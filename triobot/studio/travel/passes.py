@@ -1,0 +1,285 @@
+"""Passes: a journal run again from its first line to where it ends, with a notch at each turn.
+
+What a pass found is a `Passed`: a head, which says how it went, and the notches. It has some seconds of real
+time; code that doesn't come to rest by then is cut short, even if it never awaits anything, and the pass says
+in which line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import signal
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final, cast, final
+
+import attrs
+
+from ...base.frozen import guarded
+from ...conversations.inspection.rerun import Rerun, open_rerun
+from ...conversations.inspection.standing import Standing
+from ...conversations.revival.stored import Stored
+from ...conversations.routes.declarations import Table
+from ...conversations.running.leash import Leash, Left
+from ...conversations.running.lines import is_authors, working_line
+from ...conversations.services import Services
+from ...emulator.views import JsonObject
+from ...engine.records import CONTINUED, ENDED
+from ...errors import TriobotError
+from ...wire.rules import JsonValue
+from .notches import FORMAT, SECONDS, Frames, Notches, Progress, Write, variables_of
+from .values import IN_FULL, shown
+
+LIMIT: Final = 15.0
+"""Seconds that a pass may take."""
+NEWEST: Final = 20_000
+"""Notches that are shown."""
+
+
+@final
+@guarded
+class Passed:
+    """What a pass found.
+
+    Attributes:
+        head: how it went, see `docs/travel.md`.
+        notches: the first is whole.
+        texts: of the sources, by their ids.
+        wholes: some notches that are kept whole, by their numbers.
+        standing: where it came to stand.
+    """
+
+    head: JsonObject
+    notches: Sequence[JsonObject]
+    texts: Sequence[str]
+    standing: Standing
+    wholes: Mapping[int, JsonObject] = attrs.field(factory=dict[int, JsonObject])
+
+    def window(self, start: int, end: int) -> list[JsonObject]:
+        """Return some notches, of which the first is whole; nothing where there are none.
+
+        Args:
+            start: a notch's number.
+            end: the number behind the last one.
+        """
+        if not self.notches or start > (newest := cast("int", self.notches[-1]["n"])):
+            return []
+        first = cast("int", self.notches[0]["n"])
+        start, end = max(start, first), min(end, newest + 1)
+        known = max((n for n in self.wholes if first <= n <= start), default=first)
+        state = self.wholes.get(known, self.notches[0])
+        for notch in self.notches[known - first + 1 : start - first + 1]:
+            state = folded(state, notch)
+        return [state, *self.notches[start - first + 1 : end - first]]
+
+
+async def run_pass(
+    services: Services,
+    table: Table,
+    stored: Stored,
+    *,
+    tell: Progress | None = None,
+    seconds: float = LIMIT,
+    variables: float = SECONDS,
+    write: Write = shown,
+    set_by: int | None = None,
+) -> Passed:
+    """Run a journal again, dry, and look at each of its turns.
+
+    Args:
+        services: dry ones.
+        tell: told how far it is: turns given, and of how many.
+        seconds: that it may take.
+        variables: seconds after which only branches that ran have their variables looked at.
+        write: says what a variable is.
+        set_by: by how much its clock has been set in all; None for not since the journal's last turn.
+    """
+    capture = Notches(stored, tell, seconds=variables, write=write)
+    leash = Leash(seconds)
+    try:
+        with cut_after(leash):
+            async with open_rerun(
+                services, table, stored, set_by=set_by, watcher=capture, leash=leash
+            ) as rerun:
+                return _passed(capture, stored, rerun)
+    except TriobotError as error:
+        # It would be parked without being run.
+        capture.close(stands=True)
+        divergence: JsonObject = {"notch": 0, "operation": "0", "what": str(error), "line": None}
+        head: JsonObject = {**_head(capture, stored), "state": "diverged", "divergence": divergence}
+        return Passed(head, capture.notches, (), Standing())
+
+
+async def value_in_full(
+    services: Services, table: Table, stored: Stored, notch: int, branch: str, frame: int, name: str
+) -> str | None:
+    """Write one variable at one notch, nearly whole; None if it isn't there."""
+    found: list[str] = []
+
+    def look(frames: Mapping[str, Frames]) -> None:
+        stack = frames.get(branch, [])
+        if frame < len(stack) and name in (variables := variables_of(stack[frame][0])):
+            found.append(shown(variables[name], IN_FULL))
+
+    capture = Notches(stored, seconds=0, at=(notch, look))
+    leash = Leash(LIMIT)
+    with cut_after(leash):
+        async with open_rerun(services, table, stored, watcher=capture, leash=leash) as rerun:
+            if not (found or rerun.divergence) and rerun.standing().ending is not None:
+                frames = capture.last_frames(rerun.failures)
+                capture.close(stands=False, failures=rerun.failures)
+                if capture.ran is not None and notch >= capture.ran:
+                    look({"": frames})
+    return found[0] if found else None
+
+
+def _passed(capture: Notches, stored: Stored, rerun: Rerun) -> Passed:
+    ended = rerun.standing()
+    stands = ended.ending is None or rerun.divergence is not None
+    capture.close(stands=stands, failures=rerun.failures)
+    divergence, hangs = _parts(capture, rerun)
+    head = {**_head(capture, stored), "reworded": capture.marks({one.operation for one in rerun.changed})}
+    state = "hangs" if hangs else "diverged" if divergence else "crashed" if rerun.failures else head["state"]
+    if state == "waits" and ended.ending is not None:
+        state = "ended"
+    failures = [] if stands else capture.told_failures(rerun.failures)
+    texts = ["".join(linecache.getlines(file)) for file in capture.sources]
+    head |= {"state": state, "divergence": divergence, "hangs": hangs, "failures": failures}
+    passed = Passed({**head, **_sources(capture, texts)}, capture.notches, texts, ended, capture.wholes)
+    first = cast("int", head["first"])
+    return attrs.evolve(passed, notches=passed.window(first, len(passed.notches))) if first else passed
+
+
+def _parts(capture: Notches, rerun: Rerun) -> tuple[JsonObject | None, JsonObject | None]:
+    """Tell how code and journal part, or that the code doesn't rest."""
+    found = rerun.divergence
+    if found is None:
+        return None, None
+    line = capture.line_of(found.line)
+    if rerun.hangs:
+        return None, {"notch": max(len(capture.notches) - 1, 0), "words": found.what, "line": line}
+    notch = max(len(capture.notches) - 1, 0)
+    return {"notch": notch, "operation": found.operation, "what": found.what, "line": line}, None
+
+
+def _head(capture: Notches, stored: Stored) -> JsonObject:
+    row, records = stored.row, stored.records
+    last = records[-1]
+    state = "waits"
+    if row.ended_at is not None:
+        state = "ended" if row.error is None else "crashed"
+    elif last[0] == ENDED and last[2] is not None:
+        state = "crashed"
+    elif last[0] in (ENDED, CONTINUED):
+        state = "ended"
+    elif row.parked_because is not None:
+        state = "parked"
+    depths = [len(frames) for notch in capture.notches for frames in _lists(notch.get("f"))]
+    return {
+        "format": FORMAT,
+        "chat_id": row.chat_id,
+        "conversation": row.id,
+        "route": row.route,
+        "kind": row.kind,
+        "sender_id": row.sender_id,
+        "state": state,
+        "because": row.error if row.parked_because is None else f"{row.parked_because}: {row.error or ''}",
+        "records": len(records),
+        "notches": len(capture.notches),
+        "first": max(0, len(capture.notches) - NEWEST),
+        "deepest": max(depths, default=0),
+        "started_at": row.started_at,
+        "code": "",
+        "sources": [],
+        "marks": [],
+        "divergence": None,
+        "hangs": None,
+        "failures": [],
+        "left_out": capture.thin,
+        "reworded": 0,
+    }
+
+
+def _lists(frames: JsonValue) -> list[list[JsonValue]]:
+    return [one for one in frames.values() if isinstance(one, list)] if isinstance(frames, dict) else []
+
+
+def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:
+    files = zip(capture.sources, texts, strict=True)
+    told: list[JsonValue] = [
+        {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}
+        for id, (file, text) in enumerate(files)
+    ]
+    digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8)
+    return {"sources": told, "code": digest.hexdigest()}
+
+
+def remember_sources() -> None:
+    """Read the author's files now: a pass shows them as they were when they were loaded."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and is_authors(file):
+            linecache.getlines(file)
+
+
+@contextmanager
+def cut_after(leash: Leash) -> Generator[None]:
+    """Cut the author's code short when its time is over, even in the middle of a line.
+
+    A leash is looked at when a task goes on; code that never awaits does not. Elsewhere than in the main
+    thread, and where there are no timers, whoever runs the pass has to end its process.
+    """
+
+    def over(_: int, frame: FrameType | None) -> None:
+        line = working_line(frame)
+        if line is not None:
+            leash.cut, leash.line = True, line
+            raise Left
+
+    try:
+        before = signal.signal(signal.SIGALRM, over)
+    except (AttributeError, ValueError):
+        yield
+        return
+    try:
+        signal.setitimer(signal.ITIMER_REAL, leash.seconds, 1.0)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_LASTING: Final = ("parked", "blocks")
+
+
+def folded(state: Mapping[str, JsonValue], notch: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the whole state at a notch, of that before it: what isn't said is as it was."""
+    whole: JsonObject = {**notch, "whole": True}
+    if notch.get("whole"):
+        return whole
+    for name in _LASTING:
+        whole[name] = notch.get(name, state.get(name, []))
+    for name in ("f", "data"):
+        both = {**_object(state.get(name)), **_object(notch.get(name))}
+        whole[name] = {key: one for key, one in both.items() if one is not None or name == "data"}
+    variables = dict(_object(state.get("v")))
+    for branch, frames in _object(notch.get("v")).items():
+        if frames is None:
+            variables.pop(branch, None)
+            continue
+        before = cast("list[JsonObject]", variables.get(branch) or [])
+        now: list[JsonValue] = []
+        for depth, changes in enumerate(cast("list[JsonObject]", frames)):
+            both = {**(before[depth] if depth < len(before) else {}), **changes}
+            now.append({key: one for key, one in both.items() if one is not None})
+        variables[branch] = now
+    whole["v"] = variables
+    return whole
+
+
+def _object(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

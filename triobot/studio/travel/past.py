@@ -1,0 +1,313 @@
+"""What was at a notch: a journal up to there, and the chat as its people saw it then.
+
+A notch is a turn: the start, or a record that begins a turn, with what belongs to that turn. A journal has
+what came in and what became of each operation; what was sent is heard from the code itself, which a dry run
+takes over the journal (`Onlooker`). What others did in the chat meanwhile is not known from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, cast, final
+
+import attrs
+
+from ...base.frozen import guarded
+from ...conversations.codec import CODEC
+from ...conversations.conversation import Conversation
+from ...conversations.inspection.rerun import open_rerun
+from ...conversations.revival.stored import Stored, read_opening
+from ...conversations.routes.router import table_of
+from ...conversations.routes.routing import KIND
+from ...conversations.running.branches import ChargeStands, OperationKind
+from ...engine import Record
+from ...engine.records import (
+    ABSENT,
+    DONE,
+    EFFECTS,
+    ENDED,
+    ENDS,
+    FAILED,
+    FIRED,
+    PATCHED,
+    READ,
+    START,
+    TURNS,
+    Id,
+    time_of,
+)
+from ...errors import ConfigError, NondeterminismError
+from ...runtime.bot import Bot, dry_services_of
+from ...runtime.settings import Settings
+from ...seams.money import Captured, Charge, PaymentNotice
+from ...wire.events import Event
+from ...wire.ids import ChatId, MessageId, RefId
+from ...wire.markup import InlineKeyboard, PayButton
+from ...wire.operations import CreateInvoice, EditMessage, Operation, SendMessage
+from ...wire.results import Sent
+
+_VERIFY: Final = "verify"
+_CHARGE: Final = "charge"
+_STEP: Final = "step"
+_BESIDE_DATA: Final = (":", "#")
+
+
+# --- notches
+
+
+def notch_starts(records: Sequence[Record]) -> list[int]:
+    """Return the places of the records with which a journal's notches begin."""
+    return [place for place, record in enumerate(records) if record[0] in TURNS or record[0] == START]
+
+
+def up_to(stored: Stored, notch: int) -> Stored:
+    """Return a journal as it was when this turn had come to its end, and the next had not begun.
+
+    Raises:
+        ConfigError: there is no such notch.
+    """
+    begins = notch_starts(stored.records)
+    if not 0 <= notch < len(begins):
+        raise ConfigError(f"this journal has the notches 0 to {len(begins) - 1}, and not {notch}")
+    if notch == len(begins) - 1:
+        return stored
+    end = begins[notch + 1]
+    kept = [record for record in stored.records[:end] if record[0] not in EFFECTS]
+    # What new code has asked in an old turn was noted later, and is about that turn all the same.
+    turns = {record[2] for record in kept if record[0] in TURNS} | {0}
+    later = [one for one in stored.records[end:] if _is_beside(one) and one[2] in turns]
+    return Stored(stored.row, [*kept, *later])
+
+
+def _is_beside(record: Record) -> bool:
+    return record[0] not in TURNS and record[0] not in EFFECTS and record[0] not in (PATCHED, START)
+
+
+def before_failure(stored: Stored, notch: int) -> int:
+    """Return the notch from which a failure is run again; the same one, where none is.
+
+    The journal has the error of a step that failed, and would give it to code that is mended by now.
+    """
+    begins = [stored.records[place] for place in notch_starts(stored.records)]
+    over = begins[-1][0] == ENDED
+    last = len(begins) - 1 - over
+    failed = stored.row.error is not None or (over and begins[-1][2] is not None)
+    if not failed or notch < last:
+        return notch
+    notch = last
+    while notch > 0 and begins[notch][0] == FAILED and begins[notch][3] == _STEP:
+        notch -= 1
+    return notch
+
+
+def time_at(stored: Stored) -> int:
+    """Return the time of a journal's last turn, in wall milliseconds."""
+    return time_of(stored.records[notch_starts(stored.records)[-1]])
+
+
+def is_over(stored: Stored) -> bool:
+    """Return whether a journal has the conversation's end."""
+    return stored.records[notch_starts(stored.records)[-1]][0] in ENDS
+
+
+def event_of(record: Record) -> Event | None:
+    """Return the event that began a turn; None if none did.
+
+    Raises:
+        UnreadableRecordError: this program can't read it.
+    """
+    if record[0] == START:
+        opening = read_opening(record)
+        return None if opening is None else opening.event
+    if record[0] == DONE and record[3] == KIND:
+        return cast("Event", cast("tuple[object, ...]", CODEC.value_of(record[5]))[0])
+    if record[0] == FIRED and record[4] is not None:
+        return cast("Event", cast("tuple[object, ...]", CODEC.value_of(record[4]))[0])
+    return None
+
+
+# --- what the code says of it
+
+
+@final
+@guarded
+class OpenCharge:
+    """A charge that waits for its money at the notch.
+
+    Attributes:
+        id: the payment's number.
+        made_at: when it was written down.
+        sent: its message or invoice has left.
+        message: the message with its button.
+        captured: the money, once it is known to be there.
+        claimed: the platform has said something about it, which is being looked into.
+        notice: what came of that in the end, if the journal goes on so far.
+    """
+
+    id: RefId
+    asked: Charge = attrs.field(repr=False)
+    made_at: int
+    sent: bool = False
+    message: MessageId | None = None
+    captured: Captured | None = attrs.field(default=None, repr=False)
+    claimed: bool = False
+    notice: PaymentNotice | None = attrs.field(default=None, repr=False)
+
+
+@final
+@guarded
+class Past:
+    """A conversation as it stood at a notch.
+
+    Attributes:
+        stored: its journal up to there.
+        whole: the whole journal.
+        at: when the turn was, in wall milliseconds.
+        sent: what was handed on to be sent, by operation.
+        data: what its code has read and written of what its chat keeps; None where it keeps nothing.
+        charges: those that wait for their money.
+        ended: its end is recorded there.
+    """
+
+    stored: Stored
+    whole: Stored
+    at: int
+    sent: Mapping[str, Operation[object]] = attrs.field(repr=False)
+    data: Mapping[str, str | None] = attrs.field(repr=False)
+    charges: Sequence[OpenCharge]
+    ended: bool
+
+    @property
+    def chat_id(self) -> ChatId:
+        """Return its place: a chat, or a room."""
+        return self.stored.row.chat_id
+
+
+async def look_back(
+    bot: Bot, stored: Stored, notch: int, *, settings: Settings | None = None, group: bool = False
+) -> Past:
+    """Run the present code over a journal up to a notch, dry, and return how it stands there.
+
+    Raises:
+        ConfigError: there is no such notch.
+        NondeterminismError: the code parts from the journal before it.
+    """
+    by_then, heard = up_to(stored, notch), _Heard()
+    services = dry_services_of(bot, settings or Settings())
+    async with open_rerun(services, table_of(bot), by_then, group=group, watcher=heard) as rerun:
+        parts, standing = rerun.divergence, rerun.standing()
+        looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
+        # Before its code is told to go, which ends them.
+        charges = [
+            _charge_at(heard, by_then, stored, looks, number, *tell())
+            for number, tell in heard.charging.items()
+        ]
+    if parts is not None:
+        raise NondeterminismError(
+            parts.operation, parts.what + ("" if parts.line == "?" else f" ({parts.line})")
+        )
+    data = _data_of(by_then, stored, heard)
+    return Past(by_then, stored, time_at(by_then), heard.sent, data, charges, is_over(by_then))
+
+
+@final
+class _Heard:
+    """What the code says while it is run over its journal.
+
+    Attributes:
+        sent: what was handed on to be sent, by its operation's id, in that order.
+        data: what the chat keeps, as it was read or written last.
+        charging: the charges that wait for their money, by number.
+    """
+
+    def __init__(self) -> None:
+        self.sent: dict[str, Operation[object]] = {}
+        self.data: dict[str, str | None] = {}
+        self.charging: dict[RefId, ChargeStands] = {}
+
+    def looks(self, conversation: Conversation) -> None:
+        """Note what the turn that is over has read and written."""
+        for key, node in conversation.run.view.items():
+            # What begins with these is no key of the chat's.
+            if key[:1] not in _BESIDE_DATA:
+                self.data[key] = None if node is ABSENT else node
+
+    def begins(self, id: Id, kind: OperationKind) -> None:
+        """Do nothing."""
+
+    def tidies(self, message_id: MessageId) -> None:
+        """Do nothing: the journal has it."""
+
+    def sends(self, id: Id, operation: Operation[object]) -> None:
+        self.sent[str(id)] = operation
+
+    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
+        if stands is None:
+            self.charging.pop(number, None)
+        else:
+            self.charging[number] = stands
+
+
+def _data_of(by_then: Stored, whole: Stored, heard: _Heard) -> dict[str, str | None]:
+    """Return what the chat kept, as far as the conversation has looked at it, or looks at it later first."""
+    later: dict[str, str | None] = {}
+    known = {id(record) for record in by_then.records}
+    for record in whole.records:
+        if record[0] == READ and id(record) not in known:
+            later.setdefault(record[3], record[4] if len(record) > 4 else None)
+    return {**later, **heard.data}
+
+
+def _charge_at(
+    heard: _Heard,
+    by_then: Stored,
+    whole: Stored,
+    looks: Collection[str],
+    number: RefId,
+    asked: Charge,
+    paid: bool,
+) -> OpenCharge:
+    done = {str(record[2]): record for record in by_then.records if record[0] == DONE}
+    made_at = next(
+        (time_of(r) for r in done.values() if r[3] == _CHARGE and r[5] == number), time_at(by_then)
+    )
+    charge = OpenCharge(number, asked, made_at)
+    for id, operation in heard.sent.items():
+        if id in done and done[id][3] == _CHARGE and _asks_for(operation, charge):
+            outcome = CODEC.value_of(done[id][5])
+            message = outcome.id if isinstance(outcome, Sent) else getattr(operation, "message_id", None)
+            charge = attrs.evolve(charge, sent=True, message=message)
+    if paid:
+        found = (money for record in by_then.records for money in captured_in(record))
+        return attrs.evolve(charge, captured=next((one for one in found if one.id == number), None))
+    later = (notice for r in whole.records if str(r[2]) in looks for notice in notices_in(r))
+    return attrs.evolve(charge, claimed=bool(looks), notice=next(later, None))
+
+
+def _asks_for(operation: Operation[object], charge: OpenCharge) -> bool:
+    """Return whether this shows the charge to its user."""
+    match operation:
+        case (
+            SendMessage(inline_keyboard=InlineKeyboard() as keyboard)
+            | EditMessage(inline_keyboard=InlineKeyboard() as keyboard)
+        ):
+            buttons = (button for row in keyboard.rows for button in row)
+            return any(isinstance(one, PayButton) and one.ref_id == charge.id for one in buttons)
+        case CreateInvoice():
+            return operation.amount == charge.asked.amount and operation.description == charge.asked.text
+        case _:
+            return False
+
+
+def notices_in(record: Record) -> Iterator[PaymentNotice]:
+    """Yield what a look at the ledger brought, if that is what the record is of."""
+    if record[0] == DONE and record[3] == _VERIFY:
+        yield from cast("tuple[list[PaymentNotice], object]", CODEC.value_of(record[5]))[0]
+
+
+def captured_in(record: Record) -> Iterator[Captured]:
+    """Yield the money that a look at the ledger brought, if that is what the record is of."""
+    if record[0] == DONE and record[3] == _VERIFY:
+        money = cast("tuple[object, object]", CODEC.value_of(record[5]))[1]
+        if isinstance(money, Captured):
+            yield money

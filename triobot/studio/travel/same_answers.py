@@ -1,0 +1,258 @@
+"""The same answers for new code: what people said goes into a fresh run of it, in a branch.
+
+Everything happens at the time when it happened; steps give their recorded results. Where the code asks
+something else than what was answered it stops: a developer answers in the branch, or leaves an answer out,
+and the rest follows. What comes of it could take the chat's place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, final
+
+import attrs
+
+from ...base.frozen import guarded
+from ...conversations.revival.stored import Stored, read_stored
+from ...conversations.routes.router import table_of
+from ...emulator.bills import Bill
+from ...emulator.chats import PlatformChat
+from ...emulator.remembering import dump_world, load_world
+from ...emulator.views import JsonObject
+from ...emulator.world import World
+from ...engine import decode_record
+from ...engine.records import DONE
+from ...errors import ConfigError
+from ...payments.records import entry_of, row_of
+from ...runtime.bot import Bot
+from ...runtime.settings import Settings
+from ...seams.journals import ConversationId, ConversationRow, EndConversation, Journal, Lease
+from ...seams.money import PaymentRow, PutPayment
+from ...seams.rooms import is_chat
+from ...seams.writes import PutData, Write
+from ...wire.ids import ChatId
+from ...wire.operations import Operation
+from ...wire.rules import JsonValue
+from .answers import PastAnswer, UnfitAnswerError, answers_in, give
+from .branches import LiveBranch, open_branch, written_down
+
+
+@final
+@guarded
+class Replacement:
+    """What could take a chat's place.
+
+    Attributes:
+        conversation: its number.
+        journal: its journal; None if it has come to its end.
+        chat: as its people see it; None for a room.
+        bills: what is to be paid there, or was.
+        payments: the ledger's rows.
+        data: what the chat keeps.
+        at: when it would go on, in wall milliseconds.
+        platform: the platform that chat and bills are of, as `emulator.remembering` writes one down.
+    """
+
+    conversation: ConversationId
+    journal: Journal | None
+    chat: PlatformChat | None = attrs.field(repr=False)
+    bills: Sequence[Bill]
+    payments: Sequence[PaymentRow]
+    data: Mapping[str, str] = attrs.field(repr=False)
+    at: int
+    platform: str = attrs.field(repr=False)
+
+    def told(self) -> JsonObject:
+        """Return it as JSON has it, for `replacement_of` in another process."""
+        journal = self.journal
+        return {
+            "conversation": self.conversation,
+            "row": None if journal is None else attrs.asdict(journal.row),
+            "records": [] if journal is None else list[JsonValue](journal.records),
+            "chat_id": None if self.chat is None else self.chat.id,
+            "payments": [attrs.asdict(row) for row in self.payments],
+            "data": dict[str, JsonValue](self.data),
+            "at": self.at,
+            "platform": self.platform,
+        }
+
+    def writes(self, lease: Lease, chat_id: ChatId) -> list[Write]:
+        """Return what puts it into a store in the place of the conversation as it was, in one commit.
+
+        The ledger's rows are new ones: a store that has a payment of that number refuses all of it.
+        """
+        writes: list[Write] = [EndConversation(lease, self.conversation, self.at)]
+        if self.journal is not None:
+            writes += written_down(read_stored(self.journal), lease)
+        writes += [PutData(chat_id, key, text) for key, text in self.data.items()]
+        for row in self.payments:
+            # Each begins its history here.
+            entry = attrs.evolve(entry_of(row), revision=1)
+            writes.append(PutPayment(row_of(entry), "made", self.at))
+        return writes
+
+
+def replacement_of(told: Mapping[str, Any]) -> Replacement:
+    """Return what `Replacement.told` told.
+
+    Raises:
+        UnreadableWorldError: another version told it.
+    """
+    row, world, chat_id = told["row"], World(chance=random.Random(0)), told["chat_id"]
+    load_world(world, told["platform"])
+    journal = None
+    if row is not None:
+        fields: dict[str, Any] = {**row, "lease": Lease(**row["lease"])}
+        stored = ConversationRow(**fields)
+        journal = Journal(stored, stored.position - len(told["records"]), tuple(told["records"]), {})
+    return Replacement(
+        told["conversation"],
+        journal,
+        None if chat_id is None else world.chat(chat_id),
+        [bill for bill in world.bills if bill.chat_id == chat_id],
+        [PaymentRow(**payment) for payment in told["payments"]],
+        told["data"],
+        told["at"],
+        told["platform"],
+    )
+
+
+@final
+class SameAnswers:
+    """A fresh run of new code that is given what people answered; made by `open_same_answers`.
+
+    Attributes:
+        branch: where it runs; what a developer answers there comes between the recorded answers.
+        left: the answers that were not given yet.
+        stopped: why the next one isn't given by itself; None once all are.
+    """
+
+    def __init__(self, branch: LiveBranch, answers: Sequence[PastAnswer]) -> None:
+        self.branch = branch
+        self.left = list(answers)
+        self.stopped: str | None = None
+        self._question: str | None = None
+
+    async def go_on(self) -> None:
+        """Give the answers that are left, until one doesn't fit."""
+        self.stopped = None
+        while self.left and self.stopped is None:
+            await self._give_next(exactly=False)
+
+    async def insist(self) -> None:
+        """Give the next answer, whatever it is that is asked now; and go on."""
+        self.stopped = None
+        if self.left:
+            await self._give_next(exactly=True)
+        if self.stopped is None:
+            await self.go_on()
+
+    async def leave_out(self) -> None:
+        """Leave the next answer out, and go on."""
+        del self.left[:1]
+        await self.go_on()
+
+    async def _give_next(self, *, exactly: bool) -> None:
+        branch, answer = self.branch, self.left[0]
+        if (late := answer.at - branch.now) > 0 and not branch.asked:
+            await branch.waits(late / 1000)
+        if branch.asked:
+            self.stopped = f"the step {branch.asked[0].name} waits for you"
+        elif branch.ended:
+            self.stopped = "the conversation is over, and this answer was not given"
+        else:
+            # To what didn't fit the bot has said so: the question is the one before.
+            again = answer.question is not None and answer.question == self._question
+            same = exactly or again or await self._asks_the_same(answer)
+            try:
+                await give(branch, answer, exactly=same)
+            except UnfitAnswerError as error:
+                self.stopped = str(error)
+            else:
+                self._question = answer.question
+                del self.left[0]
+
+    async def _asks_the_same(self, answer: PastAnswer) -> bool:
+        """Return whether what was asked last is, word for word, what the answer was for."""
+        journal = await self.branch.journal()
+        records = [] if journal is None else [decode_record(line) for line in journal.records]
+        sends = [one for one in records if one[0] == DONE and str(one[3]).startswith("send ")]
+        return bool(sends) and answer.asked is not None and sends[-1][4] == answer.asked
+
+    async def replacement(self) -> Replacement:
+        """Return what could take the chat's place, as it stands now.
+
+        Raises:
+            ConfigError: a step still waits for the developer, or another conversation is under way that has
+                begun in the branch.
+        """
+        branch, past = self.branch, self.branch.past
+        if branch.asked:
+            raise ConfigError(f"the step {branch.asked[0].name} still waits: say what comes of it")
+        own = past.stored.row.id
+        others = [one["route"] for one in branch.stands() if one["id"] != own]
+        if others:
+            raise ConfigError(f"{others[0]} is under way beside it: let it come to its end first")
+        world = branch.exchange.world
+        return Replacement(
+            own,
+            None if branch.ended else await branch.journal(),
+            world.chat(past.chat_id) if is_chat(past.chat_id) else None,
+            [bill for bill in world.bills if bill.chat_id == past.chat_id],
+            await branch.payments(),
+            await branch.data(),
+            branch.now,
+            dump_world(world, (), closed=True),
+        )
+
+
+@asynccontextmanager
+async def open_same_answers(
+    bot: Bot,
+    stored: Stored,
+    *,
+    sent: Mapping[str, Operation[object]] | None = None,
+    kept: Mapping[ChatId, Mapping[str, str]] | None = None,
+    beside: Sequence[Stored] = (),
+    group: bool | None = None,
+    settings: Settings | None = None,
+    seed: int = 0,
+    numbers: int = 0,
+    asks: Collection[str] = (),
+) -> AsyncGenerator[SameAnswers]:
+    """Run new code from the start of a conversation while the block runs, and give it what people answered.
+
+    Args:
+        bot: with the new code.
+        stored: the conversation's journal, of the old code.
+        sent: what the old code sent, by operation, as far as that is known (`Past.sent`): so a question is
+            known again that has other words now.
+        kept, beside, group, settings, seed, asks: as for `open_branch`.
+        numbers: messages get numbers above this one.
+
+    Raises:
+        ConfigError: the new code has no route of that name, or what began the conversation isn't recorded.
+        NondeterminismError: as `open_branch`.
+    """
+    route = table_of(bot).named(stored.row.route)
+    if route is None:
+        raise ConfigError(f"the bot has no route {stored.row.route!r} any more")
+    row = attrs.evolve(stored.row, version=str(route.version), parked_because=None)
+    fresh = attrs.evolve(stored, row=row)
+    async with open_branch(
+        bot,
+        fresh,
+        0,
+        kept=kept,
+        beside=beside,
+        group=group,
+        settings=settings,
+        seed=seed,
+        numbers=numbers,
+        asks=asks,
+    ) as branch:
+        same = SameAnswers(branch, answers_in(stored, sent))
+        await same.go_on()
+        yield same

@@ -1,0 +1,233 @@
+"""Steps in a branch: their recorded results, else what the developer says, who may also run them.
+
+A step may call the kitchen. So nothing runs by itself: the result is the recorded one, if the journal behind
+the notch has the same function with the same arguments. Else the branch stops and asks: also about an error,
+since its cause may be mended by now, and about a function that the developer wants to be asked about.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Final, Literal, cast, final
+
+import attrs
+import trio
+
+from ...base.frozen import guarded
+from ...conversations.codec import CODEC
+from ...conversations.inspection.closed import Closed
+from ...conversations.services import StepCall
+from ...engine import Record
+from ...engine.records import DONE, FAILED, OUTCOMES
+from ...errors import ConfigError, LocalProtocolError, StepError, UnrecordableError
+from ...exact.verdicts import differs
+from ...seams.resources import Resource
+from ...testing.stubs import closed_name, name_of
+from .outside import real_time
+
+_STEP: Final = "step"
+_SHOWN: Final = 200
+
+
+@final
+@attrs.define(eq=False)
+class AskedStep:
+    """A step that waits for the developer.
+
+    Attributes:
+        number: counts those of the branch, from 1.
+        name: of its function.
+        args: its arguments, as Python shows them.
+        conversation: the number of the one that waits for it.
+        recorded: the error that was recorded.
+    """
+
+    number: int
+    name: str
+    args: tuple[str, ...] = attrs.field(repr=False)
+    conversation: int
+    call: StepCall = attrs.field(repr=False)
+    recorded: Exception | None = attrs.field(default=None, repr=False)
+    answered: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    do: Callable[[], Awaitable[object]] | None = attrs.field(default=None, repr=False)
+
+
+@final
+@guarded
+class DoneStep:
+    """A step that was done in the branch.
+
+    Attributes:
+        how: ``recorded``: its recorded result; ``returned`` and ``raised``: what the developer said.
+        outcome: what it returned; or the error that it raised.
+    """
+
+    name: str
+    how: Literal["recorded", "returned", "raised", "ran"]
+    outcome: object = attrs.field(repr=False)
+
+
+@final
+class Steps:
+    """Stands in for the functions of steps.
+
+    Args:
+        records: in which the recorded results are found, those behind the notch.
+        resources: which a step that runs may use.
+        asks: functions whose recorded results are not given.
+
+    Attributes:
+        asked: those that wait for the developer, by number.
+        done: those that were done.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[Record],
+        resources: Sequence[Resource[object]],
+        asks: Collection[str] = (),
+    ) -> None:
+        self._asks = asks
+        self._records = [record for record in records if record[0] in OUTCOMES and record[3] == _STEP]
+        self._used: list[Record] = []
+        self._resources = resources
+        self._count = 0
+        self.asked: dict[int, AskedStep] = {}
+        self.done: list[DoneStep] = []
+
+    async def __call__(self, call: StepCall) -> object:
+        """Do what is done in place of a step's function."""
+        name = name_of(call)
+        record, error = self._recorded(call), None
+        if record is not None and record[0] == FAILED:
+            error = CODEC.error_of(record[5], call.raises)
+        elif record is not None and record[0] == DONE and name not in self._asks:
+            await trio.lowlevel.checkpoint()
+            outcome = CODEC.value_of(record[5])
+            self.done.append(DoneStep(name, "recorded", outcome))
+            return outcome
+        self._count += 1
+        asked = AskedStep(
+            self._count,
+            name,
+            tuple(repr(arg)[:_SHOWN] for arg in call.args),
+            call.conversation,
+            call,
+            error,
+        )
+        self.asked[asked.number] = asked
+        try:
+            await asked.answered.wait()
+        finally:
+            del self.asked[asked.number]
+        assert asked.do is not None
+        return await asked.do()
+
+    def _recorded(self, call: StepCall) -> Record | None:
+        """Return the first record of this step that was not given, or the last that was."""
+        same = [record for record in self._records if _is_same(record[4], call)]
+        left = [record for record in same if not any(record is used for used in self._used)]
+        record = left[0] if left else same[-1] if same else None
+        if record is not None:
+            self._used.append(record)
+        return record
+
+    # --- what the developer says
+
+    def returns(self, number: int, value: object) -> None:
+        """Have a step return this.
+
+        Raises:
+            LocalProtocolError: no such step waits, or the value can't be recorded.
+        """
+        asked = self._asked(number)
+        try:
+            CODEC.node_of(value)
+        except UnrecordableError as error:
+            raise LocalProtocolError("value", f"can't be recorded: {error}") from None
+
+        async def do() -> object:
+            await trio.lowlevel.checkpoint()
+            self.done.append(DoneStep(asked.name, "returned", value))
+            return value
+
+        self._answer(asked, do)
+
+    def raises(self, number: int, kind: str, text: str = "") -> None:
+        """Have a step raise an error: of a class that it may come back with, a builtin one, or by its name.
+
+        Raises:
+            LocalProtocolError: no such step waits.
+        """
+        asked = self._asked(number)
+        own = next((cls for cls in asked.call.raises if cls.__name__ == kind), None)
+        found: object = own or getattr(builtins, kind, None)
+        if own is not None or (isinstance(found, type) and issubclass(found, Exception)):
+            error = cast("type[Exception]", found)(text)
+        else:
+            error = StepError(kind, text)
+
+        async def do() -> object:
+            await trio.lowlevel.checkpoint()
+            self.done.append(DoneStep(asked.name, "raised", error))
+            raise error
+
+        self._answer(asked, do)
+
+    def runs(self, number: int) -> None:
+        """Run a step, in real time, with the resources that it uses open meanwhile.
+
+        Raises:
+            LocalProtocolError: no such step waits.
+        """
+        asked = self._asked(number)
+
+        async def do() -> object:
+            with real_time():
+                async with AsyncExitStack() as stack:
+                    opened: dict[str, object] = {}
+
+                    async def real(value: object) -> Any:
+                        return (
+                            await self._opened(value, stack, opened) if isinstance(value, Closed) else value
+                        )
+
+                    fn = await real(asked.call.fn)
+                    value = await fn(*[await real(arg) for arg in asked.call.args])
+            self.done.append(DoneStep(asked.name, "ran", value))
+            return value
+
+        self._answer(asked, do)
+
+    async def _opened(self, closed: Closed, stack: AsyncExitStack, opened: dict[str, object]) -> object:
+        """Open the resource for which this stands, and return what is meant of it."""
+        path = closed_name(closed)
+        fits = [one for one in self._resources if f"{path}.".startswith(f"{one.name}.")]
+        if not fits:
+            raise ConfigError(f"the resource {path} isn't declared on the bot")
+        resource = max(fits, key=lambda one: len(one.name))
+        if resource.name not in opened:
+            opened[resource.name] = await stack.enter_async_context(resource.open())
+        value = opened[resource.name]
+        for part in path.removeprefix(resource.name).split(".")[1:]:
+            value = getattr(value, part)
+        return value
+
+    def _asked(self, number: int) -> AskedStep:
+        asked = self.asked.get(number)
+        if asked is None or asked.answered.is_set():
+            raise LocalProtocolError("step", f"{number} waits for nothing; those that do: {list(self.asked)}")
+        return asked
+
+    def _answer(self, asked: AskedStep, do: Callable[[], Awaitable[object]]) -> None:
+        asked.do = do
+        asked.answered.set()
+
+
+def _is_same(recorded: str, call: StepCall) -> bool:
+    if differs(recorded, call.print):
+        return False
+    # The name of what isn't open is that of the resource, and not of its class.
+    return recorded.partition(" ")[0].rpartition(".")[2] == name_of(call).rpartition(".")[2]

@@ -1,0 +1,57 @@
+"""The chat on the platform, when what new code made of the same answers takes its place."""
+
+from __future__ import annotations
+
+from ...conversations.revival.stored import Stored
+from ...emulator.chats import PlatformChat, Replayed
+from ...emulator.world import World
+from ...wire.events import Message
+from ...wire.ids import MessageId
+from .same_answers import Replacement
+from .staging import events_in, sent_in
+
+
+def show_instead(world: World, before: Stored, instead: Replacement, now: int) -> None:
+    """Show what has taken a conversation's place, where people see its chat.
+
+    What the conversation had sent, and what people had answered since it began, gives way; what was there
+    before, and what others sent, stays. A line below tells of it.
+
+    Args:
+        before: the conversation as it was.
+        now: on the platform's clock.
+    """
+    if instead.chat is None:
+        return
+    chat, gone = world.chat(instead.chat.id), _gone(world.chat(instead.chat.id), before)
+    kept = {id: entry for id, entry in chat.entries.items() if id not in gone}
+    chat.entries = {**kept, **instead.chat.entries}
+    pressed = {id: one for id, one in chat.pressed.items() if one.message_id in kept}
+    chat.pressed = {**pressed, **instead.chat.pressed}
+    chat.reply_keyboard = instead.chat.reply_keyboard
+    began = before.row.started_at
+    earlier = [line for line in chat.lines if line.at < began]
+    world.stand(chat.id, [*earlier, *(line for line in instead.chat.lines if line.at >= began)])
+    world.record(now, Replayed(chat.id))
+    world.rewritten()
+
+
+def _gone(chat: PlatformChat, before: Stored) -> set[MessageId]:
+    """Return the messages that were the conversation's, or answered it."""
+    sent = {sent.id for sent in map(sent_in, before.records) if sent is not None}
+    gone = {
+        entry.id
+        for entry in chat.entries.values()
+        if entry.id in sent or (entry.author is not None and entry.at >= before.row.started_at)
+    }
+    # What waited while the conversation began was written a moment before that.
+    heard = [event for _, event in events_in(before.records) if isinstance(event, Message)]
+    theirs = [entry for entry in chat.entries.values() if entry.author is not None]
+    earlier = [entry for entry in theirs if entry.id not in gone][-len(heard) :] if heard else []
+    left = [*earlier, *(entry for entry in theirs if entry.id in gone)]
+    for event in reversed(heard):
+        found = next((n for n in reversed(range(len(left))) if left[n].content == event.content), None)
+        if found is not None:
+            gone.add(left[found].id)
+            del left[found:]
+    return gone

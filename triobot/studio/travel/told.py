@@ -1,0 +1,254 @@
+"""What came to a conversation and what it sent, as JSON for people. Pure.
+
+Messages have the shape in which the emulator tells a chat's (`emulator.views`), so that one page draws both.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from ...base.authors import contained, kind_of
+from ...conversations.charges.charging import PaymentNews, Seen
+from ...conversations.codec import CODEC
+from ...conversations.doors.calls import Call, PaymentArrived, Signal
+from ...conversations.revival.stored import StartedWith
+from ...emulator.views import JsonObject, view_buttons, view_content, view_form, view_keyboard
+from ...engine import Record
+from ...engine.records import DONE, FAILED, FIRED, INTERRUPTED, Node
+from ...errors import LocalProtocolError, UnreadableRecordError
+from ...seams.money import Captured
+from ...wire.content import Contact, Content, Location, Media
+from ...wire.encode import encode_event_data, encode_operation, encode_sender
+from ...wire.events import InvoiceCallback, Join, Leave, Message, PayCallback, Press, Sender, Submission
+from ...wire.ids import ChatId
+from ...wire.operations import (
+    AnswerCallback,
+    CreateInvoice,
+    DeleteMessage,
+    EditMessage,
+    Operation,
+    SendMessage,
+)
+from ...wire.rules import JsonValue
+from .values import DOTS, shown
+
+LETTERS: Final = 4_000
+"""Of a text that is shown in a bubble."""
+_RAW: Final = 8_000
+"""Of what the platform posts, or gets."""
+_MONEY: Final = frozenset({"charge", "verify"})
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a text."""
+    return text if len(text) <= LETTERS else text[:LETTERS] + DOTS
+
+
+# --- what came
+
+
+def told_event(event: object) -> JsonObject:
+    """Tell what came, and who from."""
+    told: JsonObject = {"what": "event", "from": None, "name": "", "text": ""}
+    sender = getattr(event, "sender", None)
+    if isinstance(sender, Sender):
+        told |= {"from": sender.id, "name": cut(sender.name)}
+    match event:
+        case Message():
+            content: Content = event.content
+            told |= {"what": "message", "text": _words(content), "content": _content(content)}
+        case Press():
+            pressed = cast("Any", event)
+            told |= {"what": "press", "text": shown(pressed.value), "message_id": pressed.message_id}
+        case Submission():
+            fields: JsonObject = {cut(name): cut(value) for name, value in event.values[:100]}
+            text = " \N{MIDDLE DOT} ".join(value for _, value in event.values[:100])
+            told |= {"what": "form", "text": cut(text), "message_id": event.message_id, "fields": fields}
+        case Join() | Leave():
+            told |= {"what": type(event).__name__.lower()}
+        case PayCallback() | InvoiceCallback() | PaymentNews():
+            told |= {"what": "payment"}
+        case PaymentArrived():
+            told |= {"what": "payment", "text": _money(event.paid)}
+            if isinstance(event.paid, Captured):
+                told["money"] = _captured(event.paid)
+        case Signal():
+            told |= {"what": "signal", "text": shown(event.value)}
+        case Call():
+            told |= {"what": "call", "text": f"{event.name}{shown(event.args) if event.args else ''}"}
+        case _:
+            told |= {"text": type(event).__name__}
+    with suppress(LocalProtocolError, AttributeError, AssertionError, TypeError):
+        kind, data = encode_event_data(cast("Message[str]", event))
+        if len(data) <= _RAW:
+            told["event"] = {"type": kind, "data": data, "from": encode_sender(event.sender)}  # type: ignore[attr-defined]
+    return told
+
+
+def _words(content: Content) -> str:
+    match content:
+        case str():
+            return cut(content)
+        case Media():
+            return cut(content.caption) or content.kind
+        case Contact():
+            return f"{content.name} {content.phone}".strip()
+        case Location():
+            return content.desc or f"{content.lat}, {content.long}"
+
+
+def _content(content: Content) -> JsonValue:
+    return view_content(cut(content) if isinstance(content, str) else content)
+
+
+def _money(paid: object) -> str:
+    return f"{paid.amount} {paid.currency}" if isinstance(paid, Captured) else shown(paid)
+
+
+def _captured(paid: Captured) -> JsonObject:
+    name = "" if paid.payer is None else cut(paid.payer.name)
+    return {"what": "captured", "name": name, "amount": paid.amount, "currency": paid.currency}
+
+
+def _moved(seen: object) -> JsonObject | None:
+    """Tell where money went, of what a charge saw in the ledger; None if it saw nothing of that."""
+    notices, paid = cast("Seen", seen) if isinstance(seen, tuple) else ((), None)
+    if paid is not None:
+        return _captured(paid)
+    codes = [notice.code for notice in notices if notice.code is not None]
+    return {"what": "failed", "name": "", "code": codes[-1]} if codes else None
+
+
+def told_start(opening: StartedWith | None) -> JsonObject | None:
+    """Tell what began a conversation; None if that could not be recorded."""
+    return None if opening is None else told_event(opening.event)
+
+
+def told_record(record: Record) -> JsonObject | None:
+    """Tell what a turn of a journal began with; None for a send that succeeded."""
+    tag = record[0]
+    if tag == INTERRUPTED:
+        return {"what": "interrupt", "text": str(record[4])}
+    if tag == FIRED:
+        came = _taken(record[4]) if record[3] is not None else None
+        return {**(came or {"what": "timeout", "text": ""}), "block": str(record[2])}
+    kind = str(record[3]).partition(" ")[0] if tag in (DONE, FAILED) else ""
+    if tag == FAILED:
+        return {"what": "error", "text": _error(record[5])}
+    if tag != DONE:
+        return {"what": "cut", "text": ""}
+    if kind == "receive":
+        return _taken(record[5])
+    if kind == "sleep":
+        return {"what": "timeout", "text": ""}
+    if kind in ("send", "answer"):
+        return None
+    told: JsonObject = {"what": "result", "text": _value(record[5])}
+    if kind == "verify" and (moved := _moved(_value_of(record[5]))) is not None:
+        told["money"] = moved
+    return told
+
+
+def _taken(node: Node) -> JsonObject:
+    """Tell of an event that a wait or a block took."""
+    try:
+        taken = cast("tuple[object, ...]", CODEC.value_of(node))
+    except Exception as error:  # its class is the author's, and may be another one by now
+        return {"what": "event", "from": None, "name": "", "text": f"<{type(error).__name__}>"}
+    told = told_event(taken[0])
+    if len(taken) > 3 and taken[3] is None:
+        told["taken"] = False
+    return told
+
+
+def _value_of(node: Node) -> object:
+    try:
+        return CODEC.value_of(node)
+    except Exception:  # as above
+        return None
+
+
+def _value(node: Node) -> str:
+    try:
+        return shown(CODEC.value_of(node))
+    except Exception as error:  # as above
+        return f"<{type(error).__name__}>"
+
+
+def _error(node: Node) -> str:
+    match node:
+        case ["raised", str() as name, [*args], _]:
+            # Which classes a step may raise is known to the call alone: its words are those of any error.
+            words = str(Exception(*map(_value_of, args)))
+            return cut(": ".join([name.rpartition(".")[2], *([words] if words else [])]))
+        case _:
+            pass
+    try:
+        return error_words(CODEC.error_of(node))
+    except UnreadableRecordError:
+        return "an error that this program doesn't know"
+
+
+def error_words(error: BaseException) -> str:
+    """Say what an error is, with its own words."""
+    try:
+        words = str(error)
+    except BaseException as inner:  # the author's own class
+        words = f"<its str raised {kind_of(contained(inner))}>"
+    return cut(f"{type(error).__name__}: {words}" if words else type(error).__name__)
+
+
+def dot_of(record: Record, came: JsonObject | None) -> str:
+    """Return the colour of a turn: who or what made it."""
+    what = None if came is None else came["what"]
+    if what in ("message", "press", "form", "join", "leave"):
+        return "person"
+    kind = record[3].partition(" ")[0] if isinstance(record[3], str) else ""
+    if what == "payment" or kind in _MONEY:
+        return "money"
+    return "time" if what == "timeout" else "bot"
+
+
+# --- what was sent
+
+
+def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
+    """Tell what a conversation hands to its outbox."""
+    told: JsonObject = {
+        "kind": operation.path,
+        "chat_id": cast("int | str", getattr(operation, "chat_id", 0)),
+    }
+    match operation:
+        case SendMessage():
+            told |= {"kind": "send", **_shown(operation.content)}
+            if operation.inline_keyboard is not None:
+                told["buttons"] = view_buttons(operation.inline_keyboard)
+            if operation.form is not None:
+                told["form"] = view_form(operation.form)
+            if operation.reply_keyboard is not None:
+                told["keyboard"] = view_keyboard(operation.reply_keyboard)
+        case EditMessage():
+            told |= {"kind": "edit", "message_id": operation.message_id}
+            if operation.content is not None:
+                told |= _shown(operation.content)
+            told["buttons"] = view_buttons(operation.inline_keyboard)
+        case DeleteMessage():
+            told |= {"kind": "delete", "message_id": operation.message_id}
+        case AnswerCallback():
+            told |= {"kind": "answer", "text": cut(operation.text), "alert": operation.show_alert}
+        case CreateInvoice():
+            told |= {"kind": "invoice", "text": cut(operation.description), "amount": operation.amount}
+        case _:
+            pass
+    if told["chat_id"] != chat_id:
+        told["to"] = True
+    with suppress(LocalProtocolError):  # media that is yet to be uploaded
+        fields = dict(encode_operation(operation).fields)
+        if sum(map(len, fields.values())) <= _RAW:
+            told["raw"] = {name: value for name, value in fields.items() if name != "chat_id"}
+    return told
+
+
+def _shown(content: Content) -> JsonObject:
+    return {"text": _words(content), "content": _content(content)}

@@ -1,0 +1,350 @@
+"""The twin: a process beside the bot's, in which journals are run again.
+
+It is neither the bot's process nor the page's: an author's code runs here between its operations, and may
+hang, eat memory, or end the process, and nobody else notices. It waits with everything loaded but the bot,
+and loads that once: new code needs a new twin. It ends when its line to its parent does.
+
+Both say JSON lines. A question has a number ``n``, a word ``do`` and what that needs; its answer has the same
+number, and ``value``, or ``error`` in words, or ``size``: then so many bytes follow, which are compressed
+JSON. In between, ``{"pass": id, "given": 3, "of": 9}`` tells how far a pass is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from ...base.frozen import guarded
+from ...base.lines import lines_of
+from ...conversations.revival.stored import Stored
+from ...conversations.routes.declarations import Table
+from ...conversations.services import Services
+from ...emulator.views import JsonObject, exact_for_pages
+from ...errors import TriobotError
+from ...wire.rules import JsonValue
+from .hiding import hidden, outline
+from .notches import WINDOW
+from .parting import trail_of
+from .passes import Passed, remember_sources, run_pass, value_in_full
+from .path import Path, paths_of
+
+LONGEST: Final = 256 * 1024 * 1024
+"""Of a line: a journal."""
+LARGEST: Final = 1_000_000
+"""Bytes of an answer, before it is compressed."""
+KEPT: Final = 8
+"""Passes."""
+MEMORY: Final = 64 * 1024 * 1024
+"""Bytes that their notches may take, as JSON."""
+_LOADS: Final = 20
+"""Seconds that the author's modules may take."""
+_LEVEL: Final = 5
+
+Loaded: TypeAlias = tuple[Services, Table]
+Load: TypeAlias = Callable[[str], Loaded]
+Read: TypeAlias = Callable[[Sequence[Mapping[str, object]]], Stored]
+Secrets: TypeAlias = Callable[[], Collection[str]]
+
+
+@final
+@guarded
+class BranchedFrom:
+    """Where a branch comes from.
+
+    Attributes:
+        beside: the journals of other conversations of the chat.
+        group: the chat is one; None: as far as the journal tells.
+    """
+
+    stored: Stored
+    beside: Sequence[Stored] = ()
+    group: bool | None = None
+
+
+# What is to be done, what that needs, and what reads where the branch comes from.
+Branch: TypeAlias = Callable[
+    [str, Mapping[str, Any], Callable[[], BranchedFrom]], Awaitable[JsonObject | str | None]
+]
+
+
+@final
+class _UntoldError(TriobotError):
+    """A question that can't be answered; the text says why."""
+
+
+@final
+class _NotDoneError(TriobotError):
+    """Something that can't be done there; the text says why."""
+
+
+@final
+@guarded
+class _KeptPass:
+    """A pass that is kept.
+
+    Attributes:
+        stored: what it was made of, for a second look.
+        size: of its notches as JSON.
+    paths: of its turns, once they were asked for.
+    """
+
+    stored: Stored
+    passed: Passed
+    size: int
+    paths: Sequence[Path] | None = None
+
+
+@final
+class Twin:
+    """Answers its parent's questions.
+
+    Args:
+        load: loads the bot of this name.
+        read: reads a journal as it is told.
+        branch: opens branches of the bot that `load` has loaded; None: there are none here.
+        secrets: what people wrote gets no further than this process, nor what this returns of the bot that is
+            loaded; None: all is told.
+    """
+
+    def __init__(
+        self,
+        line: trio.SocketStream,
+        load: Load,
+        read: Read,
+        branch: Branch | None = None,
+        *,
+        secrets: Secrets | None = None,
+    ) -> None:
+        self._line = line
+        self._secrets = secrets
+        self._branches = branch
+        self._load = load
+        self._read = read
+        self._loaded: Loaded | None = None
+        self._kept: OrderedDict[str, _KeptPass] = OrderedDict()
+        self._one = trio.Lock()
+        self._says = trio.Lock()
+        self._far: tuple[str, int, int] | None = None
+        self._further = trio.Event()
+
+    async def serve(self) -> None:
+        """Answer until the parent is gone."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell)
+            async with aclosing(lines_of(self._line, LONGEST)) as lines:
+                async for line in lines:
+                    if not line.endswith(b"\n"):
+                        break
+                    nursery.start_soon(self._answer, json.loads(line))
+            nursery.cancel_scope.cancel()
+
+    async def _answer(self, asked: dict[str, Any]) -> None:
+        answer: JsonObject = {"n": asked["n"]}
+        body = b""
+        try:
+            value = await self._do(asked["do"], asked)
+            if isinstance(value, bytes):
+                body = value
+                answer["size"] = len(body)
+            else:
+                answer["value"] = value
+        except (_UntoldError, _NotDoneError) as error:
+            answer["error"] = str(error)
+            answer["refused"] = isinstance(error, _NotDoneError)
+        except Exception as error:  # whatever an author's module does on import
+            # Of ours none holds what people wrote.
+            told = self._secrets is None or isinstance(error, TriobotError)
+            words = f": {error}" if told else ""
+            answer["error"] = f"{type(error).__name__}{words}"[:4_000]
+        await self._say(answer, body)
+
+    async def _say(self, told: JsonObject, body: bytes = b"") -> None:
+        async with self._says:
+            await self._line.send_all(_json(told) + b"\n" + body)
+
+    async def _do(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
+        match what:
+            case "load":
+                return self._load_now(asked["bot"])
+            case "open":
+                async with self._one:
+                    return await self._open(asked["id"], asked["lines"])
+            case "trail":
+                async with self._one:
+                    return await self._trail(asked["lines"])
+            case "notches":
+                return packed_window(self._find(asked["id"]).passed, asked["from"], asked["to"])
+            case "path":
+                async with self._one:
+                    return await self._path(asked["id"], asked["from"], asked["to"])
+            case "source":
+                texts = self._find(asked["id"]).passed.texts
+                if not 0 <= asked["source"] < len(texts):
+                    raise _UntoldError("there is no such source")
+                text: str = texts[int(asked["source"])]
+                return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
+            case "value":
+                async with self._one:
+                    return await self._value(asked)
+            case "close":
+                self._kept.pop(asked["id"], None)
+                return None
+            case (
+                "branch"
+                | "same answers"
+                | "in branch"
+                | "branch test"
+                | "test"
+                | "replacement"
+                | "close branch"
+            ):
+                return await self._branch(what, asked)
+            case _:
+                raise _UntoldError(f"nobody knows what {what} is")
+
+    def _load_now(self, bot: str) -> JsonValue:
+        # A module that doesn't come to its end takes the process with it.
+        signal.alarm(_LOADS)
+        try:
+            self._loaded = self._load(bot)
+        finally:
+            signal.alarm(0)
+        remember_sources()
+        return None
+
+    def _find(self, id: str) -> _KeptPass:
+        kept = self._kept.get(id)
+        if kept is None:
+            raise _UntoldError("this pass is gone: open it again")
+        self._kept.move_to_end(id)
+        return kept
+
+    async def _open(self, id: str, lines: Sequence[Mapping[str, object]]) -> JsonValue:
+        if self._loaded is None:
+            raise _UntoldError("there is no bot yet")
+
+        def far(given: int, of: int) -> None:
+            self._far = id, given, of
+            self._further.set()
+
+        services, table = self._loaded
+        stored = self._read(lines)
+        if self._secrets is None:
+            passed = await run_pass(services, table, stored, tell=far)
+        else:
+            passed = await run_pass(services, table, stored, tell=far, write=outline)
+            passed = hidden(passed, self._secrets())
+        size = sum(len(_json(notch)) for notch in passed.notches)
+        self._kept[id] = _KeptPass(stored, passed, size)
+        while len(self._kept) > 1 and (
+            len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
+        ):
+            self._kept.popitem(last=False)
+        return {**passed.head, "id": id}
+
+    async def _trail(self, lines: Sequence[Mapping[str, object]]) -> bytes:
+        if self._loaded is None:
+            raise _UntoldError("there is no bot yet")
+        passed = await run_pass(*self._loaded, self._read(lines), variables=0)
+        return gzip.compress(_json(trail_of(passed)), 1)
+
+    async def _branch(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
+        if self._branches is None:
+            raise _UntoldError("there are no branches here")
+        try:
+            told = await self._branches(what, asked, partial(self._origin, asked))
+        except (TriobotError, ValueError, KeyError, TypeError) as error:
+            raise _NotDoneError(str(error) or type(error).__name__) from error
+        if what == "replacement" and isinstance(told, Mapping):  # its parent's alone
+            return gzip.compress(_json(told), 1)
+        return _packed(told) if isinstance(told, Mapping) else told
+
+    def _origin(self, asked: dict[str, Any]) -> BranchedFrom:
+        """Return what a branch comes from: a pass, or a journal as it is told."""
+        stored = self._find(asked["id"]).stored if "id" in asked else self._read(asked["lines"])
+        beside = [self._read(lines) for lines in asked.get("beside", ())]
+        return BranchedFrom(
+            stored, [one for one in beside if one.row.id != stored.row.id], asked.get("group")
+        )
+
+    async def _path(self, id: str, start: int, end: int) -> bytes:
+        assert self._loaded is not None
+        kept = self._find(id)
+        if kept.paths is None:
+            sources = [str(one["path"]) for one in cast("list[JsonObject]", kept.passed.head["sources"])]
+            kept = attrs.evolve(kept, paths=await paths_of(*self._loaded, kept.stored, sources))
+            self._kept[id] = kept
+        assert kept.paths is not None
+        end = min(end, start + WINDOW, len(kept.paths))
+        told: list[JsonValue] = [[[*line] for line in path] for path in kept.paths[start:end]]
+        return _packed({"from": start, "to": end, "paths": told})
+
+    async def _value(self, asked: dict[str, Any]) -> JsonValue:
+        assert self._loaded is not None
+        if self._secrets is not None:
+            raise _UntoldError("values are hidden here")
+        kept = self._find(asked["id"])
+        place = (asked["notch"], asked["branch"], asked["frame"], asked["name"])
+        text = await value_in_full(*self._loaded, kept.stored, *place)
+        if text is None:
+            raise _UntoldError("there is no such variable")
+        return {"text": text}
+
+    async def _tell(self) -> None:
+        while True:
+            await self._further.wait()
+            self._further = trio.Event()
+            if (far := self._far) is not None:
+                await self._say({"pass": far[0], "given": far[1], "of": far[2]})
+
+
+def packed_window(passed: Passed, start: int, end: int) -> bytes:
+    """Return notches as compressed JSON: as many as an answer may have, and one at least."""
+    parts: list[bytes] = []
+    room = LARGEST
+    for notch in passed.window(start, min(end, start + WINDOW)):
+        part = _for_pages(notch)
+        if parts and len(part) > room:
+            break
+        room -= len(part) + 1
+        parts.append(part)
+    head = f'{{"from":{start},"to":{start + len(parts)},"notches":['.encode()
+    return gzip.compress(head + b",".join(parts) + b"]}", _LEVEL)
+
+
+def _packed(told: JsonObject) -> bytes:
+    return gzip.compress(_for_pages(told), _LEVEL)
+
+
+def _for_pages(told: JsonObject) -> bytes:
+    return exact_for_pages(_json(told).decode()).encode()
+
+
+def _json(told: JsonObject) -> bytes:
+    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+async def serve_twin(
+    fd: int,
+    load: Load,
+    read: Read,
+    branch: Branch | None = None,
+    *,
+    secrets: Secrets | None = None,
+) -> None:
+    """Be a twin, on the line that this descriptor is an end of; see `Twin`."""
+    # Looked up here: Windows has none, and imports this module, too.
+    family, kind = cast("int", trio.socket.AF_UNIX), cast("int", trio.socket.SOCK_STREAM)
+    end = trio.socket.fromfd(fd, family, kind)
+    async with trio.SocketStream(end) as line:
+        await Twin(line, load, read, branch, secrets=secrets).serve()

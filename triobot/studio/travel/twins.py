@@ -1,0 +1,683 @@
+"""The twins of a bot, seen from their parent: one that has loaded the bot as it is now, and one that waits.
+
+A twin that doesn't answer within its time is killed, and its passes are gone: whoever looks at one opens it
+again. When the code changes, the one that waits loads it. The one whose code the bot runs stays until the bot
+has taken other code, and that is changed in its turn: new code is compared with what the bot runs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import socket
+import subprocess
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol, cast, final
+
+import attrs
+import trio
+
+from ...emulator.exchange import TravelError
+from ...emulator.views import JsonObject
+from ...errors import TriobotError
+from ...wire.rules import JsonValue
+from .outside import run_test, save_test
+from .parting import breaks, first_parting, texts_changed
+from .twin import KEPT
+
+SECONDS: Final = 20.0
+"""Within which a twin answers, or is killed."""
+_CHUNK: Final = 1 << 16
+_BESIDE: Final = 20
+"""Other conversations of a chat that a branch knows of."""
+_COMPARED: Final = 200
+"""Conversations whose journals are tried under new code."""
+_GONE: Final = "the process in which it was has ended"
+
+
+class Journals(Protocol):
+    """Where journals are read."""
+
+    async def conversations(self, chat_id: int) -> Sequence[JsonObject]:
+        """Return the rows of a chat's conversations: those that live, crashed and ended."""
+        ...
+
+    async def waiting(self) -> Sequence[JsonObject]:
+        """Return the rows of conversations that go on, the last used last."""
+        ...
+
+    async def journal(self, conversation: int) -> Sequence[JsonObject]:
+        """Return a journal as an operator is told it: its row, its records, its effects."""
+        ...
+
+    async def end(self, conversation: int) -> None:
+        """Have a conversation end, whatever it waits for; durable when this returns."""
+        ...
+
+    def marks(self, since: int) -> Sequence[JsonObject]:
+        """Return when the bot's process was killed, and started again, since this wall time."""
+        ...
+
+
+@final
+class _Process:
+    """One twin's process."""
+
+    def __init__(
+        self, process: trio.Process, line: trio.SocketStream, far: Callable[[JsonObject], None]
+    ) -> None:
+        self.process = process
+        self.dead = False
+        self._line = line
+        self._far = far
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, trio.MemorySendChannel[Any]] = {}
+        self._says = trio.Lock()
+
+    async def ask(self, do: str, **asked: Any) -> Any:
+        """Ask, and return the answer: a value, or compressed JSON.
+
+        Raises:
+            TravelError: it says why not, or is dead by now.
+        """
+        number = next(self._numbers)
+        answers, answer = trio.open_memory_channel[Any](1)
+        self._answers[number] = answers
+        try:
+            with trio.move_on_after(SECONDS):
+                if self.dead:
+                    raise trio.EndOfChannel
+                async with self._says:
+                    await self._line.send_all(json.dumps({"n": number, "do": do, **asked}).encode() + b"\n")
+                told = await answer.receive()
+                if isinstance(told, bytes):
+                    return told
+                if (error := told.get("error")) is not None:
+                    refused = bool(told.get("refused"))
+                    raise TravelError(str(error), gone="is gone" in str(error), refused=refused)
+                return told["value"]
+        except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError):
+            raise TravelError("the process in which this ran has ended: open it again", gone=True) from None
+        finally:
+            self._answers.pop(number, None)
+        self.kill()
+        raise TravelError(
+            f"no answer within {SECONDS:g} s: the process in which this ran was killed", gone=True
+        )
+
+    def kill(self) -> None:
+        """End it."""
+        self.dead = True
+        self.process.kill()
+
+    async def close(self) -> None:
+        """End it, and return once it has."""
+        self.kill()
+        with trio.CancelScope(shield=True):  # it was killed: this is short
+            await self._line.aclose()
+            await self.process.wait()
+
+    async def hear(self) -> None:
+        """Hand on what it says, until it ends."""
+        rest = bytearray()
+        try:
+            while (line := await self._until_line(rest)) is not None:
+                told = json.loads(line)
+                if "pass" in told:
+                    self._far(told)
+                    continue
+                body: Any = told
+                if "size" in told:
+                    while len(rest) < told["size"] and (chunk := await self._line.receive_some(_CHUNK)):
+                        rest += chunk
+                    body = bytes(rest[: told["size"]])
+                    del rest[: told["size"]]
+                if (channel := self._answers.get(told["n"])) is not None:
+                    channel.send_nowait(body)
+        except trio.BrokenResourceError:
+            pass
+        finally:
+            self.dead = True
+            for waiting in self._answers.values():
+                waiting.close()
+
+    async def _until_line(self, rest: bytearray) -> bytes | None:
+        while (end := rest.find(b"\n") + 1) == 0:
+            chunk = await self._line.receive_some(_CHUNK)
+            if not chunk:
+                return None
+            rest += chunk
+        line = bytes(rest[:end])
+        del rest[:end]
+        return line
+
+
+@final
+@attrs.define(eq=False)
+class _Open:
+    """A pass that a page has asked for.
+
+    Attributes:
+        twin: in which it is.
+        head: once it is ready.
+        failed: why it will never be.
+        beside: the chat's other journals, if it is none of the bot's own store; None for what is there.
+        marks: when the process was killed and started again, where the chat is elsewhere.
+    """
+
+    id: str
+    chat_id: int
+    conversation: int
+    twin: _Process | None = None
+    given: int = 0
+    of: int = 0
+    head: JsonObject | None = None
+    failed: str = ""
+    gone: bool = False
+    beside: Sequence[Sequence[JsonObject]] | None = None
+    marks: Sequence[JsonObject] = ()
+
+
+@final
+class Twins:
+    """Opens passes, and answers what a page asks of them; `emulator.exchange.Travels` describes it.
+
+    Args:
+        command: starts a twin; the descriptor of its line is added.
+        environ: all of its variables.
+        bot: ``MODULE:BOT``.
+        tell: called when something is new.
+
+    Attributes:
+        may_take: tells by a conversation's row whether its place may be taken by what new code makes of its
+            answers.
+        why_not_take: tells by a branch why it can't be taken all the same; None if it can.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        bot: str,
+        journals: Journals,
+        tell: Callable[[], None],
+    ) -> None:
+        self._command = command
+        self._environ = environ
+        self._bot = bot
+        self._journals = journals
+        self._tell = tell
+        self._nursery: trio.Nursery | None = None
+        self._numbers = itertools.count(1)
+        self._passes: OrderedDict[str, _Open] = OrderedDict()
+        self._current: _Process | None = None
+        self._before: _Process | None = None
+        self._waiting: _Process | None = None
+        self._loading = trio.Lock()
+        # The twin of each branch, its number there, and when the bot's process was killed before it.
+        self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
+        # The journals whose answers were given to the present code, by branch.
+        self._origins: dict[str, Sequence[JsonObject]] = {}
+        self.may_take: Callable[[JsonObject], bool] = _never
+        self.why_not_take: Callable[[str], Awaitable[str | None]] = _no_reason
+        self._version = 0
+        # Whether the bot runs the present code.
+        self._is_taken = True
+
+    # --- life
+
+    async def run(self, wait_up: Callable[[], Awaitable[None]]) -> None:
+        """Keep the processes until cancelled.
+
+        Args:
+            wait_up: returns once a first process may be started without slowing the bot's start.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await wait_up()
+                # What is saved next is compared with the code as it is now.
+                await self._load_ahead()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    def changed(self) -> None:
+        """Note that the code is another one: what is opened from now on is run by that."""
+        self._version += 1
+        was_taken, self._is_taken = self._is_taken, False
+        last, self._current = self._current, None
+        if last is not None and was_taken:
+            last, self._before = self._before, last
+        if last is not None:
+            last.kill()
+
+    def took(self) -> None:
+        """Note that the bot has taken the present code: what is saved next is compared with that."""
+        self._is_taken = True
+        if self._nursery is not None:
+            self._nursery.start_soon(self._load_ahead)
+
+    async def _load_ahead(self) -> None:
+        with suppress(TravelError):
+            await self._loaded()
+
+    async def _start(self) -> _Process:
+        if self._nursery is None:
+            raise TravelError("no process for this is there yet")
+        if not hasattr(socket, "AF_UNIX"):
+            raise TravelError("this needs Linux or macOS, where a process is handed an open socket")
+        nursery, (ours, theirs) = self._nursery, socket.socketpair()
+        line = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        with theirs:
+            try:
+                process = await trio.lowlevel.open_process(
+                    [*self._command, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=self._environ,
+                    start_new_session=True,
+                )
+            except BaseException:
+                await trio.aclose_forcefully(line)
+                raise
+        twin = _Process(process, line, self._far)
+        nursery.start_soon(self._keep, twin)
+        return twin
+
+    async def _keep(self, twin: _Process) -> None:
+        """Hear a twin until it ends, or this is cancelled, and take it out of the list."""
+        try:
+            await twin.hear()
+        finally:
+            await twin.close()
+            for each in self._passes.values():
+                if each.twin is twin:
+                    each.gone = True
+            self._current = None if self._current is twin else self._current
+            self._before = None if self._before is twin else self._before
+            self._waiting = None if self._waiting is twin else self._waiting
+            self._tell()
+
+    async def _loaded(self) -> _Process:
+        """Return the twin that has the present code, which may have to be loaded first."""
+        async with self._loading:
+            while self._current is None or self._current.dead:
+                twin, self._waiting, version = self._waiting, None, self._version
+                if twin is None or twin.dead:
+                    twin = await self._start()
+                assert self._nursery is not None
+                self._nursery.start_soon(self._wait_anew)
+                try:
+                    await twin.ask("load", bot=self._bot)
+                except TravelError:
+                    twin.kill()
+                    raise
+                if version == self._version:
+                    self._current = twin
+                else:  # it has loaded what was changed meanwhile
+                    twin.kill()
+            return self._current
+
+    async def _wait_anew(self) -> None:
+        if self._waiting is None:
+            self._waiting = await self._start()
+
+    # --- new code
+
+    async def journals_now(self) -> list[Sequence[JsonObject]]:
+        """Read the journals of what has not ended, before the bot takes other code."""
+        found: list[Sequence[JsonObject]] = []
+        with suppress(TravelError):
+            for row in (await self._journals.waiting())[-_COMPARED:]:
+                found.append(await self._journals.journal(cast("int", row["conversation"])))
+        return [lines for lines in found if lines]
+
+    async def is_open(self, conversation: int) -> bool:
+        """Return whether a conversation goes on: it has not ended, and is not parked.
+
+        Raises:
+            TravelError: the store can't be read.
+        """
+        rows = await self._journals.waiting()
+        return any(row["conversation"] == conversation for row in rows)
+
+    async def end(self, conversation: int) -> None:
+        """Have a conversation end, whatever it waits for.
+
+        Raises:
+            TravelError: it has ended, or the store can't be written.
+        """
+        await self._journals.end(conversation)
+
+    async def compare(self, journals: Sequence[Sequence[JsonObject]]) -> tuple[int, int, list[JsonObject]]:
+        """Run these under the code that the bot runs and under the present one.
+
+        Returns:
+            How many conversations go on as they were, how many of their messages have other words, and where
+            each of the others parts, see `first_parting`; ``breaks`` tells whether the journal does not fit
+            the new code: it would be parked, or a line takes the record of another one.
+
+        Raises:
+            TravelError: the new code can't be loaded, or a process ended meanwhile.
+        """
+        before, fits, texts, parts = self._before, 0, 0, list[JsonObject]()
+        after = await self._loaded()
+        for lines in journals:
+            new = await _trail(after, lines)
+            # What is saved before any process has loaded the code as it was is compared with journals alone.
+            old = None if before is None else await _trail(before, lines)
+            parting = first_parting(old, new)
+            if parting is None:
+                fits += 1
+                texts += 0 if old is None else texts_changed(old, new)
+            else:
+                names = ("chat_id", "conversation", "route")
+                of = {name: lines[0][name] for name in names}
+                parts.append({**of, **parting, "breaks": breaks(old, new)})
+        return fits, texts, parts
+
+    # --- what a page asks
+
+    def view(self) -> list[JsonValue]:
+        """Tell of each pass how far it is."""
+        return [
+            {
+                "id": one.id,
+                "chat_id": one.chat_id,
+                "conversation": one.conversation,
+                "given": one.given,
+                "of": one.of,
+                "ready": one.head is not None and not one.gone,
+                "failed": one.failed or (_GONE if one.gone else ""),
+            }
+            for one in self._passes.values()
+        ]
+
+    async def conversations(self, chat_id: int) -> JsonValue:
+        """List a chat's conversations, the newest first."""
+        rows = await self._journals.conversations(chat_id)
+        told = [row for row in rows if row["chat_id"] == chat_id]
+        return {"conversations": [told_row(row) for row in reversed(told)]}
+
+    async def open(self, chat_id: int, conversation: int) -> JsonValue:
+        """Begin a pass over a conversation under the present code; `view` tells how far it is."""
+        lines = await self._journals.journal(conversation)
+        if not lines or lines[0].get("chat_id") != chat_id:
+            raise TravelError("this chat has no such conversation")
+        return self._begin(_Open(f"p{next(self._numbers)}", chat_id, conversation), lines)
+
+    def open_told(self, journals: Sequence[Sequence[JsonObject]], marks: Sequence[JsonObject]) -> JsonValue:
+        """Begin a pass over the first of these journals, of one chat elsewhere than in the bot's own store.
+
+        Args:
+            marks: when the process was killed there, and started again.
+        """
+        lines, *beside = journals
+        chat_id, conversation = (cast("int", lines[0][name]) for name in ("chat_id", "conversation"))
+        id = f"p{next(self._numbers)}"
+        return self._begin(_Open(id, chat_id, conversation, beside=beside, marks=marks), lines)
+
+    def _begin(self, one: _Open, lines: Sequence[JsonObject]) -> JsonValue:
+        if self._nursery is None:
+            raise TravelError("no process for this is there yet")
+        if not hasattr(socket, "AF_UNIX"):
+            raise TravelError("this needs Linux or macOS, where a process is handed an open socket")
+        one.of = sum("record" in line for line in lines)
+        self._passes[one.id] = one
+        while len(self._passes) > KEPT:
+            self._passes.popitem(last=False)
+        self._nursery.start_soon(self._pass, one, lines)
+        self._tell()
+        return {"id": one.id}
+
+    async def _pass(self, one: _Open, lines: Sequence[JsonObject]) -> None:
+        try:
+            one.twin = await self._loaded()
+            head: JsonObject = await one.twin.ask("open", id=one.id, lines=lines)
+            began = cast("int", head["started_at"])
+            marks = self._journals.marks(began) if one.beside is None else one.marks
+            head["marks"] = list[JsonValue](marks)
+            if head["divergence"] is None and (parting := await self._parting(one.twin, lines)) is not None:
+                head["parting"] = parting
+            one.head = head
+        except TriobotError as error:
+            one.failed = str(error)
+        self._tell()
+
+    async def _parting(self, twin: _Process, lines: Sequence[JsonObject]) -> JsonObject | None:
+        """Find where code that the bot has not taken sends another message than was sent; None: nowhere."""
+        before = self._before
+        if before is None or self._is_taken:
+            return None
+        try:
+            old, new = await _trail(before, lines), await _trail(twin, lines)
+        except TravelError:  # the bot has taken it meanwhile
+            return None
+        return first_parting(old, new) if breaks(old, new) else None
+
+    def passed(self, id: str) -> JsonObject:
+        """Return a pass's head, or how far it is."""
+        one = self._find(id)
+        if one.failed:
+            raise TravelError(one.failed)
+        return one.head or {"id": one.id, "given": one.given, "of": one.of}
+
+    async def notches(self, id: str, start: int, end: int) -> bytes:
+        """Return some of its notches, as compressed JSON."""
+        return cast("bytes", await self._ask(id, "notches", **{"from": start, "to": end}))
+
+    async def path(self, id: str, start: int, end: int) -> bytes:
+        """Return the lines that ran in some of its turns, as compressed JSON."""
+        return cast("bytes", await self._ask(id, "path", **{"from": start, "to": end}))
+
+    async def source(self, id: str, source: int) -> bytes:
+        """Return one of its sources, compressed."""
+        return cast("bytes", await self._ask(id, "source", source=source))
+
+    async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
+        """Return a variable nearly whole."""
+        place = {"notch": notch, "branch": branch, "frame": frame, "name": name}
+        return cast("JsonValue", await self._ask(id, "value", **place))
+
+    # --- branches
+
+    async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
+        """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
+        one = self._find(id)
+        given = await self._around(one, group)
+        told = await self._ask(id, "branch", notch=notch, asks=list(asks), **given)
+        return await self._opened(cast("bytes", told), one.twin, _kills(one))
+
+    async def same_answers(
+        self,
+        chat_id: int,
+        conversation: int,
+        *,
+        group: bool | None,
+        numbers: int,
+        asks: Sequence[str] = (),
+    ) -> bytes:
+        """Give the present code the answers that were given in a conversation, in a branch."""
+        lines = await self._journals.journal(conversation)
+        if not lines or lines[0].get("chat_id") != chat_id:
+            raise TravelError("this chat has no such conversation")
+        beside, twin = await self._beside(chat_id, conversation), await self._loaded()
+        asked = {"lines": lines, "beside": beside, "group": group, "numbers": numbers, "asks": list(asks)}
+        told = await twin.ask("same answers", **asked)
+        return await self._opened(cast("bytes", told), twin, [], lines)
+
+    async def _opened(
+        self,
+        told: bytes,
+        twin: _Process | None,
+        kills: list[JsonValue],
+        origin: Sequence[JsonObject] | None = None,
+    ) -> bytes:
+        """Give a new branch a number that no other twin's branch has."""
+        assert twin is not None
+        look = json.loads(gzip.decompress(told))
+        id = f"b{next(self._numbers)}"
+        self._branches[id] = twin, look["id"], kills
+        if origin is not None:
+            self._origins[id] = origin
+        for old in [old for old, (one, *_) in self._branches.items() if one.dead]:
+            del self._branches[old]
+            self._origins.pop(old, None)
+        return await self._looks(id, look)
+
+    async def _looks(self, id: str, look: JsonObject) -> bytes:
+        """Return how a branch looks, under the number by which it is known here."""
+        may = id in self._origins and not look["asked"] and self.may_take(self._origins[id][0])
+        why = await self.why_not_take(id) if may else None
+        told = {**look, "id": id, "can_take": may and why is None, "cannot_take": why}
+        return gzip.compress(json.dumps(told).encode())
+
+    def origin(self, id: str) -> Sequence[JsonObject]:
+        """Return the journal whose answers were given to new code in a branch.
+
+        Raises:
+            TravelError: it is gone, or was opened for something else.
+        """
+        self._find_branch(id)
+        if id not in self._origins:
+            raise TravelError(
+                "this branch was opened at a notch: nothing takes its chat's place", refused=True
+            )
+        return self._origins[id]
+
+    async def in_branch(self, id: str, what: str, given: Mapping[str, JsonValue]) -> bytes:
+        """Do something in a branch: ``look``, ``act``, ``wait``, ``step`` or ``answers``."""
+        twin, own, _ = self._find_branch(id)
+        look = json.loads(gzip.decompress(await twin.ask("in branch", id=own, what=what, given=given)))
+        return await self._looks(id, look)
+
+    async def replacement(self, id: str) -> JsonObject:
+        """Return what came of the answers that new code was given: see `same_answers.replacement_of`."""
+        twin, own, _ = self._find_branch(id)
+        told: JsonObject = json.loads(gzip.decompress(await twin.ask("replacement", id=own)))
+        return told
+
+    async def close_branch(self, id: str) -> None:
+        """Throw a branch away."""
+        twin, own, _ = self._find_branch(id)
+        del self._branches[id]
+        self._origins.pop(id, None)
+        await twin.ask("close branch", id=own)
+
+    async def keep(self, id: str, notch: int | None, *, group: bool | None) -> JsonValue:
+        """Write a notch of a pass down as a test, or without one a branch; and run it."""
+        if notch is None:
+            twin, own, kills = self._find_branch(id)
+            text = await twin.ask("branch test", id=own, kills=kills)
+        else:
+            one = self._find(id)
+            given = await self._around(one, group)
+            text = await self._ask(id, "test", notch=notch, kills=_kills(one), **given)
+        folder = _folder_of(self._bot)
+        kept = await run_test(cast("str", text), folders=[folder])
+        told: JsonObject = attrs.asdict(kept)
+        if kept.passed:
+            try:
+                told["path"] = str(save_test(Path(folder), kept.text).relative_to(folder))
+            except OSError as error:
+                told["unsaved"] = str(error)
+        return told
+
+    async def _around(self, one: _Open, group: bool | None) -> dict[str, Any]:
+        """Return what is known of a pass's chat beside its journal."""
+        if one.beside is None:
+            return {"beside": await self._beside(one.chat_id, one.conversation), "group": group}
+        # The bot's own chat of this number is another one.
+        return {"beside": one.beside[-_BESIDE:], "group": None}
+
+    async def _beside(self, chat_id: int, conversation: int) -> list[JsonValue]:
+        """Return the journals of the newest other conversations of a chat."""
+        rows = await self._journals.conversations(chat_id)
+        others = [row for row in rows if row["chat_id"] == chat_id and row["conversation"] != conversation]
+        found: list[JsonValue] = []
+        for row in others[-_BESIDE:]:
+            with suppress(TravelError):  # it has just ended
+                found.append(list[JsonValue](await self._journals.journal(cast("int", row["conversation"]))))
+        return [lines for lines in found if lines]
+
+    def _find_branch(self, id: str) -> tuple[_Process, str, list[JsonValue]]:
+        found = self._branches.get(id)
+        if found is None or found[0].dead:
+            raise TravelError("this branch is gone: open it again", gone=True)
+        return found
+
+    async def close(self, id: str) -> None:
+        """Forget a pass."""
+        one = self._passes.pop(id, None)
+        if one is not None and one.twin is not None and not one.twin.dead:
+            with suppress(TravelError):
+                await one.twin.ask("close", id=id)
+        self._tell()
+
+    async def _ask(self, id: str, do: str, **asked: Any) -> object:
+        one = self._find(id)
+        if one.twin is None or one.head is None:
+            raise TravelError(one.failed or "this pass is not ready yet")
+        return await one.twin.ask(do, id=id, **asked)
+
+    def _find(self, id: str) -> _Open:
+        one = self._passes.get(id)
+        if one is None or one.gone:
+            raise TravelError("this pass is gone: open it again", gone=True)
+        return one
+
+    def _far(self, told: JsonObject) -> None:
+        one = self._passes.get(str(told["pass"]))
+        if one is not None:
+            one.given, one.of = cast("int", told["given"]), cast("int", told["of"])
+            self._tell()
+
+
+def _never(_: JsonObject) -> bool:
+    return False
+
+
+async def _no_reason(_: str) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def _kills(one: _Open) -> list[JsonValue]:
+    """Return when the bot's process was killed or started again, as far as a pass knows."""
+    marks = [] if one.head is None else cast("list[JsonObject]", one.head["marks"])
+    return [[mark["t"], mark["what"] == "restart"] for mark in marks]
+
+
+def _folder_of(bot: str) -> str:
+    """Return the folder in which the module of ``MODULE:BOT`` is found."""
+    place = Path(bot.rpartition(":")[0])
+    return str(place.resolve().parent if place.suffix == ".py" else Path.cwd())
+
+
+async def _trail(twin: _Process, lines: Sequence[JsonObject]) -> JsonObject:
+    return cast("JsonObject", json.loads(gzip.decompress(await twin.ask("trail", lines=lines))))
+
+
+def told_row(row: JsonObject) -> JsonObject:
+    """Tell of a conversation what stands in a list; nothing that was said in it."""
+    state = "waits"
+    if row.get("ended_at") is not None:
+        state = "ended" if row.get("error") is None else "crashed"
+    elif row.get("parked_because") is not None:
+        state = "parked"
+    return {
+        "chat_id": row["chat_id"],
+        "conversation": row["conversation"],
+        "route": row["route"],
+        "kind": row["kind"],
+        "state": state,
+        "because": row.get("parked_because"),
+        "started_at": row["started_at"],
+        "updated_at": row["updated_at"],
+    }

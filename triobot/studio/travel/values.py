@@ -1,0 +1,377 @@
+"""Values as short texts, for people who look at variables.
+
+Nothing large is copied, and nothing that a value's own code does gets out: a text, a collection and the whole
+are cut, what contains itself is shown as dots, and of a `__repr__` that fails only that is said. What has
+fields is written by these, so that what is in it is cut as well.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from itertools import islice
+from types import (
+    BuiltinFunctionType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    ModuleType,
+    NoneType,
+)
+from typing import Any, Final, TypeAlias, cast, final
+
+import attrs
+
+from ...base.authors import contained, kind_of
+from ...base.fields import fields_of, has_fields
+from ...base.frozen import guarded
+from ...conversations.inspection.closed import Closed
+from ...conversations.running.lines import is_authors
+
+DOTS: Final = "\N{HORIZONTAL ELLIPSIS}"
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+_DIGITS: Final = 400
+"""Bits of a whole number that is written out: the time for more is no constant."""
+_OURS: Final = "triobot."
+_NAMED: Final = (
+    FunctionType,
+    MethodType,
+    BuiltinFunctionType,
+    CoroutineType,
+    GeneratorType,
+)
+PLAIN: Final = frozenset({str, int, float, bool, bytes, NoneType, complex})
+"""Types whose values can't change: the same one has the same text."""
+
+
+@final
+@guarded
+class Extent:
+    """How much is shown of a value.
+
+    Attributes:
+        letters: of one text.
+        members: of one collection.
+        levels: of what is in one another.
+        values: in all.
+        whole: letters in all.
+    """
+
+    letters: int = 200
+    members: int = 20
+    levels: int = 4
+    values: int = 60
+    whole: int = 400
+
+
+USUAL: Final = Extent()
+IN_FULL: Final = Extent(letters=65_536, members=5_000, levels=12, values=20_000, whole=65_536)
+"""For one value that somebody wants to see: 64 kB of it."""
+
+_Write: TypeAlias = "Callable[[_Page, Any, int], None]"
+_ways: Final[dict[type, _Write]] = {}
+
+
+def shown(value: object, limits: Extent = USUAL) -> str:
+    """Write a value as a text of limited length; never raises what the value's own code does."""
+    kind = type(value)
+    if kind in _SHORT:
+        text = repr(value)
+        if len(text) <= limits.letters:
+            return text
+    writer = _Page(limits)
+    try:
+        writer.write(value, 0)
+    except BaseException as error:  # whatever its own code does
+        writer.add(f"<{_name(kind)}: {kind_of(contained(error))}>")
+    return writer.text()
+
+
+_SHORT: Final = frozenset({float, bool, NoneType})
+
+
+@final
+class _Page:
+    """Writes one value."""
+
+    def __init__(self, limits: Extent) -> None:
+        self.limits = limits
+        self.full = False
+        self._room = limits.whole
+        self._values = limits.values
+        self._parts: list[str] = []
+        self._within: set[int] = set()
+
+    def add(self, text: str) -> None:
+        """Add some letters, as many as there is room for."""
+        if len(text) > self._room:
+            text, self.full = text[: max(self._room, 0)], True
+        self._room -= len(text)
+        self._parts.append(text)
+
+    def text(self) -> str:
+        """Return what was written."""
+        return "".join(self._parts) + (DOTS if self.full else "")
+
+    def write(self, value: object, level: int) -> None:
+        """Add a value."""
+        self._values -= 1
+        if self._values < 0 or self.full:
+            self.full = True
+            return
+        kind = type(value)
+        if kind is str and len(value) <= self.limits.letters:  # type: ignore[arg-type]
+            self.add(repr(value))
+            return
+        way = _ways.get(kind)
+        if way is None:
+            way = _ways[kind] = _way_of(kind)
+        if kind in PLAIN:
+            way(self, value, level)
+        elif id(value) in self._within or level > self.limits.levels:
+            self.add(DOTS)
+        else:
+            self._within.add(id(value))
+            try:
+                way(self, value, level)
+            finally:
+                self._within.discard(id(value))
+
+    def members(self, open: str, members: Iterable[object], close: str, level: int) -> None:
+        """Add the first members of a collection."""
+        between, left, deeper = open, self.limits.members, level + 1
+        for member in members:
+            self.add(between)
+            between = ", "
+            if not left or self.full:
+                self.add(DOTS)
+                break
+            left -= 1
+            self.write(member, deeper)
+        self.add(close if between is not open else open + close)
+
+    def pairs(self, open: str, pairs: Iterator[tuple[str, object]], close: str, level: int) -> None:
+        """Add named members."""
+        self.add(open)
+        for number, (name, member) in enumerate(pairs):
+            if number:
+                self.add(", ")
+            if number >= self.limits.members or self.full:
+                self.add(DOTS)
+                break
+            self.add(f"{name}=")
+            self.write(member, level + 1)
+        self.add(close)
+
+
+def _name(kind: Any) -> str:
+    return type.__dict__["__qualname__"].__get__(kind).rpartition("<locals>.")[2]  # type: ignore[no-any-return]
+
+
+def _kind(value: Any) -> Any:
+    return cast("Any", type(value))
+
+
+def _way_of(kind: Any) -> _Write:
+    """Find out how values of a class are written."""
+    for base, way in _WAYS.items():
+        if issubclass(kind, base):
+            return way
+    own: Any = kind.__repr__
+    if own in (Enum.__repr__, object.__repr__) and issubclass(kind, Enum):
+        return _write_enum
+    if has_fields(kind) and _is_generated(own, kind):
+        return _write_fields
+    if hasattr(kind, "_fields") and issubclass(kind, tuple):
+        return _write_named
+    if not is_authors(_file_of(own)):
+        for base, collection in _COLLECTIONS.items():
+            if issubclass(kind, base):
+                return collection
+    if own is object.__repr__:
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None) or "<"
+        return _write_attributes if is_authors(file) else _write_name
+    return _write_own
+
+
+def _is_generated(own: Any, kind: Any) -> bool:
+    # Of the wire's classes, which show nothing in a log, everything is shown.
+    return kind.__module__.startswith(_OURS) or not is_authors(_file_of(own))
+
+
+def _file_of(function: Any) -> str:
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    return "<" if code is None else str(code.co_filename)
+
+
+def _write_repr(to: _Page, value: object, level: int) -> None:
+    to.add(repr(value))
+
+
+def _write_text(to: _Page, value: Any, level: int) -> None:
+    base: Any = str if isinstance(value, str) else bytes if isinstance(value, bytes) else bytearray
+    cut = base.__getitem__(value, slice(0, min(to.limits.letters, to.limits.whole) + 1))
+    if len(cut) > to.limits.letters:
+        text = repr(cut[: to.limits.letters])
+        to.add(f"{text[:-1]}{DOTS}{text[-1]}")
+    else:
+        to.add(repr(cut))
+
+
+def _write_number(to: _Page, value: int, level: int) -> None:
+    bits = int.bit_length(value)
+    to.add(int.__repr__(value) if bits <= _DIGITS else f"<a number of {bits} bits>")
+
+
+def _write_enum(to: _Page, value: Enum, level: int) -> None:
+    name: str | None = value._name_
+    to.add(f"{_name(type(value))}.{name}" if name else Enum.__repr__(value))
+
+
+def _write_type(to: _Page, value: type, level: int) -> None:
+    to.add(f"<class {_name(value)}>")
+
+
+def _write_called(to: _Page, value: Any, level: int) -> None:
+    to.add(f"<{type(value).__name__} {getattr(value, '__qualname__', '?')}>")
+
+
+def _write_module(to: _Page, value: ModuleType, level: int) -> None:
+    to.add(f"<module {ModuleType.__getattribute__(value, '__name__')}>")
+
+
+def _write_closed(to: _Page, value: Closed, level: int) -> None:
+    to.add(f"<{object.__getattribute__(value, '_name')}, closed>")  # its repr is noticed
+
+
+def _write_error(to: _Page, value: BaseException, level: int) -> None:
+    to.members(f"{_name(type(value))}(", value.args, ")", level)
+
+
+def _write_fields(to: _Page, value: object, level: int) -> None:
+    ours = type(value).__module__.startswith(_OURS)
+    hidden = () if ours else _hidden(type(value))
+    names = [one.name for one in fields_of(type(value)) if one.name not in hidden]
+    told = ((name, getattr(value, name, None)) for name in names if not (ours and name.startswith("_")))
+    to.pairs(f"{_name(type(value))}(", told, ")", level)
+
+
+def _hidden(kind: type) -> frozenset[str]:
+    """Return the fields that an author leaves out of a value's text."""
+    found: Any = attrs.fields(kind) if attrs.has(kind) else cast("Any", kind).__dataclass_fields__.values()
+    return frozenset([one.name for one in found if one.repr is False])
+
+
+def _write_named(to: _Page, value: Any, level: int) -> None:
+    base: Any = tuple
+    kind = _kind(value)
+    told = zip(kind._fields, base.__iter__(value), strict=False)
+    to.pairs(f"{_name(kind)}(", told, ")", level)
+
+
+def _write_attributes(to: _Page, value: object, level: int) -> None:
+    told: Mapping[str, object] = getattr(value, "__dict__", {})
+    pairs = islice(((name, one) for name, one in told.items() if not name.startswith("_")), 100)
+    to.pairs(f"<{_name(type(value))}{' ' if told else ''}", pairs, ">", level)
+
+
+def _write_name(to: _Page, value: object, level: int) -> None:
+    to.add(f"<{_name(type(value))}>")
+
+
+def _write_own(to: _Page, value: object, level: int) -> None:
+    """Add what the value's own code says of it."""
+    kind = type(value)
+    try:
+        text: Any = kind.__repr__(value)
+    except BaseException as error:
+        to.add(f"<{_name(kind)}: its repr raised {kind_of(contained(error))}>")
+        return
+    if not isinstance(text, str):
+        if isinstance(text, CoroutineType):
+            cast("Any", text).close()
+        to.add(f"<{_name(kind)}: its repr returned no text>")
+        return
+    to.add(_ADDRESS.sub("", str.__getitem__(text, slice(0, to.limits.whole + 1))))
+
+
+def _write_list(to: _Page, value: Any, level: int) -> None:
+    _of_kind(to, value, list, "[", "]", level)
+
+
+def _write_tuple(to: _Page, value: Any, level: int) -> None:
+    base: Any = tuple
+    _of_kind(to, value, base, "(", ",)" if base.__len__(value) == 1 else ")", level)
+
+
+def _write_set(to: _Page, value: Any, level: int) -> None:
+    base: Any = set if isinstance(value, set) else frozenset
+    many: int = base.__len__(value)
+    members: Iterable[object] = base.__iter__(value)
+    if many <= to.limits.members:
+        # Their order is another one in each process.
+        members = sorted(members, key=shown)
+    open, close = ("{", "}") if base is set else ("frozenset({", "})")
+    if many:
+        to.members(open, members, close, level)
+    else:
+        to.add(f"{base.__name__}()")
+
+
+def _write_deque(to: _Page, value: Any, level: int) -> None:
+    base: Any = deque
+    to.members("deque([", base.__iter__(value), "])", level)
+
+
+def _of_kind(to: _Page, value: Any, base: Any, open: str, close: str, level: int) -> None:
+    kind = _kind(value)
+    name = "" if kind is base else _name(kind)
+    to.members(f"{name}{open}", base.__iter__(value), close, level)
+
+
+def _write_dict(to: _Page, value: Any, level: int) -> None:
+    base: Any = dict
+    kind = _kind(value)
+    plain = kind is base
+    to.add("{" if plain else f"{_name(kind)}({{")
+    between, left, deeper = "", to.limits.members, level + 1
+    for key, member in base.items(value):
+        to.add(between)
+        between = ", "
+        if not left or to.full:
+            to.add(DOTS)
+            break
+        left -= 1
+        to.write(key, deeper)
+        to.add(": ")
+        to.write(member, deeper)
+    to.add("}" if plain else "})")
+
+
+_WAYS: Final[dict[type, _Write]] = {
+    bool: _write_repr,
+    NoneType: _write_repr,
+    type: _write_type,
+    ModuleType: _write_module,
+    Closed: _write_closed,
+    **dict.fromkeys(_NAMED, _write_called),
+}
+_COLLECTIONS: Final[dict[type, _Write]] = {
+    str: _write_text,
+    bytes: _write_text,
+    bytearray: _write_text,
+    int: _write_number,
+    float: _write_repr,
+    complex: _write_repr,
+    list: _write_list,
+    tuple: _write_tuple,
+    set: _write_set,
+    frozenset: _write_set,
+    dict: _write_dict,
+    deque: _write_deque,
+    BaseException: _write_error,
+}
