@@ -7,17 +7,18 @@ import ast
 import pytest
 
 from tests.bars.circles import circles, import_graph
+from tests.bars.loading import modules_loaded
 from tests.bars.measuring import Figures, measure_calls, measure_sources, measure_ways
 from tests.bars.page import PAGE, draw, fill, modules_shown
 from tests.bars.recording import Way
 from tests.bars.sources import (
     PACKAGE,
     Module,
-    begins_with_a_verb,
     code_lines,
     name_of,
     names_used_twice,
-    share_without_verb,
+    read_modules,
+    sizes_of_classes,
 )
 from tests.bars.table import MOST
 from tests.bars.ways import TITLES
@@ -34,6 +35,17 @@ def exceeded(figures: Figures) -> dict[str, str]:
 
 def test_the_files_keep_within_their_bars() -> None:
     assert exceeded(measure_sources()) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_a_bot_loads_no_more_code() -> None:
+    """Of the bot it is all that is loaded, and nothing of what is there for developers."""
+    loaded = modules_loaded(modules := read_modules())
+
+    assert {one.name.partition("/")[0] for one in loaded}.isdisjoint({"emulator", "studio", "testing"})
+    assert exceeded({"code lines that a bot loads": sum(map(code_lines, loaded))}) == {}
+    assert len(loaded) < len(modules)
 
 
 @pytest.mark.slow
@@ -81,26 +93,10 @@ def test_a_name_with_an_underscore_is_the_same_name() -> None:
     assert names_used_twice(modules) == {"Lanes": ["a", "b"]}
 
 
-@pytest.mark.parametrize(
-    ("docstring", "begins"),
-    [
-        ("Return it.", True),
-        ("The value.", False),
-        ("Whether it is.", False),
-        ("`close` it.", True),
-        ("1 to 8", False),
-    ],
-)
-def test_the_first_word_of_a_docstring_is_a_verb(docstring: str, begins: bool) -> None:
-    assert begins_with_a_verb(docstring) is begins
+def test_a_class_has_its_lines_and_methods() -> None:
+    text = 'class A:\n    """Doc."""\n\n    def f(self) -> None:\n        # why\n        def g(): ...\n'
 
-
-def test_functions_without_a_docstring_have_no_share() -> None:
-    """Neither has that of a class."""
-    functions = '    def f(self): "The f."\n    def g(self): ...\n'
-    text = f'class A:\n    """The class."""\n{functions}'
-
-    assert share_without_verb([module("m", text)]) == 100
+    assert [*sizes_of_classes([module("m", text)])] == [("m:A", 3, 1)]
 
 
 def test_every_way_is_drawn_on_the_page() -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.bars                    every row of the table; a minute or two
     python -m tests.bars --quick            the rows that need no bot
-    python -m tests.bars --list names       what is behind a row: names, circles, docstrings, modules
+    python -m tests.bars --list names       what is behind a row: names, circles, classes, modules, loaded
     python -m tests.bars --way answer       the modules of a way, in the order in which it enters them
     python -m tests.bars --write            draw every way anew in docs/architecture.md
 
@@ -17,16 +17,18 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from .circles import circles, import_graph
+from .loading import modules_loaded
 from .measuring import (
     Figures,
     measure_calls,
+    measure_loading,
     measure_sources,
     measure_ways,
     perform_part,
     take_ways,
 )
 from .page import PAGE, draw, fill
-from .sources import code_lines, names_used_twice, read_modules, verbless
+from .sources import code_lines, names_used_twice, read_modules, sizes_of_classes
 from .table import MOST
 from .ways import TITLES
 
@@ -43,10 +45,16 @@ def list_circles() -> Iterator[str]:
         yield f"{len(circle)} files: {', '.join(circle)}"
 
 
-def list_docstrings() -> Iterator[str]:
-    """Yield the functions' docstrings that begin with no verb."""
-    for module, line, text in verbless(read_modules()):
-        yield f"triobot/{module}.py:{line}: {text}"
+def list_classes() -> Iterator[str]:
+    """Yield the classes with their code lines and methods, the largest first."""
+    for name, lines, methods in sorted(sizes_of_classes(read_modules()), key=lambda one: -one[1]):
+        yield f"{lines:5} {methods:3} {name}"
+
+
+def list_loaded() -> Iterator[str]:
+    """Yield the modules that a bot loads with their code lines, the largest first."""
+    for module in sorted(modules_loaded(read_modules()), key=lambda one: -code_lines(one)):
+        yield f"{code_lines(module):5} {module.name}"
 
 
 def list_modules() -> Iterator[str]:
@@ -59,8 +67,9 @@ def list_modules() -> Iterator[str]:
 LISTS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "names": list_names,
     "circles": list_circles,
-    "docstrings": list_docstrings,
+    "classes": list_classes,
     "modules": list_modules,
+    "loaded": list_loaded,
 }
 
 
@@ -94,6 +103,7 @@ def main() -> None:
     else:
         show(measure_sources())
         if not given.quick:
+            show(measure_loading())
             show(measure_ways())
             show(measure_calls())
 

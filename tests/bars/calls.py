@@ -22,7 +22,7 @@ import trio
 
 from tests.benchmarks.load import SECRET, TOKEN, Load, gap_event
 from triobot import Bot, Chat, Settings
-from triobot.secrets import Secret
+from triobot.base.secrets import Secret
 
 Kind: TypeAlias = Literal["echo", "ask"]
 

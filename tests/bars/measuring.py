@@ -14,8 +14,9 @@ import attrs
 
 from .calls import Kind, count_calls
 from .circles import circles, import_graph
+from .loading import lines_loaded
 from .recording import Way
-from .sources import ROOT, code_lines, names_used_twice, read_modules, share_without_verb
+from .sources import ROOT, code_lines, names_used_twice, read_modules, sizes_of_classes
 from .ways import record
 
 Figures: TypeAlias = dict[str, float]
@@ -28,12 +29,22 @@ def measure_sources() -> Figures:
     """Count what reading the files is enough for."""
     modules = read_modules()
     return {
-        "modules": len(modules),
         "code lines": sum(map(code_lines, modules)),
+        "code lines of conversations and engine": sum(
+            code_lines(module)
+            for module in modules
+            if module.name.partition("/")[0] in ("conversations", "engine")
+        ),
+        "code lines of the largest class": max(lines for _, lines, _ in sizes_of_classes(modules)),
+        "methods of the class with most": max(methods for *_, methods in sizes_of_classes(modules)),
         "files in import circles": sum(map(len, circles(import_graph(modules)))),
         "class names used twice": len(names_used_twice(modules)),
-        "docstrings that begin with no verb, %": round(share_without_verb(modules), 1),
     }
+
+
+def measure_loading() -> Figures:
+    """Count what a bot loads."""
+    return {"code lines that a bot loads": lines_loaded(read_modules())}
 
 
 def measure_ways(runs: int = RUNS) -> Figures:

@@ -1,10 +1,9 @@
-"""What can be counted by reading the package's files: modules, code lines, names, docstrings."""
+"""What can be counted by reading the package's files: code lines, classes, names."""
 
 from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +11,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import attrs
-
-from .verbs import VERBS
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "triobot"
@@ -74,8 +71,8 @@ def statements(module: Module) -> Iterator[ast.stmt]:
                 waiting.append(node)
 
 
-def code_lines(module: Module) -> int:
-    """Count the lines that hold code: no docstrings, no comments, nothing blank."""
+def numbers_of_code(module: Module) -> set[int]:
+    """Return the numbers of the lines that hold code: no docstrings, no comments, nothing blank."""
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type not in _LAYOUT:
@@ -87,7 +84,23 @@ def code_lines(module: Module) -> int:
                 code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
             case _:
                 pass
-    return len(code)
+    return code
+
+
+def code_lines(module: Module) -> int:
+    """Count a module's lines of code."""
+    return len(numbers_of_code(module))
+
+
+def sizes_of_classes(modules: Sequence[Module]) -> Iterator[tuple[str, int, int]]:
+    """Yield each class as ``module:Class``, with its lines of code and the number of its methods."""
+    for module in modules:
+        code = numbers_of_code(module)
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef):
+                lines = code.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+                methods = sum(isinstance(one, Function) for one in node.body)
+                yield f"{module.name}:{node.name}", len(lines), methods
 
 
 def classes_by_name(modules: Sequence[Module]) -> Mapping[str, list[str]]:
@@ -103,32 +116,3 @@ def classes_by_name(modules: Sequence[Module]) -> Mapping[str, list[str]]:
 def names_used_twice(modules: Sequence[Module]) -> dict[str, list[str]]:
     """Map the class names that mean several classes to the modules that define them."""
     return {name: where for name, where in sorted(classes_by_name(modules).items()) if len(where) > 1}
-
-
-def function_docstrings(modules: Sequence[Module]) -> Iterator[tuple[str, int, str]]:
-    """Yield module, line and docstring of each function and method that has one."""
-    for module in modules:
-        for node in statements(module):
-            if isinstance(node, Function) and (text := ast.get_docstring(node)):
-                yield module.name, node.lineno, text
-
-
-def begins_with_a_verb(docstring: str) -> bool:
-    """Tell whether the first word is one of `VERBS`."""
-    word = re.match(r"\W*([A-Za-z']+)", docstring)
-    return word is not None and word[1].lower() in VERBS
-
-
-def verbless(modules: Sequence[Module]) -> list[tuple[str, int, str]]:
-    """List the functions' docstrings whose first word is no verb: module, line, first line."""
-    return [
-        (module, line, text.partition("\n")[0])
-        for module, line, text in function_docstrings(modules)
-        if not begins_with_a_verb(text)
-    ]
-
-
-def share_without_verb(modules: Sequence[Module]) -> float:
-    """Return how many in a hundred of the functions' docstrings begin with no verb."""
-    texts = [text for _, _, text in function_docstrings(modules)]
-    return 100 * sum(not begins_with_a_verb(text) for text in texts) / max(1, len(texts))

@@ -23,10 +23,10 @@ import attrs
 import trio
 
 from triobot import Bot, Chat, Paid, Settings
+from triobot.base.secrets import Secret
 from triobot.emulator.person import App, Person, connect
 from triobot.emulator.server import Emulator, serve_emulator
 from triobot.filters import paid
-from triobot.secrets import Secret
 
 from .recording import Recorder, Way
 
