@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     # Loaded by a developer's bot and commands only: advice, and what was, seen again.
     "studio": RUNTIME | {"cli", "emulator", "testing", "__init__"},
     "testing": RUNTIME | {"emulator", "__init__"},
-    "cli": RUNTIME | {"testing", "__init__"},
+    "cli": RUNTIME | {"__init__"},
     "__main__": {"cli"},
 }
 

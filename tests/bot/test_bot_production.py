@@ -46,7 +46,7 @@ def loaded_for_development(also: str = "pass") -> set[str]:
     program = RUNS.replace("{SECRET}", SECRET).replace("{ALSO}", also)
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     names = set(done.stdout.split())
-    assert {"triobot.bot", "triobot.runtime.work", "triobot.cli.run_work"} <= names
+    assert {"triobot.runtime.bot", "triobot.runtime.work", "triobot.cli.run_work"} <= names
     return {known for known in DEVELOPMENT for name in names if f"{name}.".startswith(f"{known}.")}
 
 

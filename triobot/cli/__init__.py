@@ -44,7 +44,7 @@ COMMANDS: Final = {
     "completion": "print a script that completes commands in your shell",
 }
 """What each does; the module has the command's name."""
-_STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "talk"})
+_STUDIO: Final = frozenset({"demo", "dev", "emulate", "inspect", "replay", "simulate", "talk"})
 """Those for a developer: their modules are in `triobot.studio.commands`."""
 _TOGETHER: Final = {"send": "reach", "signal": "reach", "start": "reach"}
 """The modules of those that have no module of their own name."""

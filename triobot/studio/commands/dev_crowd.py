@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from ...cli.exported import read_exported
 from ...cli.loading import load_bot
-from ...cli.simulate import again
 from ...conversations.routes.router import table_of
 from ...emulator.views import JsonObject
 from ...engine.records import time_of
@@ -26,6 +25,7 @@ from ...testing.promises import BrokenPromise
 from ...testing.simulating import FirstBroken, Plan, simulate_until_broken
 from ...wire.rules import JsonValue
 from ..travel.past import notch_starts
+from .simulate import again
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from typing import Final
 
 import attrs
 
-from ..testing import virtual
-from ..testing.simulating import Plan, SimulationResult, simulate
-from .arguments import add_json, number, whole
-from .loading import load_bot
-from .terminal import drawn, harmless, is_terminal, redraw, set_up_logging
+from ...cli.arguments import add_json, number, whole
+from ...cli.loading import load_bot
+from ...cli.terminal import drawn, harmless, is_terminal, redraw, set_up_logging
+from ...testing import virtual
+from ...testing.simulating import Plan, SimulationResult, simulate
 
 DETAILS: Final = """\
 Runs the bot on an emulated platform, in one process and in virtual time. People press, write, fill in, pay
