@@ -42,6 +42,7 @@ from triobot.wire.events import (
     Submission,
     UnknownEvent,
 )
+from triobot.wire.facts import Facts
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, LinkButton, PayButton, ReplyKeyboard
 from triobot.wire.operations import (
@@ -318,6 +319,20 @@ def test_every_class_and_field_is_covered() -> None:
                 existing.update((kind, field.name) for field in attrs.fields(kind))
 
     assert covered == existing
+
+
+def test_each_operation_has_its_facts_and_is_listed() -> None:
+    """One that isn't would not be read by the emulated platform."""
+    declared = [
+        kind
+        for module in (operations, undocumented)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Operation) and kind.__module__ == module.__name__
+    ]
+    listed = (*operations.OPERATIONS, *undocumented.UNDOCUMENTED)
+
+    assert [kind for kind in declared if kind is not Operation] == [*listed]
+    assert all(isinstance(kind.facts, Facts) for kind in listed)
 
 
 @pytest.mark.parametrize(

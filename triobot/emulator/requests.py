@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from ..errors import RemoteProtocolError
+from ..errors import LocalProtocolError, RemoteProtocolError
 from ..wire.content import Image, decode_content
-from ..wire.ids import as_chat_id
+from ..wire.facts import names_of
 from ..wire.markup import (
     Currency,
     InlineKeyboard,
@@ -20,27 +20,17 @@ from ..wire.markup import (
     decode_reply_keyboard,
 )
 from ..wire.operations import (
+    OPERATIONS,
     AnswerCallback,
     CreateInvoice,
-    DeleteMessage,
     EditMessage,
-    InquireInvoice,
-    InquirePayment,
     Operation,
     SendAction,
     SendMessage,
-    VerifyInvoice,
-    VerifyPayment,
+    Upload,
 )
 from ..wire.rules import is_digits, their_fault
-from ..wire.undocumented import (
-    GetGameConfig,
-    GetGameData,
-    GetLeaderBoard,
-    PutGameData,
-    RequestWalletCharge,
-    SendGameEvent,
-)
+from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData
 
 V = TypeVar("V")
 
@@ -184,18 +174,16 @@ def _description(form: _RequestFields) -> str:
     return form.text("description")
 
 
-def _about_invoice(make: type[VerifyInvoice | InquireInvoice]) -> _Reader:
+def _of_texts(kind: Callable[..., Operation[object]]) -> _Reader:
+    """Return what reads an operation of which each field is one of the request's, and text."""
+    told = {field: name for field, (name,) in names_of(cast("Any", kind))}
+
     def read(form: _RequestFields, edited_type: str) -> Operation[object]:
-        chat_id = as_chat_id(form.text("chat_id"))
-        with their_fault("ref_id"):
-            return make(chat_id, form.text("ref_id"))
-
-    return read
-
-
-def _of_texts(make: Callable[..., Operation[object]], *names: str) -> _Reader:
-    def read(form: _RequestFields, edited_type: str) -> Operation[object]:
-        return make(*(form.text(name) for name in names))
+        values = [form.text(name) for name in told.values()]
+        try:
+            return kind(*values)
+        except LocalProtocolError as error:
+            raise RemoteProtocolError(told.get(error.field, error.field), error.rule) from None
 
     return read
 
@@ -214,21 +202,17 @@ def _get_leader_board(form: _RequestFields, edited_type: str) -> Operation[objec
     return GetLeaderBoard(form.text("chat_id"), period)
 
 
-_READERS: Final[Mapping[str, _Reader]] = {
+_NOT_ONLY_TEXTS: Final[Mapping[str, _Reader]] = {
     SendMessage.path: _send_message,
     EditMessage.path: _edit_message,
-    DeleteMessage.path: _of_texts(DeleteMessage, "chat_id", "message_id"),
     SendAction.path: _send_action,
     AnswerCallback.path: _answer_callback,
     CreateInvoice.path: _create_invoice,
-    VerifyInvoice.path: _about_invoice(VerifyInvoice),
-    InquireInvoice.path: _about_invoice(InquireInvoice),
-    VerifyPayment.path: _of_texts(VerifyPayment, "chat_id", "ref_id"),
-    InquirePayment.path: _of_texts(InquirePayment, "chat_id", "ref_id"),
-    RequestWalletCharge.path: _of_texts(RequestWalletCharge, "chat_id", "desc"),
-    GetGameData.path: _of_texts(GetGameData, "chat_id", "type"),
     PutGameData.path: _put_game_data,
-    GetGameConfig.path: _of_texts(GetGameConfig, "chat_id", "key"),
-    SendGameEvent.path: _of_texts(SendGameEvent, "chat_id", "event", "value"),
     GetLeaderBoard.path: _get_leader_board,
+}
+_READERS: Final[Mapping[str, _Reader]] = {
+    kind.path: _NOT_ONLY_TEXTS.get(kind.path) or _of_texts(kind)
+    for kind in (*OPERATIONS, *UNDOCUMENTED)
+    if kind is not Upload
 }

@@ -13,20 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
 from ..base.frozen import guarded
-from ..wire.content import MEDIA, Descriptor
-from ..wire.operations import (
-    AnswerCallback,
-    CreateInvoice,
-    DeleteMessage,
-    EditMessage,
-    InquireInvoice,
-    InquirePayment,
-    SendAction,
-    SendMessage,
-    Upload,
-    VerifyInvoice,
-    VerifyPayment,
-)
+from ..wire.content import Descriptor
+from ..wire.facts import promised
+from ..wire.operations import OPERATIONS, AnswerCallback, EditMessage, SendAction, SendMessage
 from .blobs import UploadedFiles
 
 
@@ -47,19 +36,7 @@ class Liberty:
 
 Found: TypeAlias = Iterator[Liberty]
 
-_FIELDS: Final[Mapping[str, Collection[str]]] = {
-    SendMessage.path: ("chat_id", "type", "data", "reply_keyboard", "inline_keyboard", "form"),
-    EditMessage.path: ("chat_id", "message_id", "data", "inline_keyboard"),
-    DeleteMessage.path: ("chat_id", "message_id"),
-    SendAction.path: ("chat_id", "type"),
-    AnswerCallback.path: ("chat_id", "callback_id", "text", "show_alert"),
-    Upload.path: (*MEDIA, "reply_keyboard", "inline_keyboard"),
-    CreateInvoice.path: ("chat_id", "amount", "description"),
-    VerifyInvoice.path: ("chat_id", "ref_id"),
-    InquireInvoice.path: ("chat_id", "ref_id"),
-    VerifyPayment.path: ("chat_id", "ref_id"),
-    InquirePayment.path: ("chat_id", "ref_id"),
-}
+_FIELDS: Final[Mapping[str, Collection[str]]] = {kind.path: promised(kind) for kind in OPERATIONS}
 """By operation, the fields that interface section 4 lists."""
 
 # Section 2.1: a phone number may stand for the id when sending.

@@ -12,7 +12,7 @@ without content keeps the earlier one's.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import cast, final
+from typing import Any, cast, final
 
 import attrs
 import trio
@@ -21,29 +21,7 @@ from ..errors import ForbiddenError
 from ..seams.outbox import Begun, OnUnknown
 from ..wire.content import Content, Descriptor, Media
 from ..wire.ids import GroupName, Recipient
-from ..wire.operations import (
-    AnswerCallback,
-    CreateInvoice,
-    DeleteMessage,
-    EditMessage,
-    InquireInvoice,
-    InquirePayment,
-    Operation,
-    SendAction,
-    SendMessage,
-    Upload,
-    VerifyInvoice,
-    VerifyPayment,
-    repeatable,
-)
-from ..wire.undocumented import (
-    GetGameConfig,
-    GetGameData,
-    GetLeaderBoard,
-    PutGameData,
-    RequestWalletCharge,
-    SendGameEvent,
-)
+from ..wire.operations import EditMessage, Operation, SendMessage, Upload, repeatable
 from .lanes import Place
 from .uploads import UploadKey
 
@@ -79,31 +57,13 @@ def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
     if isinstance(operation, SendMessage):  # nearly all are
         chat = chat_of(operation.chat_id)
         return ("chat", chat), chat
-    match operation:
-        case VerifyInvoice(chat, number) | InquireInvoice(chat, number):
-            return ("invoice", number), chat_of(chat)
-        case VerifyPayment(chat, ref_id) | InquirePayment(chat, ref_id):
-            return ("payment", ref_id), chat_of(chat)
-        case SendAction(chat):
-            return ("action", chat_of(chat)), chat_of(chat)
-        case AnswerCallback(chat, callback_id):
-            return ("answer", callback_id), chat_of(chat)
-        case (
-            EditMessage(chat)
-            | DeleteMessage(chat)
-            | CreateInvoice(chat)
-            | RequestWalletCharge(chat)
-            | GetGameData(chat)
-            | PutGameData(chat)
-            | GetGameConfig(chat)
-            | SendGameEvent(chat)
-            | GetLeaderBoard(chat)
-        ):
-            return lane_of(chat), chat_of(chat)
-        case _:
-            # An upload, or an operation that a later version brings: addressed to nobody, ordered by nobody.
-            alone = object()
-            return alone, alone
+    facts = operation.facts
+    if facts.lane is None:
+        alone = object()
+        return alone, alone
+    addressed: Any = operation
+    chat = chat_of(addressed.chat_id)
+    return (facts.lane, getattr(operation, facts.number) if facts.number else chat), chat
 
 
 @final

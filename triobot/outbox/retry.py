@@ -27,18 +27,7 @@ from ..errors import (
     TriobotError,
 )
 from ..seams.outbox import OnUnknown
-from ..wire.operations import (
-    AnswerCallback,
-    CreateInvoice,
-    InquireInvoice,
-    InquirePayment,
-    Operation,
-    SendAction,
-    Upload,
-    VerifyInvoice,
-    VerifyPayment,
-    repeatable,
-)
+from ..wire.operations import Operation, Upload, repeatable
 
 Random: TypeAlias = Callable[[], float]
 """A number from 0 to 1, such as `random.random`."""
@@ -120,8 +109,8 @@ def retry_after(error: Exception) -> float:
 
 def is_never_repeated(operation: Operation[object], on_unknown: OnUnknown) -> bool:
     """Return whether an attempt that may have taken effect is the last one."""
-    must_tell = isinstance(operation, CreateInvoice) or on_unknown is OnUnknown.RAISE
-    return must_tell and not repeatable(operation)
+    repeat = operation.facts.repeat
+    return repeat == "never" or (repeat == "as chosen" and on_unknown is OnUnknown.RAISE)
 
 
 def is_unreadable(error: Exception) -> bool:
@@ -160,7 +149,7 @@ def judge(
         doubtful: an earlier attempt may have taken effect.
         random: full jitter needs one draw.
     """
-    if isinstance(operation, SendAction | AnswerCallback):
+    if not operation.facts.late:
         return GiveUp(error)
     if isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT:
         return Suspect(error)
@@ -204,8 +193,4 @@ def copy_for(error: Exception) -> Exception:
 
 
 def _patience(operation: Operation[object], rules: RetryRules) -> float:
-    match operation:
-        case VerifyInvoice() | InquireInvoice() | VerifyPayment() | InquirePayment():
-            return rules.money_patience
-        case _:
-            return rules.patience
+    return rules.money_patience if operation.facts.money else rules.patience

@@ -32,7 +32,7 @@ from ..errors import (
     RefusedError,
     RemoteProtocolError,
 )
-from .content import Descriptor, content_of, is_content_type
+from .content import content_of, is_content_type
 from .content import decode_content as decode_content
 from .events import (
     Event,
@@ -58,21 +58,8 @@ from .ids import (
     as_ref_id,
 )
 from .json_text import LONGEST_INTEGER, mend, read_json, read_mended
-from .operations import (
-    AnswerCallback,
-    CreateInvoice,
-    DeleteMessage,
-    EditMessage,
-    InquireInvoice,
-    InquirePayment,
-    Operation,
-    SendAction,
-    SendMessage,
-    Upload,
-    VerifyInvoice,
-    VerifyPayment,
-)
-from .results import Answer, InvoiceCreated, PaymentState, Sent
+from .operations import Operation, SendMessage
+from .results import Sent
 from .rules import LARGEST_INTEGER, JsonValue, compact_json, is_digits, their_fault
 
 R = TypeVar("R")
@@ -592,30 +579,9 @@ def decode_result(operation: Operation[R], status: int, body: bytes, retry_after
     if isinstance(answer, dict) and answer.get("error"):
         raise _refusal(operation, status, body)
     try:
-        return cast("R", _read_result(operation, answer, body))
+        return cast("R", operation.facts.result(operation, answer, body))
     except RemoteProtocolError as error:
         raise RemoteProtocolError(error.field, error.rule, raw=body) from None
-
-
-def _read_result(operation: Operation[object], answer: JsonValue, body: bytes) -> object:
-    match operation:
-        case EditMessage() | DeleteMessage() | SendAction() | AnswerCallback():
-            return None
-        case SendMessage():
-            return Sent(operation.chat_id, _id_told(answer))
-        case CreateInvoice():
-            id = _fields(answer).get("id")
-            if isinstance(id, bool) or not isinstance(id, int | str):
-                raise RemoteProtocolError("id", "must be text or an integer")
-            with their_fault("id"):
-                return InvoiceCreated(as_invoice_id(str(id)))
-        case VerifyInvoice() | InquireInvoice() | VerifyPayment() | InquirePayment():
-            return _payment_state(_fields(answer))
-        case Upload():
-            with their_fault("descriptor"):
-                return Descriptor.from_object(_fields(answer))
-        case _:
-            return _answer(body)
 
 
 def take_unread(operation: Operation[R]) -> R:
@@ -624,7 +590,7 @@ def take_unread(operation: Operation[R]) -> R:
     Raises:
         RemoteProtocolError: the operation's result is in the body.
     """
-    return cast("R", _read_result(operation, None, _UNREAD))
+    return cast("R", operation.facts.result(operation, None, _UNREAD))
 
 
 def shape_of(body: bytes) -> str:
@@ -661,43 +627,6 @@ def _kind(value: JsonValue) -> str:
             return "object"
 
 
-def _id_told(answer: JsonValue) -> MessageId | None:
-    id = answer.get("id") if isinstance(answer, dict) else None
-    try:
-        return as_message_id(id) if isinstance(id, int | str) else None
-    except LocalProtocolError:
-        return None
-
-
-def _fields(answer: JsonValue) -> dict[str, JsonValue]:
-    if not isinstance(answer, dict):
-        raise RemoteProtocolError("body", "must be a JSON object")
-    return answer
-
-
-def _payment_state(fields: dict[str, JsonValue]) -> PaymentState:
-    status, amount = fields.get("status"), fields.get("amount")
-    if status != "verified" and status != "error":
-        raise RemoteProtocolError("status", "must be verified or error")
-    if isinstance(amount, str) and is_digits(amount):
-        amount = int(amount)
-    if amount is None and status == "error":
-        return PaymentState(verified=False, amount=None)
-    if not isinstance(amount, int):
-        raise RemoteProtocolError("amount", "must be an integer, and is needed when verified")
-    with their_fault():
-        return PaymentState(verified=status == "verified", amount=amount)
-
-
-def _answer(body: bytes) -> Answer:
-    if not body.strip():
-        return Answer(None)
-    try:
-        return Answer(read_json(body))
-    except ValueError:
-        raise RemoteProtocolError("body", "must be JSON") from None
-
-
 # --- refusals
 
 
@@ -718,19 +647,15 @@ def _refusal(
 
 def _private(operation: Operation[object]) -> list[str]:
     """List the operation's texts and phone number, which a log must not show if the platform repeats them."""
-    private: list[str] = []
-    match operation:
-        case SendMessage(content=str(text)) | EditMessage(content=str(text)):
-            private.append(text)
-        case AnswerCallback(text=text) | CreateInvoice(description=text):
-            private.append(text)
-        case _:
-            pass
-    recipient: object = getattr(operation, "chat_id", None)
-    if isinstance(recipient, str) and recipient.startswith("+"):
-        private.append(recipient[1:])
+    private: list[object] = []
+    for field in attrs.fields(cast("Any", type(operation))):
+        value: object = getattr(operation, field.name)
+        if field.name == "chat_id":
+            value = value[1:] if isinstance(value, str) and value.startswith("+") else None
+        if not field.repr:
+            private.append(value)
     # Shorter ones would cut the platform's own words to pieces.
-    return [told for told in private if len(told) >= 4]
+    return [told for told in private if isinstance(told, str) and len(told) >= 4]
 
 
 def _said(body: bytes) -> tuple[str, str]:

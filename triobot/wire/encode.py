@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias, assert_never, final
+from typing import Final, TypeAlias, assert_never, cast, final
 from urllib.parse import quote, quote_plus, urlencode
 
 import attrs
@@ -32,32 +32,18 @@ from .events import (
     Submission,
     UnknownEvent,
 )
+from .facts import names_of
 from .json_text import MENDED
-from .markup import encode_form_fields, encode_inline_keyboard, encode_reply_keyboard
-from .operations import (
-    AnswerCallback,
-    CreateInvoice,
-    DeleteMessage,
-    EditMessage,
-    InquireInvoice,
-    InquirePayment,
-    Operation,
-    SendAction,
-    SendMessage,
-    Upload,
-    VerifyInvoice,
-    VerifyPayment,
+from .markup import (
+    InlineKeyboard,
+    ReplyKeyboard,
+    encode_form_fields,
+    encode_inline_keyboard,
+    encode_reply_keyboard,
 )
+from .operations import Operation, SendMessage, Upload
 from .results import Answer, InvoiceCreated, PaymentState, Sent
 from .rules import JsonValue, check_text, compact_json
-from .undocumented import (
-    GetGameConfig,
-    GetGameData,
-    GetLeaderBoard,
-    PutGameData,
-    RequestWalletCharge,
-    SendGameEvent,
-)
 
 R = TypeVar("R")
 
@@ -112,10 +98,9 @@ def encode_operation(operation: Operation[object]) -> Request:
 
     Platform: interface section 4.
     """
-    if isinstance(operation, Upload):
-        return Request(operation.path, tuple(_markup(operation)), FilePart(operation.kind, operation.source))
     fields = tuple(_operation_fields(operation))
-    return Request(operation.path, fields)
+    file = FilePart(operation.kind, operation.source) if isinstance(operation, Upload) else None
+    return Request(operation.path, fields, file)
 
 
 def encode_form(fields: Iterable[tuple[str, str]]) -> bytes:
@@ -144,67 +129,43 @@ def _quoted(name: str, text: str) -> str:
 
 
 def _operation_fields(operation: Operation[object]) -> list[tuple[str, str]]:
-    match operation:
-        case SendMessage():
-            kind, data = encode_content(operation.content)
-            return [("chat_id", str(operation.chat_id)), ("type", kind), ("data", data), *_markup(operation)]
-        case EditMessage():
-            return [
-                *_of_message(operation),
-                *([] if operation.content is None else [("data", encode_content(operation.content)[1])]),
-                *_markup(operation),
-            ]
-        case DeleteMessage():
-            return _of_message(operation)
-        case SendAction():
-            return [("chat_id", str(operation.chat_id)), ("type", operation.action)]
-        case VerifyInvoice() | InquireInvoice():
-            return [("chat_id", str(operation.chat_id)), ("ref_id", operation.invoice_id)]
-        case (
-            AnswerCallback()
-            | CreateInvoice()
-            | VerifyPayment()
-            | InquirePayment()
-            | RequestWalletCharge()
-            | GetGameData()
-            | PutGameData()
-            | GetGameConfig()
-            | SendGameEvent()
-            | GetLeaderBoard()
-        ):
-            return _by_their_names(operation)
-        case _:
-            raise LocalProtocolError("operation", "must be an operation of this package")
-
-
-def _by_their_names(operation: Operation[object]) -> list[tuple[str, str]]:
-    """Return the fields of an operation whose parameters have the interface's names, in its order."""
-    kind: Any = type(operation)
-    told = [(field.name, getattr(operation, field.name)) for field in attrs.fields(kind)]
-    return [
-        (name, _boolean(value) if isinstance(value, bool) else str(value))
-        for name, value in told
-        if value is not None
-    ]
-
-
-def _of_message(operation: EditMessage | DeleteMessage) -> list[tuple[str, str]]:
-    return [("chat_id", str(operation.chat_id)), ("message_id", str(operation.message_id))]
-
-
-def _markup(operation: SendMessage | EditMessage | Upload) -> list[tuple[str, str]]:
-    fields: list[tuple[str, str]] = []
-    if not isinstance(operation, EditMessage) and operation.reply_keyboard is not None:
+    if not isinstance(operation, SendMessage):
+        return _by_their_names(operation)
+    # Nearly all are this one; its content has two fields.
+    kind, data = encode_content(operation.content)
+    fields = [("chat_id", str(operation.chat_id)), ("type", kind), ("data", data)]
+    if operation.reply_keyboard is not None:
         fields.append(("reply_keyboard", encode_reply_keyboard(operation.reply_keyboard)))
     if operation.inline_keyboard is not None:
         fields.append(("inline_keyboard", encode_inline_keyboard(operation.inline_keyboard)))
-    if isinstance(operation, SendMessage) and operation.form is not None:
+    if operation.form is not None:
         fields.append(("form", encode_form_fields(operation.form)))
     return fields
 
 
-def _boolean(value: bool) -> str:
-    return "true" if value else "false"
+def _by_their_names(operation: Operation[object]) -> list[tuple[str, str]]:
+    """Return the fields of an operation in the interface's order, but for a file."""
+    if not isinstance(cast("object", operation), Operation):
+        raise LocalProtocolError("operation", "must be an operation of this package")
+    return [
+        (names[0], _text(value))
+        for field, names in names_of(type(operation))
+        if len(names) == 1 and (value := getattr(operation, field)) is not None
+    ]
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case ReplyKeyboard():
+            return encode_reply_keyboard(value)
+        case InlineKeyboard():
+            return encode_inline_keyboard(value)
+        case str() | int():
+            return str(value)
+        case _:
+            return encode_content(cast("Content", value))[1]
 
 
 # --- events

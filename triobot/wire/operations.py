@@ -13,7 +13,8 @@ from typing_extensions import TypeVar
 
 from ..base.frozen import guarded
 from ..errors import LocalProtocolError
-from .content import CONTENT_CLASSES, Blob, Content, Descriptor, LocalFile, Media, MediaKind
+from .content import CONTENT_CLASSES, MEDIA, Blob, Content, Descriptor, LocalFile, Media, MediaKind
+from .facts import OUTSIDE, Facts, told
 from .forms import Form
 from .ids import (
     CallbackId,
@@ -30,7 +31,16 @@ from .ids import (
     as_ref_id,
 )
 from .markup import InlineKeyboard, ReplyKeyboard
-from .results import InvoiceCreated, PaymentState, Sent
+from .results import (
+    InvoiceCreated,
+    PaymentState,
+    Sent,
+    read_descriptor,
+    read_invoice_created,
+    read_nothing,
+    read_payment_state,
+    read_sent,
+)
 from .rules import (
     check_integer,
     check_is_a,
@@ -51,10 +61,12 @@ class Operation(Generic[R_co]):
 
     Attributes:
         path: appended to the base URL.
+        facts: what else there is to know of it.
     """
 
     __slots__ = ()
     path: ClassVar[str]
+    facts: ClassVar[Facts]
 
 
 def check_content(field: str, value: object) -> None:
@@ -89,9 +101,10 @@ class SendMessage(Operation[Sent]):
     """
 
     path: ClassVar[str] = "sendMessage"
+    facts: ClassVar[Facts] = Facts(read_sent, "chat", word="send")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    content: Content = attrs.field(validator=_is_content, repr=False)
+    content: Content = attrs.field(validator=_is_content, repr=False, metadata=told("type", "data"))
     reply_keyboard: ReplyKeyboard | None = None
     inline_keyboard: InlineKeyboard | None = None
     form: Form | None = attrs.field(default=None, validator=_are_below)
@@ -111,10 +124,13 @@ class EditMessage(Operation[None]):
     """
 
     path: ClassVar[str] = "editMessage"
+    facts: ClassVar[Facts] = Facts(read_nothing, "chat", repeat="freely", word="edit")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     message_id: MessageId = attrs.field(converter=as_message_id)
-    content: Content | None = attrs.field(default=None, validator=_is_new_content, repr=False)
+    content: Content | None = attrs.field(
+        default=None, validator=_is_new_content, repr=False, metadata=told("data")
+    )
     inline_keyboard: InlineKeyboard | None = attrs.field(
         default=None, validator=is_optional(is_a(InlineKeyboard))
     )
@@ -130,6 +146,7 @@ class DeleteMessage(Operation[None]):
     """Delete a message of ours. Repeatable: deleting what is gone is answered 200."""
 
     path: ClassVar[str] = "deleteMessage"
+    facts: ClassVar[Facts] = Facts(read_nothing, "chat", repeat="freely", word="delete")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     message_id: MessageId = attrs.field(converter=as_message_id)
@@ -141,9 +158,10 @@ class SendAction(Operation[None]):
     """Show that the bot is typing. Repeatable."""
 
     path: ClassVar[str] = "sendAction"
+    facts: ClassVar[Facts] = Facts(read_nothing, "action", repeat="freely", late=False)
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
-    action: Literal["typing"] = "typing"
+    action: Literal["typing"] = attrs.field(default="typing", metadata=told("type"))
 
     def __attrs_post_init__(self) -> None:
         check_word("action", self.action, "typing")
@@ -158,6 +176,7 @@ class AnswerCallback(Operation[None]):
     """
 
     path: ClassVar[str] = "answerCallback"
+    facts: ClassVar[Facts] = Facts(read_nothing, "answer", "callback_id", "freely", late=False, word="answer")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     callback_id: CallbackId = attrs.field(converter=as_callback_id)
@@ -174,9 +193,12 @@ class Upload(Operation[Descriptor]):
     """
 
     path: ClassVar[str] = "upload"
+    facts: ClassVar[Facts] = Facts(read_descriptor, repeat="freely")
 
-    kind: MediaKind = attrs.field(validator=is_one_of("image", "video", "audio", "voice", "file"))
-    source: LocalFile | Blob = attrs.field(validator=is_a(LocalFile, Blob))
+    kind: MediaKind = attrs.field(
+        validator=is_one_of("image", "video", "audio", "voice", "file"), metadata=told(*MEDIA)
+    )
+    source: LocalFile | Blob = attrs.field(validator=is_a(LocalFile, Blob), metadata=told())
     reply_keyboard: ReplyKeyboard | None = attrs.field(
         default=None, validator=is_optional(is_a(ReplyKeyboard))
     )
@@ -214,14 +236,15 @@ class CreateInvoice(Operation[InvoiceCreated]):
     """
 
     path: ClassVar[str] = "invoice"
+    facts: ClassVar[Facts] = Facts(read_invoice_created, "chat", repeat="never")
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     amount: int = attrs.field(validator=is_amount)
     description: str = attrs.field(validator=is_text(), repr=False)
     currency: Literal["IRR", "coin"] | None = attrs.field(
-        default=None, validator=is_optional(is_one_of("IRR", "coin"))
+        default=None, validator=is_optional(is_one_of("IRR", "coin")), metadata=OUTSIDE
     )
-    expire_time: int | None = attrs.field(default=None, validator=_is_expiry)
+    expire_time: int | None = attrs.field(default=None, validator=_is_expiry, metadata=OUTSIDE)
 
 
 @final
@@ -230,9 +253,10 @@ class VerifyInvoice(Operation[PaymentState]):
     """Capture a paid invoice. What is not captured within its hour goes back to the user."""
 
     path: ClassVar[str] = "invoice/verify"
+    facts: ClassVar[Facts] = Facts(read_payment_state, "invoice", "invoice_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
-    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
 
 
 @final
@@ -241,9 +265,10 @@ class InquireInvoice(Operation[PaymentState]):
     """Ask where an invoice stands; captures nothing."""
 
     path: ClassVar[str] = "invoice/inquiry"
+    facts: ClassVar[Facts] = Facts(read_payment_state, "invoice", "invoice_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
-    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id)
+    invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
 
 
 @final
@@ -252,6 +277,7 @@ class VerifyPayment(Operation[PaymentState]):
     """Capture an in-app payment (interface section 4.2)."""
 
     path: ClassVar[str] = "payment/verify"
+    facts: ClassVar[Facts] = Facts(read_payment_state, "payment", "ref_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     ref_id: RefId = attrs.field(converter=as_ref_id)
@@ -263,24 +289,28 @@ class InquirePayment(Operation[PaymentState]):
     """Ask where an in-app payment stands; captures nothing."""
 
     path: ClassVar[str] = "payment/inquiry"
+    facts: ClassVar[Facts] = Facts(read_payment_state, "payment", "ref_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     ref_id: RefId = attrs.field(converter=as_ref_id)
 
 
-_REPEATABLE: Final = (
+OPERATIONS: Final = (
+    SendMessage,
     EditMessage,
     DeleteMessage,
     SendAction,
     AnswerCallback,
     Upload,
+    CreateInvoice,
     VerifyInvoice,
     InquireInvoice,
     VerifyPayment,
     InquirePayment,
 )
+"""Those of the interface."""
 
 
 def repeatable(operation: Operation[object]) -> bool:
     """Return whether an operation may be repeated if its outcome is unknown: twice is as good as once."""
-    return isinstance(operation, _REPEATABLE)
+    return operation.facts.repeat == "freely"

@@ -5,15 +5,18 @@ Each answers whatever the platform sends, unread (`Answer`). None of them is use
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import attrs
 
 from ..base.frozen import guarded
+from .facts import Facts
 from .ids import ChatId, as_chat_id
 from .operations import Operation
-from .results import Answer
+from .results import Answer, read_answer
 from .rules import is_a, is_one_of, is_text
+
+_FACTS: Final = Facts(read_answer, "chat")
 
 
 @final
@@ -22,6 +25,7 @@ class RequestWalletCharge(Operation[Answer]):
     """Ask the user to top up the wallet."""
 
     path: ClassVar[str] = "requestWalletCharge"
+    facts: ClassVar[Facts] = _FACTS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     desc: str = attrs.field(validator=is_text(), repr=False)
@@ -33,6 +37,7 @@ class GetGameData(Operation[Answer]):
     """Read a user's game data of one type."""
 
     path: ClassVar[str] = "getGameData"
+    facts: ClassVar[Facts] = _FACTS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     type: str = attrs.field(validator=is_text())
@@ -44,6 +49,7 @@ class PutGameData(Operation[Answer]):
     """Write a user's game data of one type; `force` overwrites a higher score."""
 
     path: ClassVar[str] = "gameData"
+    facts: ClassVar[Facts] = _FACTS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     type: str = attrs.field(validator=is_text())
@@ -57,6 +63,7 @@ class GetGameConfig(Operation[Answer]):
     """Read a game's configuration."""
 
     path: ClassVar[str] = "getGameConfig"
+    facts: ClassVar[Facts] = _FACTS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     key: str = attrs.field(validator=is_text())
@@ -68,6 +75,7 @@ class SendGameEvent(Operation[Answer]):
     """Record an event of a game."""
 
     path: ClassVar[str] = "gameEvent"
+    facts: ClassVar[Facts] = _FACTS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     event: str = attrs.field(validator=is_text())
@@ -80,8 +88,19 @@ class GetLeaderBoard(Operation[Answer]):
     """Read a game's best players of a period (gap 14: the field's name)."""
 
     path: ClassVar[str] = "leaderBoard"
+    facts: ClassVar[Facts] = _FACTS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     time: Literal["all", "month", "week", "day"] = attrs.field(
         default="all", validator=is_one_of("all", "month", "week", "day")
     )
+
+
+UNDOCUMENTED: Final = (
+    RequestWalletCharge,
+    GetGameData,
+    PutGameData,
+    GetGameConfig,
+    SendGameEvent,
+    GetLeaderBoard,
+)

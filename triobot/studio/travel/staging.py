@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 
 import attrs
 
@@ -25,7 +25,7 @@ from ...wire.content import Media
 from ...wire.events import Event, Join, Leave, Message, Press, Sender, Submission
 from ...wire.ids import CallbackId, MessageId, SenderId
 from ...wire.markup import CallbackButton, PayButton
-from ...wire.operations import CreateInvoice, DeleteMessage, EditMessage, Operation, SendMessage
+from ...wire.operations import CreateInvoice, EditMessage, Operation, SendMessage
 from ...wire.results import InvoiceCreated, Sent
 from .fence import Fence
 from .past import Past, captured_in, event_of, notices_in
@@ -118,8 +118,9 @@ class ChatStage:
 
     def _performed(self, operation: Operation[object], outcome: object, at: int) -> None:
         world = self._world
-        if isinstance(operation, SendMessage | EditMessage | DeleteMessage):
-            self._fence.welcome(operation.chat_id, getattr(operation, "message_id", None))
+        if operation.facts.lane == "chat":
+            addressed: Any = operation
+            self._fence.welcome(addressed.chat_id, getattr(operation, "message_id", None))
         if isinstance(operation, SendMessage | EditMessage):
             operation = self._with_files(operation)
         if isinstance(outcome, Sent) and outcome.id is not None and isinstance(operation, SendMessage):

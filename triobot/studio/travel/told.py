@@ -25,7 +25,6 @@ from ...wire.ids import ChatId
 from ...wire.operations import (
     AnswerCallback,
     CreateInvoice,
-    DeleteMessage,
     EditMessage,
     Operation,
     SendMessage,
@@ -216,12 +215,14 @@ def dot_of(record: Record, came: JsonObject | None) -> str:
 def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
     """Tell what a conversation hands to its outbox."""
     told: JsonObject = {
-        "kind": operation.path,
+        "kind": operation.facts.word or operation.path,
         "chat_id": cast("int | str", getattr(operation, "chat_id", 0)),
     }
+    if (message_id := getattr(operation, "message_id", None)) is not None:
+        told["message_id"] = message_id
     match operation:
         case SendMessage():
-            told |= {"kind": "send", **_shown(operation.content)}
+            told |= _shown(operation.content)
             if operation.inline_keyboard is not None:
                 told["buttons"] = view_buttons(operation.inline_keyboard)
             if operation.form is not None:
@@ -229,16 +230,13 @@ def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
             if operation.reply_keyboard is not None:
                 told["keyboard"] = view_keyboard(operation.reply_keyboard)
         case EditMessage():
-            told |= {"kind": "edit", "message_id": operation.message_id}
             if operation.content is not None:
                 told |= _shown(operation.content)
             told["buttons"] = view_buttons(operation.inline_keyboard)
-        case DeleteMessage():
-            told |= {"kind": "delete", "message_id": operation.message_id}
         case AnswerCallback():
-            told |= {"kind": "answer", "text": cut(operation.text), "alert": operation.show_alert}
+            told |= {"text": cut(operation.text), "alert": operation.show_alert}
         case CreateInvoice():
-            told |= {"kind": "invoice", "text": cut(operation.description), "amount": operation.amount}
+            told |= {"text": cut(operation.description), "amount": operation.amount}
         case _:
             pass
     if told["chat_id"] != chat_id:
