@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from triobot import Bot, Chat
-from triobot.testing import Plan, drive, run, simulate
+from triobot.filters import command
+from triobot.testing import NotSeenError, Plan, drive, run, simulate
 
 
 def asking() -> Bot:
@@ -45,6 +46,26 @@ async def test_hints_end_where_a_group_begins(autojump_clock: object, crashing: 
         await here.sees("2 s")
         texts = [seen.text for seen in await here.history() if seen.from_bot]
         assert texts.count(hint.text) == 1
+
+
+async def test_what_was_seen_in_a_group_stays_seen(autojump_clock: object) -> None:
+    """A person who is named anew has read the group; each reads for themselves."""
+    bot = Bot()
+
+    @bot.aside(command("hi"))
+    async def greet(chat: Chat) -> None:
+        await chat.send("Hello!")
+
+    async with drive(bot) as world:
+        ali, sara = world.user("Ali"), world.user("Sara")
+        group = await world.group(ali, sara)
+        await ali.at(group).says("/hi")
+        await ali.at(group).sees("Hello!")
+        with pytest.raises(NotSeenError, match="did not come"):
+            await ali.at(group).sees("Hello!", within=2)
+        with pytest.raises(NotSeenError, match=r"Sara .*'bot #2 Hello!'"):
+            await sara.at(group).sees_nothing(within=2)
+        assert ali.at(group).at(ali.chat_id) is ali
 
 
 @pytest.mark.slow

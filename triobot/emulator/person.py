@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Final, Protocol, TypeAlias, TypeVar, cast, final
 from urllib.parse import urlsplit
 
 import attrs
@@ -143,10 +143,11 @@ class Person:
         self.phone = str(user["phone"])
         self._user = user
         self.chat_id = chat_id
-        self._cursor = cursor
+        self._cursor = self._since = cursor
+        self._places: dict[ChatId, Person] = {chat_id: self}
 
     def at(self, chat_id: ChatId) -> Person:
-        """Return the same person in a group.
+        """Return the same person in a group; what they have seen there stays seen.
 
         Raises:
             AppError: this is no chat's id.
@@ -155,7 +156,10 @@ class Person:
             if isinstance(cast("object", chat_id), Coroutine):
                 cast("Coroutine[object, object, object]", chat_id).close()  # it was not awaited, as we say
             raise AppError("at() takes a chat's id: group = await world.group(...), then ali.at(group)")
-        return Person(self._app, self._user, chat_id, self._cursor)
+        if chat_id not in self._places:
+            there = self._places[chat_id] = Person(self._app, self._user, chat_id, self._since)
+            there._places = self._places
+        return self._places[chat_id]
 
     async def joins(self) -> None:
         """Join the service, or this group."""
@@ -341,13 +345,13 @@ class Person:
             NotSeenError: it sent something.
         """
 
-        def sent(change: JsonObject) -> Literal[True] | None:
-            if change["kind"] == "message" and cast("JsonObject", change["message"])["from_bot"]:
-                return True
-            return None
+        def sent(change: JsonObject) -> Seen | None:
+            seen = Seen.of(cast("JsonObject", change["message"])) if change["kind"] == "message" else None
+            return seen if seen is not None and seen.from_bot else None
 
-        if await self._next(within, sent) is not None:
-            raise await self._not_seen("nothing was to come")
+        if (came := await self._next(within, sent)) is not None:
+            line = came.line().lstrip()
+            raise await self._not_seen(f"{self.name} was to see nothing, but had not yet seen {line!r}")
 
     async def opens(self, seen: Seen) -> bytes:
         """Open a picture or a file that was seen; its bytes.
