@@ -89,6 +89,38 @@ def test_a_whole_order_can_be_typed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.processes
+def test_what_an_edit_shows_is_written(tmp_path: Path) -> None:
+    """A menu opens the next one in the same message; buttons that only go away are no news."""
+    (tmp_path / "card.py").write_text(
+        "from triobot import Bot, Chat\n"
+        "from triobot.widgets import Menu, menu\n"
+        "bot = Bot()\n"
+        "@bot.conversation\n"
+        "async def card(chat: Chat) -> None:\n"
+        "    await menu(chat, Menu('What?', {'bread': 'Bread'}, [Menu('Drinks', {'tea': 'Tea'})]))\n"
+        "    async with chat.live('0 %') as shown:\n"
+        "        shown.show('100 %')\n"
+        "    await chat.send('Done.')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "triobot", "talk", "card.py:bot"],
+        cwd=tmp_path,
+        env=child_environment(),
+        input="Drinks\nTea\n!quit\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    shown = [line.strip() for line in ran.stdout.split("(You joined)\n")[1].splitlines()]
+    assert shown == [
+        *("bot : What?", "[ Drinks ]", "[ Bread ]", "(You pressed “Drinks”)"),
+        *("bot : (edited) Drinks", "[ Tea ]", "[ « Back ]", "(You pressed “Tea”)"),
+        *("bot : 0 %", "bot : (edited) 100 %", "bot : Done."),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.processes
 def test_an_error_of_the_bot_s_own_is_shown_with_its_lines_and_its_cause(tmp_path: Path) -> None:
     """The author is at the terminal: the text is shown, the runtime's own lines are counted."""
     (tmp_path / "order.py").write_text(

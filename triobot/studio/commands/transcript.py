@@ -16,7 +16,7 @@ import trio
 from ...base.frozen import guarded
 from ...base.secrets import Secret
 from ...cli.terminal import harmless, is_terminal
-from ...emulator.chats import ChatMessage, Shown, TypingSeen
+from ...emulator.chats import ChatMessage, Edited, Shown, TypingSeen
 from ...emulator.server import Emulator, serve_emulator
 from ...emulator.telling import line_words
 from ...runtime.bot import Bot
@@ -71,6 +71,8 @@ class Transcript:
             match change.what:
                 case Shown(chat_id=chat_id, entry=entry):
                     self._show(chat_id, entry)
+                case Edited(chat_id=chat_id, entry=entry, anew=anew) if anew or entry.inline_keyboard:
+                    self._show(chat_id, entry, "(edited) ")
                 case TypingSeen():
                     self._line("", "(typing...)", dim=True)
                 case _:
@@ -87,11 +89,11 @@ class Transcript:
         self.catch_up()
         self._write(f"  {self._painted('32', 'true:')} {harmless(what)}")
 
-    def _show(self, chat_id: ChatId, entry: ChatMessage) -> None:
+    def _show(self, chat_id: ChatId, entry: ChatMessage, how: str = "") -> None:
         who = "bot" if entry.author is None else self._names.get(entry.author, self._person)
         place = f"[{self._places[chat_id]}] " if len(self._places) > 1 and chat_id in self._places else ""
-        for number, line in enumerate(_told(entry.content).split("\n")):
-            self._line(who if number == 0 else "", harmless(f"{place}{line}" if number == 0 else line))
+        for number, line in enumerate(f"{place}{how}{_told(entry.content)}".split("\n")):
+            self._line(who if number == 0 else "", harmless(line))
         if entry.inline_keyboard is not None:
             for row in _rows(entry.inline_keyboard):
                 self._line("", harmless(row))
