@@ -11,12 +11,14 @@ import trio
 from town import open_town
 from trio.testing import MockClock
 
+from triobot import Bot
 from triobot.conversations import data as data_module
 from triobot.conversations.chat import Chat
 from triobot.conversations.data import Key
 from triobot.conversations.questions.keys import LASTING, encode_key
 from triobot.conversations.routes.filters import command, join, pressed, text, when
 from triobot.conversations.routes.router import Router
+from triobot.testing import drive
 from triobot.wire.events import Event, Press
 
 SCORES: Key[dict[str, int]] = Key("scores", dict, default={})
@@ -269,3 +271,26 @@ async def test_a_join_that_comes_while_another_conversation_is_live(
     assert line.startswith("nobody took a join (Ali, sender 71, chat 5): join() begins ")
     assert "greet, which can't begin while " in line
     assert ".talk is live in the chat: make " in line
+
+
+async def test_a_start_in_a_chat_that_takes_nothing(
+    said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    """A person's number is taken for a chat's, and nobody would hear of it: no alarm, and no words."""
+    bot = Bot()
+
+    @bot.aside
+    async def offer(chat: Chat) -> None:
+        await chat.ask("Yes?")
+
+    @bot.aside(command("offer"))
+    async def offered(chat: Chat) -> None:
+        await chat.to(9000).start(offer)
+
+    async with drive(bot) as world:
+        ali = world.user("Ali", id=9000, joined=True)
+        await ali.says("/offer")
+        await world.waits(minutes=1)
+    (line,) = said()
+    assert "offer ended: the platform refuses what it sends to chat 9000" in line
+    assert "event.sender.id" in line

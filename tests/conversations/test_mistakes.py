@@ -196,9 +196,13 @@ def test_a_handler_takes_the_chat() -> None:
 
     async def none() -> None: ...
     async def more(chat: Chat, times: int = 1) -> None: ...
+    async def started(chat: Chat, times: int) -> None: ...
 
     with pytest.raises(ConfigError, match="one argument, the chat"):
         declare(none)
+    with pytest.raises(ConfigError, match="an @aside without a filter may take more"):
+        declare(started)
+    assert bot.aside(started) is started
     assert declare(more) is more
 
 

@@ -53,7 +53,7 @@ from .codec import CODEC
 from .data import View
 from .doors.calls import Call, room_of
 from .journal_writer import Carried, JournalWriter
-from .notices import Copy, Gift, Operated, Slept, Unassigned, is_changed
+from .notices import Copy, Gift, Operated, Refused, Slept, Unassigned, is_changed
 from .revival.care import RUNS
 from .revival.changed import Changed
 from .revival.stored import StartedWith, Stored, open_run
@@ -435,6 +435,8 @@ class Conversation:
                 gives=None if self.giving is None else self.giving.becomes,
                 job=self.route.job is not None,
             )
+        elif what == GONE and self.refused and (notice := self.services.notice) is not None:
+            notice(Refused(self.route.name, self.life.chat_id))
         return words
 
     async def _apologize(self, words: str) -> None:

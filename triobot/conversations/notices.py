@@ -144,6 +144,17 @@ class Declined:
     route: str
 
 
-Notice: TypeAlias = Untaken | Unheard | KnownKey | Slept | Operated | Unassigned | Keyless | Declined
+@final
+@guarded
+class Refused:
+    """A conversation ended since the platform refuses what it sends to its own chat."""
+
+    route: str
+    chat_id: int | str
+
+
+Notice: TypeAlias = (
+    Untaken | Unheard | KnownKey | Slept | Operated | Unassigned | Keyless | Declined | Refused
+)
 Notify: TypeAlias = Callable[[Notice], None]
 """Told at the line of the author's code that a notice is about, unless the notice names one."""

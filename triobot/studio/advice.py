@@ -25,6 +25,7 @@ from ..conversations.notices import (
     Notice,
     Notify,
     Operated,
+    Refused,
     Slept,
     Unassigned,
     Unheard,
@@ -136,6 +137,13 @@ class Advice(trio.abc.Instrument):
                     "declined",
                     line,
                     f"hook {hook} ended without call(): {route} did not run; did it forget await call()?",
+                )
+            case Refused(route, chat_id):
+                log.warning(
+                    "%s ended: the platform refuses what it sends to chat %s. Its person has left, or that "
+                    "is a person's number (event.sender.id) and not a chat's (chat.id)",
+                    route,
+                    chat_id,
                 )
             case _:
                 assert_never(notice)

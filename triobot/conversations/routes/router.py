@@ -509,10 +509,12 @@ class Router:
         only_code = kind is RouteKind.ASIDE and options.bare
         place = "room" if kind in _IN_NO_CHAT else "chat"
         takes = "a chat" if only_code else f"one argument, the {place}"
+        written = f"async def f({place}: {place.title()})"
+        others = "" if only_code or kind in _IN_NO_CHAT else "; an @aside without a filter may take more"
         check_arguments(
             handler,
             None if only_code else (),
-            f"{decorator} decorates a function of {takes}, as in async def f({place}: {place.title()})",
+            f"{decorator} decorates a function of {takes}, as in {written}{others}",
         )
         check_async(handler, f"{decorator} decorates")
         # The filter's type and the handler's fit by the decorator's signature; the table holds them all.
