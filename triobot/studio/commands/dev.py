@@ -177,7 +177,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
 
 def _module(name: str) -> list[str]:
     """Return the command of a process that this one starts."""
-    return [sys.executable, "-m", f"triobot.cli.{name}"]
+    return [sys.executable, "-m", f"{__package__}.{name}"]
 
 
 def child_environment(
