@@ -131,7 +131,7 @@ def journal_of(file: Path, answers: int) -> list[JsonObject]:
 
 async def measure(file: Path, lines: Sequence[JsonObject], rounds: int) -> None:
     """Open a journal again and again, and print how long that took."""
-    command = [sys.executable, "-m", "triobot.studio.commands.dev_twin"]
+    command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
     twins = Twins(command, ENVIRON, f"{file}:bot", Journals(lines), lambda: None)
     took: dict[str, list[float]] = {"open": [], "middle": [], "one": [], "cpu": []}
     size = packed = 0

@@ -15,7 +15,7 @@ from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
 from triobot.cli.consulting import ask_bot
 from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
 from triobot.filters import command
-from triobot.operator import AboutBroadcasts
+from triobot.operator.requests import AboutBroadcasts
 from triobot.testing import drive
 
 SUBSCRIBED = Key("subscribed", bool)

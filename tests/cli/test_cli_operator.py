@@ -24,7 +24,9 @@ from triobot.cli import status
 from triobot.cli.consulting import ask_bot, gather, open_api
 from triobot.errors import StoreCorruptError
 from triobot.filters import signal
-from triobot.operator import OperatorApi, Status, Told, serve_api
+from triobot.operator.api import OperatorApi
+from triobot.operator.requests import Status, Told
+from triobot.operator.serving import serve_api
 from triobot.runtime.work import Intake
 from triobot.seams.journals import (
     AppendRecords,

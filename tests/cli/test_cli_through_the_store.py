@@ -19,7 +19,7 @@ from triobot import Bot, Chat
 from triobot.cli import consulting
 from triobot.cli.consulting import ask_running, gather, open_to_look
 from triobot.errors import ConfigError
-from triobot.operator import ListJournals, SettleParked, Status
+from triobot.operator.requests import ListJournals, SettleParked, Status
 from triobot.runtime.settings import Settings, read_environment
 from triobot.runtime.work import Intake
 from triobot.seams.money import RaiseAlarm

@@ -20,7 +20,7 @@ from tests.bot.rig import SECRET, Chats, make_bot, say
 from tests.loopback import PATIENCE
 from triobot import Bot, Chat, Settings
 from triobot.errors import StoreCorruptError
-from triobot.operator import OperatorApi
+from triobot.operator.api import OperatorApi
 from triobot.operator.metrics import CONTENT_TYPE, METRICS, exposition
 from triobot.runtime.together import serve_together
 from triobot.seams.writes import Latencies

@@ -25,38 +25,34 @@ from triobot.errors import (
     StoreError,
     StoreFullError,
 )
-from triobot.operator import (
+from triobot.operator import calling, serving
+from triobot.operator.api import OperatorApi
+from triobot.operator.calling import ask, socket_path
+from triobot.operator.requests import (
+    AboutBroadcasts,
+    AboutJobs,
+    AboutPayments,
     AcceptLines,
     Backup,
+    EndAlarms,
     Forget,
+    ListAlarms,
+    ListChats,
     ListJournals,
-    OperatorApi,
     OrderEnd,
     Reach,
     ReadCode,
     ReadJournals,
     ReadKept,
     Request,
+    SettleParked,
     ShowJournal,
     Status,
-    ask,
-    calling,
-    serve_api,
-    serving,
-    socket_path,
-)
-from triobot.operator.requests import (
-    AboutBroadcasts,
-    AboutJobs,
-    AboutPayments,
-    EndAlarms,
-    ListAlarms,
-    ListChats,
-    SettleParked,
     StreamStore,
     Told,
 )
 from triobot.operator.routes import ROUTES, decode_request, encode_request, routes_at
+from triobot.operator.serving import serve_api
 from triobot.seams.inbox import Arrival, InboxRow, Quota
 from triobot.seams.journals import (
     AppendRecords,

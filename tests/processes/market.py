@@ -26,8 +26,8 @@ from tests.processes.process import (
     start_process,
 )
 from triobot.emulator.person import App, Person, connect
-from triobot.operator import Request, Status, ask, socket_path
-from triobot.operator.requests import AboutPayments, ListAlarms, Told
+from triobot.operator.calling import ask, socket_path
+from triobot.operator.requests import AboutPayments, ListAlarms, Request, Status, Told
 
 SELLING = Path(__file__).parent / "selling.py"
 

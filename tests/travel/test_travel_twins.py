@@ -159,7 +159,7 @@ class Rig:
 async def twins_of(tmp_path: Path, lines: Sequence[JsonObject]) -> AsyncGenerator[Rig]:
     file, journals = tmp_path / "bot.py", FakeJournals(lines)
     file.write_text(BOT, encoding="utf-8")
-    command = [sys.executable, "-m", "triobot.studio.commands.dev_twin"]
+    command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
     twins = Twins(command, ENVIRON, f"{file}:bot", journals, lambda: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(twins.run, trio.lowlevel.checkpoint)

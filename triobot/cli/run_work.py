@@ -31,15 +31,8 @@ log: Final = logging.getLogger("triobot")
 
 # The options that are settings as they are.
 _SETTINGS: Final = (
-    *("host", "port", "unix", "unix_mode", "unix_group"),
-    *(
-        "tls_certificate",
-        "tls_key",
-        "store",
-        "grace",
-        "metrics_host",
-        "metrics_port",
-    ),
+    *("host", "port", "unix", "unix_mode", "unix_group", "tls_certificate", "tls_key", "store", "grace"),
+    *("metrics_host", "metrics_port"),
 )
 
 

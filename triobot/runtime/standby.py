@@ -22,7 +22,7 @@ from ..base.clock import SystemClock, WallClock
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
 from ..errors import StoreAwayError, StoreLockedError
-from ..operator import OperatorApi
+from ..operator.api import OperatorApi
 from ..seams.inbox import Quota
 from ..seams.writes import LeaseLostError
 from ..store import Stamp, admission_at, is_made, wait_free

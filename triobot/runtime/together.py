@@ -27,8 +27,8 @@ from ..base.binding import Bind, FdBind, RenewedCertificate, TcpBind, UnixBind, 
 from ..base.clock import WallClock
 from ..base.signals import hearing_signals
 from ..errors import ConfigError, TriobotError
-from ..operator import serve_metrics
 from ..operator.metrics import METRICS_PATH
+from ..operator.serving import serve_metrics
 from ..outbox import OutboxRules
 from ..seams import own_http
 from ..seams.resources import Provided

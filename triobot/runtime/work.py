@@ -45,7 +45,11 @@ from ..conversations.routes.router import Table
 from ..conversations.running.failures import OnFailure, tell_nobody
 from ..conversations.services import Announcing, Instead
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
-from ..operator import AboutJobs, OperatorApi, Reach, Told, answer_relayed, serve_api, socket_path
+from ..operator.api import OperatorApi
+from ..operator.calling import socket_path
+from ..operator.relayed import answer_relayed
+from ..operator.requests import AboutJobs, Reach, Told
+from ..operator.serving import serve_api
 from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
 from ..outbox.broadcasts import StoredBroadcasts, answer
 from ..outbox.pacing import PaceRules

@@ -598,27 +598,6 @@ def nothing() -> Filter[Event]:
     return Filter(lambda event, _: None, "nothing")
 
 
-__all__ = [
-    "Command",
-    "Filter",
-    "Setting",
-    "by",
-    "command",
-    "fold",
-    "in_chat",
-    "join",
-    "kept",
-    "leave",
-    "message",
-    "nothing",
-    "pressed",
-    "signal",
-    "starting",
-    "text",
-    "when",
-]
-
-
 @final
 @attrs.define
 class _Counted:

@@ -154,7 +154,7 @@ async def _dev(arguments: argparse.Namespace) -> None:
             # A store is written by its own bot alone, which the token tells from others.
             settings = read_environment(environ)
             journals = StoredJournals(partial(ask_bot, settings), supervisor.marks, settings, opening)
-            twins = Twins(_module("dev_twin"), environ, arguments.bot, journals, platform.exchange.tell)
+            twins = Twins([*_module("twin"), "dev"], environ, arguments.bot, journals, platform.exchange.tell)
             platform.exchange.travels = twins
             crowd = CrowdProcess(_module("dev_crowd"), environ, arguments.bot, platform.exchange.tell)
             platform.exchange.crowds = crowd

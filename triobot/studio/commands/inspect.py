@@ -34,7 +34,6 @@ from ...wire.rules import JsonValue
 from ..stored_journals import StoredJournals
 from ..travel.redacted import RedactedJournal
 from ..travel.twins import Twins, told_row
-from .inspect_twin import MODULE
 from .listening import add_opening, check_listening, open_page, tell_ready
 
 log: Final = logging.getLogger("triobot.inspect")
@@ -220,7 +219,8 @@ async def _inspect(arguments: argparse.Namespace, which: int | Path | None, bot:
             if subject.redacted is not None:
                 looks = subject.redacted
             else:
-                command = [sys.executable, "-m", MODULE, "shown" if shows else "hidden"]
+                values = "shown" if shows else "hidden"
+                command = [sys.executable, "-m", "triobot.studio.commands.twin", values]
                 looks = twins = Twins(command, os.environ, bot or "", journals, _nothing)
                 nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
             serve = partial(

@@ -1,7 +1,8 @@
-"""The twin's process under ``triobot dev``: ``python -m`` this module ``FD``; see `travel.twin`.
+"""The twin's process: ``python -m triobot.studio.commands.twin WHOSE FD``; see `travel.twin`.
 
-Its variables are those of the bot's process. What the author's modules print when they are loaded once more
-is said by the bot already.
+WHOSE is ``dev`` under ``triobot dev``; under ``triobot inspect`` it is ``shown`` or ``hidden``, as the bot's
+secrets are to be. Its variables are those of the bot's process. What the author's modules print when they are
+loaded once more is said by the bot already, or says nobody anything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, final
 import attrs
 import trio
 
+from ...base.secrets import Secret
 from ...cli.exported import read_exported
 from ...cli.loading import load_bot
 from ...conversations.routes.router import table_of
@@ -26,8 +28,10 @@ from ..travel.twin import Branch, BranchedFrom, Loaded, serve_twin
 
 def main() -> None:
     """Answer until the parent is gone."""
-    loaded = _TwinBot()
-    trio.run(partial(serve_twin, int(sys.argv[1]), loaded.load, read_exported, loaded.branch))
+    whose, fd = sys.argv[1:]
+    twin = _TwinBot(development=whose == "dev")
+    branch, secrets = twin.branch if whose == "dev" else None, twin.secrets if whose == "hidden" else None
+    trio.run(partial(serve_twin, int(fd), twin.load, read_exported, branch, secrets=secrets))
 
 
 @final
@@ -38,16 +42,27 @@ class _TwinBot:
     no branch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, development: bool) -> None:
+        self._development = development
         self._bot: tuple[Bot, str, Settings] | None = None
         self._branch: Branch | None = None
 
     def load(self, target: str) -> Loaded:
         """Load it."""
         bot = load_bot(target)
-        settings = attrs.evolve(read_environment(os.environ), development=True)
+        settings = read_environment(os.environ)
+        if self._development:
+            settings = attrs.evolve(settings, development=True)
         self._bot = bot, target, settings
         return dry_services_of(bot, settings), table_of(bot)
+
+    def secrets(self) -> list[str]:
+        """Return what its settings keep secret, each word."""
+        if self._bot is None:
+            return []
+        settings = attrs.asdict(self._bot[0].settings(), recurse=False)
+        texts = [value.reveal() for value in settings.values() if isinstance(value, Secret)]
+        return [word for text in texts for word in text.split(",")]
 
     async def branch(
         self, what: str, asked: Mapping[str, Any], origin: Callable[[], BranchedFrom]
