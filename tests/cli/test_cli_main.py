@@ -128,6 +128,7 @@ def test_the_command_line_itself_loads_little() -> None:
     assert {name for name in helped if name.partition(".")[0] not in sys.stdlib_module_names} == {
         "triobot",
         "triobot.cli",
+        "triobot.base",
         "triobot.base.version",
     }
     assert "triobot.cli.run" in run
