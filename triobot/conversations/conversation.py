@@ -409,8 +409,7 @@ class Conversation:
         if self.ending is Ending.LEFT or refused:
             return GONE, ""
         what, words = verdict(errors, self.texts)
-        giving = self.giving
-        if giving is not None and giving.owes and what in (CRASHED, HANDED_OVER):
+        if (giving := self.giving) is not None and giving.owes and what in (CRASHED, HANDED_OVER):
             # There is nothing to start again: it has been given, or is given again.
             words = self.texts.handed_over if giving.alone else ""
         return what, words if is_chat(self.life.chat_id) else ""
