@@ -236,14 +236,22 @@ def head_of(size: int, lines: int, sign: bytes, colon: bytes) -> bytes:
     st.sampled_from([b": ", b":"]),
     st.integers(0, 3),
     st.sampled_from([None, 2]),
+    st.sampled_from([b"", b"\r\n", b"\n", b"\r\n" * 40]),
     st.lists(st.integers(0, 30_000), max_size=10),
 )
 def test_the_longest_head_is_as_long_as_the_limit_says(
-    over: int, lines: int, sign: bytes, colon: bytes, before: int, chunk: int | None, cuts: list[int]
+    over: int,
+    lines: int,
+    sign: bytes,
+    colon: bytes,
+    before: int,
+    chunk: int | None,
+    empty: bytes,
+    cuts: list[int],
 ) -> None:
-    """To the byte, blanks included: whatever came before it, and however it is cut."""
+    """To the byte, blanks included: whatever came before it, empty lines too, and however it is cut."""
     head = head_of(HEAD_BYTES + over, lines, sign, colon)
-    data = whole("POST", "/x", b"abc", chunk=chunk) * before + head + b"abc"
+    data = (empty + whole("POST", "/x", b"abc", chunk=chunk)) * before + empty + head + b"abc"
     heard: list[Request] = []
 
     if over <= 0:

@@ -213,6 +213,10 @@ class RequestReader:
             raise self._refusal
         if not self._unread:
             return False
+        if self._current is None and not self.begun:
+            self._framing = 0
+            if self._unread.startswith((b"\r", b"\n"), self._at):  # no head's: the parser passes over them
+                self._at = len(self._unread) - len(self._unread[self._at :].lstrip(b"\r\n"))
         at, end = self._at, self._end_of_slice()
         if at == end:
             return False
@@ -248,8 +252,6 @@ class RequestReader:
             # What may be the beginning of an empty line waits for the rest of it.
             begun = (part for part in (3, 2, 1) if unread.endswith(HEAD_END[:part], at))
             end = len(unread) - next(begun, 0)
-        if self._current is None and not self.begun:
-            self._framing = 0
         # No more than shows that it is too much: behind its end nothing could be refused.
         return min(end, at + self._head_bytes - self._framing + (self._current is not None))
 
