@@ -97,6 +97,21 @@ def step(bot: Bot, lines: Lines) -> str:
     return "route test_bot_delays.step.<locals>.pizza"
 
 
+def childless(bot: Bot, lines: Lines) -> str:
+    """Its children run none of the bot's code, as those of a child process."""
+
+    @bot.conversation
+    async def pizza(chat: Chat) -> None:
+        async def bake() -> None:
+            with trio.CancelScope(shield=True):
+                async with trio.open_nursery() as nursery:  # holds it up
+                    nursery.start_soon(lines.enough.wait)
+
+        await chat.step(bake)
+
+    return "route test_bot_delays.childless.<locals>.pizza"
+
+
 def background(bot: Bot, lines: Lines) -> str:
     @bot.conversation
     async def pizza(chat: Chat) -> None: ...
@@ -123,7 +138,7 @@ def resource(bot: Bot, lines: Lines) -> str:
         finally:
             await hold_up(lines)
 
-    return ""
+    return "pool"
 
 
 def on_error(bot: Bot, lines: Lines) -> str:
@@ -135,7 +150,7 @@ def on_error(bot: Bot, lines: Lines) -> str:
     async def tell(failure: object) -> None:
         await hold_up(lines)
 
-    return ""
+    return "tell"
 
 
 def on_alarm(bot: Bot, lines: Lines) -> str:
@@ -147,12 +162,14 @@ def on_alarm(bot: Bot, lines: Lines) -> str:
     async def tell(alarm: Alarm) -> None:
         await hold_up(lines)
 
-    return ""
+    return "tell"
 
 
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize(
-    "holds", [cleanup, branch, step, background, resource, on_error, on_alarm], ids=lambda one: one.__name__
+    "holds",
+    [cleanup, branch, step, childless, background, resource, on_error, on_alarm],
+    ids=lambda one: one.__name__,
 )
 async def test_what_holds_a_stop_up_is_named(holds: Holds, at_once: bool, lines: Lines) -> None:
     """Who is told to stop at once is named, too."""

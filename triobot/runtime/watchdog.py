@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -96,21 +96,22 @@ def telling_delays() -> Generator[Callable[[float], None]]:
         over.set()
 
 
-def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Iterator[str]:
-    """Yield the tasks within one that are in an author's code, each with its line."""
+def _waited_for(task: trio.lowlevel.Task, block: trio.lowlevel.Task) -> Sequence[str]:
+    """Return the tasks within one that are in an author's code, each with its line; the innermost ones."""
     inner = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    for child in inner:
-        yield from _waited_for(child, block)
+    found = [line for child in inner for line in _waited_for(child, block)]
     frames = frames_of(task)
     if task is block:  # whoever runs the bot is an author, too
         ours = [place for place, (frame, _) in enumerate(frames) if is_ours(frame.f_code.co_filename)]
         frames = frames[ours[0] :] if ours else []
-    elif inner:
-        return
-    if any(is_authors(frame.f_code.co_filename) for frame, _ in frames):
-        found = whose(task)
-        name = task.name.rpartition(".")[2] if found is None else f"route {found[0].route.name}"
-        yield f"{name} at {waiting_line(frames)}"
+    elif found:
+        return found
+    authors = [frame.f_code for frame, _ in frames if is_authors(frame.f_code.co_filename)]
+    if authors:
+        owner = whose(task)
+        name = authors[0].co_name if owner is None else f"route {owner[0].route.name}"
+        found.append(f"{name} at {waiting_line(frames)}")
+    return found
 
 
 @asynccontextmanager
