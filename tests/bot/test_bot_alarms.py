@@ -173,7 +173,7 @@ async def test_a_hook_that_fails_is_named_and_not_quoted(
 async def test_a_store_that_is_full_is_no_reason_to_keep_silent(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be what the alarm is about."""
+    """It may be what the alarm is about; a row is made once there is room."""
     heard: list[str] = []
 
     async def hear(alarm: Alarm) -> None:
@@ -184,9 +184,14 @@ async def test_a_store_that_is_full_is_no_reason_to_keep_silent(
 
     bell = AlarmBell(hear)
     async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
-        monkeypatch.setattr(store, "commit", full)
-        nursery.start_soon(bell.keep_telling, store, Clock())
-        bell.ring(alarm("disk"))
-        await trio.sleep(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "commit", full)
+            nursery.start_soon(bell.keep_telling, store, Clock())
+            bell.ring(alarm("disk"))
+            await trio.sleep(1)
+            assert heard == ["disk"]
+            assert [row.key for row in bell.unstored()] == ["disk"]
+        await trio.sleep(60)
+        assert [row.key for row in await store.alarms.open(limit=9)] == ["disk"]
+        assert bell.unstored() == []
         nursery.cancel_scope.cancel()
-    assert heard == ["disk"]

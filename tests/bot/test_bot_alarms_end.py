@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
@@ -20,6 +20,7 @@ from triobot.base.alarm_kinds import AlarmKind
 from triobot.base.secrets import Secret
 from triobot.errors import StoreFullError
 from triobot.filters import message
+from triobot.operator.requests import ListAlarms
 from triobot.runtime.bot import within
 from triobot.runtime.work import Intake, Surroundings
 from triobot.seams.inbox import Quota
@@ -116,8 +117,16 @@ def echo(**options: object) -> Bot:
 
 
 async def listed(intake: Intake) -> Any:
-    """What `triobot status` lists."""
-    return (await intake.api.status())["alarms"]
+    """What `triobot status` lists; `triobot alarms` says the same."""
+    alarms: Any = (await intake.api.status())["alarms"]
+    told: list[Any] = []
+
+    async def tell(row: Mapping[str, object]) -> None:
+        told.append({name: value for name, value in row.items() if name != "act"})
+
+    await intake.api.answer(ListAlarms(), tell)
+    assert told == alarms
+    return alarms
 
 
 async def open_in(intake: Intake) -> list[tuple[AlarmKind, str]]:

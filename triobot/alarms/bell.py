@@ -163,6 +163,9 @@ class AlarmBell:
                 await self._call(alarm)
                 raise
             self._queue.popleft()
+        for what, row in list(self._unstored.items()):  # the store takes something again
+            await store.commit(KeepAlarm(row.kind, row.key, row.text, row.last))
+            del self._unstored[what]
 
     async def _end_what_is_over(self, store: Store, clock: WallClock, is_over: IsOver) -> None:
         found = await store.alarms.open(kinds=tuple(STATES), limit=_MOST_STATES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from secrets import token_hex
 from typing import Final, TypeAlias, assert_never, cast, final
 
@@ -212,8 +212,14 @@ class OperatorApi:
         await stream.ship(tell_piece)
 
     async def _list_alarms(self, tell: Tell) -> None:
-        for row in await self._store.alarms.open(limit=_MOST_ALARMS):
+        for row in await self._open_alarms({} if self._health is None else self._health()):
             await tell({**attrs.asdict(row), "act": ABOUT[row.kind].act.replace("REF", row.key)})
+
+    async def _open_alarms(self, health: Told) -> Collection[AlarmRow]:
+        """Return those in the store, and those that it could not take."""
+        unstored = cast("Sequence[AlarmRow]", health.get("alarms", ()))
+        rows = [*await self._store.alarms.open(limit=_MOST_ALARMS), *unstored]
+        return {(row.kind, row.key): row for row in rows}.values()
 
     async def metrics(self) -> Told:
         """Return what metrics are made of: a status, and how fast the store is.
@@ -255,11 +261,7 @@ class OperatorApi:
             if opening.node is not None:
                 told["node"] = opening.node
             told |= self._health()
-        rows = [
-            *await self._store.alarms.open(limit=_MOST_ALARMS),
-            *cast("Sequence[AlarmRow]", told.get("alarms", ())),
-        ]
-        alarms = {(row.kind, row.key): row for row in rows}.values()
+        alarms = await self._open_alarms(told)
         told["alarms"] = [attrs.asdict(alarm) for alarm in alarms]
         told["open_alarms"], told["open_alarm_kinds"] = len(alarms), Counter(alarm.kind for alarm in alarms)
         if (stream := self._store.stream) is not None and (attached := stream.attached) is not None:
