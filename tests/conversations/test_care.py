@@ -564,3 +564,17 @@ async def test_code_that_kills_is_a_crash_loop_from_the_third_death_on(
         assert "crash_loop" not in {alarm.kind for alarm in there.town.alarms}
     await there.until_one_survives()
     assert "died 3 times in a row" in next(one.text for one in there.town.alarms if one.kind == "crash_loop")
+
+
+async def test_what_is_no_number_of_a_row_is_nobody_s(autojump_clock: MockClock) -> None:
+    """The lock file is damaged: the process starts, and blames nobody."""
+    there = a_step_of(0)
+
+    async def die() -> None:
+        for slot, number in enumerate((-5, -(2**62), 7, 2**62)):
+            there.store.at_work[slot] = number
+        there.dies()
+
+    assert not await there.lives(die)
+    assert await there.lives()
+    assert there.town.alarms == []

@@ -513,6 +513,27 @@ async def test_a_journal_beside_a_store_is_another_databases(path: Path, tmp_pat
         assert await store.setting("when") == "then"
 
 
+@pytest.mark.parametrize(
+    ("suffix", "says"),
+    [
+        ("-wal", "bot.db-wal is in the way of the store's own"),
+        ("-journal", "bot.db-journal is in the way of the store's own"),
+        (".lock", "bot.db.lock can't be used: it is not a file"),
+        ("", "is a link that leads"),
+    ],
+)
+async def test_what_is_in_the_way_of_a_store_s_files_is_named(path: Path, suffix: str, says: str) -> None:
+    async with opened(path) as store:
+        await store.check()
+    name = path.with_name(f"bot.db{suffix}")
+    name.unlink(missing_ok=True)
+    if suffix:
+        os.mkfifo(name)
+    else:
+        name.symlink_to(name)
+    await refused(path, says)
+
+
 async def test_a_store_with_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
     """Each name has a log and a lock of its own; a symbolic link leads to the one name."""
     async with opened(path) as store:

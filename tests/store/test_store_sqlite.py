@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import stat
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +49,16 @@ from triobot.seams.writes import (
     PutData,
     PutSetting,
 )
-from triobot.store import Stamp, Store, file, open_store, rebind_sqlite, restore_sqlite, writer
+from triobot.store import (
+    Stamp,
+    Store,
+    examine_sqlite,
+    file,
+    open_store,
+    rebind_sqlite,
+    restore_sqlite,
+    writer,
+)
 from triobot.store.schema import MIGRATIONS, Migration, put_meta, run_migration, sealed
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
@@ -912,6 +922,45 @@ async def test_a_text_that_is_none_ends_an_open_store(path: Path) -> None:
         async with opened(path) as store:
             await store.setting("a")
     assert "Secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "INSERT INTO deployed VALUES (1, 1, 1, '[\"a')",
+        "INSERT INTO deployed VALUES (1, 1, 1, '7')",
+        "INSERT INTO sources VALUES ('d', 'bot.py', x'00ff')",
+        "INSERT INTO sources VALUES ('d', 'bot.py', 'text')",
+        "ALTER TABLE sites RENAME COLUMN line TO lime",
+    ],
+)
+async def test_a_row_with_no_such_values_ends_an_open_store(path: Path, damage: str) -> None:
+    async with opened(path) as store:
+        await store.check()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(damage)
+    with pytest.raises(StoreCorruptError, match="is damaged or is not a store: what it says of itself"):
+        async with opened(path) as store:
+            await store.code()
+            await store.source("d")
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+async def test_an_error_to_which_a_damaged_row_led_says_so(path: Path, damaged: bool) -> None:
+    """Whoever reads such a value fails in a way of its own."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("a", "b"))
+    if damaged:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("UPDATE settings SET value = x'00'")
+        assert list(await examine_sqlite(path)) == [
+            "the column value of settings has a value that is no text"
+        ]
+    with pytest.raises(StoreCorruptError if damaged else ZeroDivisionError) as caught:
+        async with opened(path) as store:
+            await store.setting("a")
+            raise ZeroDivisionError
+    assert str(caught.value).endswith("the column value of settings has a value that is no text") == damaged
 
 
 async def test_making_a_store_can_be_cut_short_and_done_again(path: Path) -> None:

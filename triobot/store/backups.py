@@ -116,6 +116,9 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
         ConfigError: the file was emptied, is a backup, or has another store's log beside it. Says what to do.
     """
     log, journal = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
+    for beside in (log, journal):
+        if beside.exists() and not beside.is_file():
+            raise ConfigError(f"{beside} is in the way of the store's own, and is not a file; move it away")
     size = path.stat().st_size if path.is_file() else -1
     logged = holds(log, b"")
     if size <= 0 and to_run and (logged or (not size and lock.notes.run_left())):
@@ -362,7 +365,23 @@ def examine(connection: sqlite3.Connection) -> list[str]:
         return found  # what lies in damaged pages says nothing about the rest
     if not _has(connection, "conversations"):
         return []
-    return [line for sentence, query in _RULES for line in _broken(connection, sentence, query)]
+    broken = [line for sentence, query in _RULES for line in _broken(connection, sentence, query)]
+    return [*mistyped(connection), *broken]
+
+
+def mistyped(connection: sqlite3.Connection) -> list[str]:
+    """Return the columns with values of another type than theirs, which integrity_check passes over."""
+    columns: list[tuple[str, str, str]] = connection.execute(
+        "SELECT m.name, c.name, lower(c.type) FROM sqlite_master m, pragma_table_info(m.name) c"
+        " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    return [
+        f"the column {column} of {table} has a value that is no {kind}"
+        for table, column, kind in columns
+        if connection.execute(
+            f"SELECT 1 FROM {table} WHERE typeof({column}) NOT IN ('null', ?)", (kind,)
+        ).fetchone()
+    ]
 
 
 def _integrity(connection: sqlite3.Connection) -> list[str]:

@@ -15,6 +15,7 @@ import os
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,10 +26,10 @@ import trio
 
 from ..base.clock import WallClock
 from ..base.open_files import CAREFUL, room_beside, write_at
-from ..errors import ConfigError, StoreFullError
+from ..errors import ConfigError, StoreCorruptError, StoreFullError
 from ..seams.journals import Lease, Opening
 from ..seams.writes import Shipped
-from .backups import check_alone, copy_store
+from .backups import check_alone, copy_store, mistyped
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
 from .notes import AnyNotes
 from .opening import count_run
@@ -66,6 +67,7 @@ R = TypeVar("R")
 # How far behind a replica may be: what is committed meanwhile is sent together.
 _PAUSE_SECONDS: Final = 0.25
 
+_LOOKS_SECONDS: Final = 5.0
 # How many copies that migrations have made stay beside a store.
 _COPIES: Final = 3
 _LOG_STAYS_AT: Final = 16 * 1024 * 1024
@@ -131,6 +133,20 @@ class StoreFile:
     def name(self) -> str:
         """Return what the store is called in logs: its path."""
         return str(self.path)
+
+    def check_types(self, error: Exception) -> None:
+        """Say of an error that ends the program whether a damaged row led to it; looks for seconds at most.
+
+        Raises:
+            StoreCorruptError: one is.
+        """
+        give_up_at = time.monotonic() + _LOOKS_SECONDS
+        found: Sequence[str] = ()
+        with self.turn, suppress(*ENGINE_ERRORS):
+            self.connection.set_progress_handler(lambda: time.monotonic() > give_up_at, 100_000)
+            found = mistyped(self.connection)
+        if found:
+            raise StoreCorruptError(f"{self.path} is damaged or is not a store: {found[0]}") from error
 
     def erase_log(self) -> None:
         """Leave nothing of what was written, and deleted since, in the log."""

@@ -9,7 +9,9 @@ must outlive the process and nothing more, see `notes`.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -63,6 +65,8 @@ def take_lock(database: Path) -> FileLock:
     except OSError as error:
         raise ConfigError(f"the store's lock file {path} can't be opened: {error.strerror}") from None
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
         give_to_owner(fd, database)
         if not try_lock(fd):
             raise locked(str(database), _holder(fd), here=is_held(fd))

@@ -50,6 +50,7 @@ def refuse_planted(path: Path) -> None:
                 " put the store into a folder of the bot's own"
             )
         path = path.parent / path.readlink()
+    raise ConfigError(f"{path} is a link that leads nowhere but to itself; name the file")
 
 
 def remove_leftover(path: Path) -> None:

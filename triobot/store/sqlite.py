@@ -15,8 +15,9 @@ from pathlib import Path
 
 import trio
 
+from ..base.authors import leaves
 from ..base.clock import WallClock
-from ..errors import ConfigError, StoreFullError
+from ..errors import ConfigError, StoreError, StoreFullError
 from .backups import back_up_file, examine_file, restore_file
 from .file import FileStream, StoreFile, open_file
 from .rules import RETENTION, Retention
@@ -76,7 +77,13 @@ async def open_sqlite(
     )
     back_up, stream = partial(_back_up_open, file, clock), FileStream(file, clock)
     async with serve(file, clock, back_up=back_up, stream=stream) as store:
-        yield store
+        try:
+            yield store
+        except Exception as error:
+            if not all(isinstance(one, StoreError | ConfigError | trio.Cancelled) for one in leaves(error)):
+                with trio.CancelScope(shield=True):  # it takes seconds at most
+                    await trio.to_thread.run_sync(file.check_types, error)
+            raise
 
 
 async def rebind_sqlite(path: str | PathLike[str], *, stamp: Stamp, clock: WallClock) -> None:

@@ -5,6 +5,7 @@
     on COMMIT, anything but FULL and BUSY           all, for good        StoreCorruptError
     IOERR on a read; CORRUPT, NOTADB                all, for good        StoreCorruptError
     text that is none, to Python's sqlite3          all, for good        StoreCorruptError
+    a row that is read, and has no such values      all, for good        StoreCorruptError
     a value that can't be stored                    its caller alone     LocalProtocolError
 
 A text of SQLite's own never holds a value; those of Python about text that is none do, and are not passed on.
@@ -12,7 +13,9 @@ A text of SQLite's own never holds a value; those of Python about text that is n
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +35,7 @@ _NOT_WRITTEN: Final = {
 """What an operator can do, by SQLite's code."""
 ENGINE_ERRORS: Final = (sqlite3.Error, ValueError)
 """What reading a file may raise: the second where a text is none, or no number."""
+_UNREADABLE: Final = (TypeError, LookupError, json.JSONDecodeError, zlib.error)
 _UNHARMED_BY_COMMIT: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
 
@@ -41,12 +45,18 @@ def code_of(error: BaseException) -> int:
     return code & 0xFF if isinstance(code, int) else 0
 
 
-def damage_of(error: Exception) -> str | None:
-    """Say what is damaged, without what is stored there; None: the error is of another kind."""
+def damage_of(error: Exception, *, reading: bool = False) -> str | None:
+    """Say what is damaged, without what is stored there; None: the error is of another kind.
+
+    Args:
+        reading: it came of what is stored alone, and of no caller's value.
+    """
     if code_of(error) in _DAMAGED:
         return str(error)
     if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
         return "a text in it can't be decoded"
+    if reading and (isinstance(error, _UNREADABLE) or code_of(error) == sqlite3.SQLITE_ERROR):
+        return "what it says of itself can't be read"
     return None
 
 
@@ -55,7 +65,7 @@ def ends_the_store(error: Exception, *, writing: bool, committing: bool = False)
     code = code_of(error)
     if committing:
         return code not in _UNHARMED_BY_COMMIT
-    return damage_of(error) is not None or (code == sqlite3.SQLITE_IOERR and not writing)
+    return damage_of(error, reading=not writing) is not None or (code == sqlite3.SQLITE_IOERR and not writing)
 
 
 def for_the_caller(error: Exception, path: Path) -> Exception:
@@ -73,12 +83,12 @@ def for_the_caller(error: Exception, path: Path) -> Exception:
 def for_the_opener(error: Exception, path: Path) -> Exception:
     """Turn one of `ENGINE_ERRORS` into the one that says why a store could not be opened."""
     code = code_of(error)
-    if (damage := damage_of(error)) is not None:
+    if (damage := damage_of(error, reading=True)) is not None or isinstance(error, ValueError):
+        damage = damage or "what it says of itself can't be read"
         return StoreCorruptError(f"{path} is damaged or is not a store: {damage}")
-    if isinstance(error, ValueError):
-        return StoreCorruptError(f"{path} is damaged or is not a store: what it says of itself can't be read")
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreLockedError(f"the store {path} is open in another program; close it there")
     if code in _NOT_WRITTEN:
-        return StoreFullError(f"the store {path} could not be written: {error}", remedy=_NOT_WRITTEN[code])
+        said, remedy = f"the store {path} could not be written: {error}", _NOT_WRITTEN[code]
+        return StoreFullError(f"{said}; {remedy}", remedy=remedy)
     return StoreCorruptError(f"the store {path} could not be opened: {error}")

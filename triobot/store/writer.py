@@ -439,12 +439,12 @@ class Transactions:
 
     def _verdict(self, error: Exception, *, writing: bool) -> Exception:
         if ends_the_store(error, writing=writing):
-            self._break(error)
+            self._break(error, reading=not writing)
         return self.broken or for_the_caller(error, self._path)
 
-    def _break(self, error: Exception) -> None:
+    def _break(self, error: Exception, *, reading: bool = False) -> None:
         if self._broken is None:
-            damage = damage_of(error)
+            damage = damage_of(error, reading=reading)
             failed = "failed and takes nothing more" if damage is None else "is damaged or is not a store"
             self._broken = (
                 f"the store {self._path} {failed}: {damage or error}; what was being committed"

@@ -40,6 +40,7 @@ from ...seams.rooms import is_chat, told
 from ...seams.writes import WORK_SLOTS, Consume, KeepRaw, PutSetting, Write
 from ...wire.ids import ChatId
 from ...wire.operations import SendMessage
+from ...wire.rules import LARGEST_INTEGER
 from ..data import of_authors, words_for
 from ..questions.tidying import Tidying
 from ..running.branches import code_tasks, step_tasks
@@ -255,7 +256,7 @@ class Care(trio.abc.Instrument):
         if not opening.unclean:
             return
         noted = [*opening.at_work, *[0] * WORK_SLOTS][:WORK_SLOTS]
-        numbers = sorted({noted[RUNS], *noted[_THREADS:]} - {0})
+        numbers = sorted(n for n in {noted[RUNS], *noted[_THREADS:]} if 0 < n <= LARGEST_INTEGER)
         self._suspects = frozenset(numbers)
         self._unclaimed = ChatId(noted[CLAIMED]) if noted[CLAIMED] else None
         writes: list[Write] = []
@@ -279,7 +280,7 @@ class Care(trio.abc.Instrument):
     async def _count_filters(self, seq: int) -> Sequence[Write]:
         """Count a row that filters looked at; one that has killed too often is put away."""
         before, _, count = (await self._services.store.setting(ROUTING) or "").partition(" ")
-        row = await self._inbox_row(seq) if seq else None
+        row = await self._inbox_row(seq) if 0 < seq <= LARGEST_INTEGER else None
         if row is None:
             return [PutSetting(ROUTING, "")] if before else []
         times = 1 + (int(count) if before == str(seq) else 0)
