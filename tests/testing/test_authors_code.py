@@ -72,6 +72,22 @@ class Unseen(Exception, metaclass=Nameless):
         raise SystemExit(0)
 
 
+class Classless(BaseException):
+    """Doesn't say of which class it is."""
+
+    @property
+    def __class__(self) -> Any:
+        raise Panic
+
+
+class Partless(ExceptionGroup[Exception]):
+    """Doesn't say what it consists of."""
+
+    @property
+    def exceptions(self) -> Any:
+        raise Panic
+
+
 @dataclass(frozen=True)
 class Frozen(Exception):
     """Takes no attribute."""
@@ -109,6 +125,8 @@ KINDS: Final[Mapping[str, Callable[[BaseException], BaseException]]] = {
     "unseen": lambda _: Unseen(),
     "caused": lambda _: caused(),
     "frozen": lambda _: Frozen(),
+    "classless": lambda _: Classless(),
+    "partless": lambda _: Partless("one", [ValueError()]),
 }
 
 

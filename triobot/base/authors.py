@@ -38,7 +38,7 @@ def contained(error: BaseException, *, shown: bool = False) -> Exception:
         raise error
     if tells and issubclass(kind, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        failure: Exception = ExceptionGroup(group.message, [contained(one) for one in group.exceptions])
+        failure: Exception = ExceptionGroup(group.message, [contained(one) for one in _parts_of(error)])
         failure.__cause__ = error.__cause__
     else:
         failure = ExitError(kind_of(error), text_of(error))
@@ -55,8 +55,7 @@ def all_of(error: BaseException) -> Iterator[BaseException]:
             seen.add(id(one))
             yield one
             left += [other for other in (one.__cause__, one.__context__) if other is not None]
-            if isinstance(one, BaseExceptionGroup):
-                left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+            left += _parts_of(one)
 
 
 def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
@@ -68,6 +67,7 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
             kind = type(one)
             _ = kind.__module__, kind.__name__, vars(one), one.__suppress_context__
             _ = one.with_traceback(one.__traceback__), isinstance(one, OSError) and one.errno
+            _ = isinstance(one, BaseExceptionGroup) and one.exceptions
     except BaseException as raised:
         if not issubclass(type(raised), Exception) and came_by_signal(raised):
             raise
@@ -110,17 +110,15 @@ def split(error: BaseException) -> tuple[BaseException | None, BaseException | N
     """Return the cancellations in an error, and what else is in it."""
     if issubclass(type(error), BaseExceptionGroup):
         return cast("BaseExceptionGroup[BaseException]", error).split(trio.Cancelled)
-    return (error, None) if isinstance(error, trio.Cancelled) else (None, error)
+    return (error, None) if issubclass(type(error), trio.Cancelled) else (None, error)
 
 
 def leaves(error: E) -> Iterator[E]:
     """Yield an error, or those of a group and of the groups in it."""
-    group: object = error
-    if isinstance(group, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", group).exceptions:
-            yield from leaves(cast("E", inner))
-    else:
+    if not issubclass(type(error), BaseExceptionGroup):
         yield error
+    for inner in _parts_of(error):
+        yield from leaves(cast("E", inner))
 
 
 def only_of(error: BaseException) -> BaseException:
@@ -136,10 +134,10 @@ def came_by_signal(error: BaseException) -> bool:
     one, which Trio replaces while it runs, has no frame: where a program has set that again, each
     KeyboardInterrupt counts as a signal's.
     """
-    if issubclass(type(error), BaseExceptionGroup):
-        return any(map(came_by_signal, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    if parts := _parts_of(error):
+        return any(map(came_by_signal, parts))
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
+    if issubclass(type(error), KeyboardInterrupt) and signal.default_int_handler in handlers:
         return threading.current_thread() is threading.main_thread()
     codes = {_code_of(handler) for handler in handlers if callable(handler)}
     trace = _traceback_of(error)
@@ -162,6 +160,14 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except BaseException:  # the class is an author's, too
         return ""
+
+
+def _parts_of(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the parts of a group, of which there is one at least; none of another error."""
+    if not issubclass(type(error), BaseExceptionGroup):
+        return ()
+    parts: tuple[BaseException, ...] = vars(BaseExceptionGroup)["exceptions"].__get__(error)
+    return parts
 
 
 def _traceback_of(error: BaseException) -> TracebackType | None:

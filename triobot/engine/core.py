@@ -27,7 +27,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from ..base.authors import contained, split
+from ..base.authors import contained, only_of, split
 from ..base.frozen import frozen
 from ..errors import (
     ConversationEndedError,
@@ -837,7 +837,5 @@ class Continue(BaseException):
 
 def continue_in(error: BaseException) -> Continue | None:
     """Return what left the coroutine to go on; a plain Trio nursery puts it into a group."""
-    if issubclass(type(error), BaseExceptionGroup):
-        members = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return continue_in(members[0]) if len(members) == 1 else None
-    return error if type(error) is Continue else None
+    only = only_of(error)
+    return only if type(only) is Continue else None
