@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from changes_of_more import MORE
+from changes_of_values import VALUES
 from deployed import deploy, only
 from trio.testing import MockClock
 
 from tests.exact.changes import CHANGES, Change
 
-REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE]
+REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES]
 """A step's function has no former names."""
 
 

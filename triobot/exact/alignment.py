@@ -11,6 +11,7 @@ import difflib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar, final
 
 from .sources import (
@@ -18,6 +19,7 @@ from .sources import (
     SAYS,
     Address,
     Function,
+    Naming,
     Point,
     Source,
     copy_of,
@@ -137,7 +139,7 @@ class Alignment:
             lambda p: (op(p), p.target, p.blank.count(",")) if _is_plain(p) else None,
         )
         for old, new in self._pairs:
-            if old.shape and old.shape == new.shape and len(old.points) == len(new.points):
+            if old.shape and old.shape == new.shape and old.renames(new):
                 self._pair_all(zip(old.points, new.points, strict=True))
         for name, was, now in accepted:
             for p in self._olds:
@@ -162,7 +164,7 @@ class Alignment:
         """Return a call as it is written, with the present names of functions."""
         if not self._renamed or point.function in self._back_same or point.function.source in self.new:
             return point.call
-        renaming = _Renaming(self._renamed)
+        renaming = Naming(lambda name: self._renamed.get(name, name))
         return ", ".join(ast.unparse(renaming.visit(copy_of(one))) for one in point.expressions)
 
     def _calls(self, point: Point) -> str:
@@ -180,12 +182,26 @@ class Alignment:
         for alike, found in one.items():
             if alike is None or len(found) != len(other[alike]) or not (ordered or len(found) == 1):
                 continue
-            # What says nothing is known by what becomes of its value.
-            self._pair_all(
-                (p, q)
-                for p, q in zip(found, other[alike], strict=True)
-                if p.words or p.calls or p.op in SAYS or used_alike(p, q)
-            )
+            self._pair_all((p, q) for p, q in zip(found, other[alike], strict=True) if self._is_known(p, q))
+
+    def _is_known(self, p: Point, q: Point) -> bool:
+        """Return whether two are one: by what is said once only, else by what becomes of the value."""
+        if p.op in SAYS and not p.words:
+            return True
+        was, now = self._sayers
+        olds, news = was[_said(p)], now[_said(q)]
+        if (p.words or p.calls) and len(olds) == len(news) == 1:
+            return True
+        for key in (attrgetter("target"), self._call):
+            mine, its = key(p), key(q)
+            if mine != its and (its in map(key, olds) or mine in map(key, news)):
+                return False  # one of the two is another one's
+        return used_alike(p, q)
+
+    @cached_property
+    def _sayers(self) -> tuple[Mapping[Hashable, Sequence[Point]], Mapping[Hashable, Sequence[Point]]]:
+        """Return the points by what they say, before and now."""
+        return _groups(_said, self._olds), _groups(_said, self._news)
 
     def _match_moved(self) -> None:
         """Match what is in another function now: its words are nowhere else, before and now."""
@@ -204,7 +220,7 @@ class Alignment:
         found: list[tuple[Point, Point]] = []
         if not (left and free):
             return
-        if old.wordless and old.wordless == new.wordless and len(old.points) == len(new.points):
+        if old.wordless and old.wordless == new.wordless and old.renames(new):
             pairs = zip(old.points, new.points, strict=True)
             found = [(p, q) for p, q in pairs if p in left and q in free]
         else:
@@ -243,6 +259,7 @@ class Alignment:
                 for q in free
                 if inner
                 and q.op == p.op
+                and (p.target == q.target or (p.name and q.name and used_alike(p, q)))
                 and q not in self._back
                 and inner == {one for one in new.points if one in self._back and is_within(one, q)}
             ]
@@ -299,6 +316,10 @@ def _is_plain(point: Point) -> bool:
     return point.op not in CALLS_ANOTHER and not point.words and point.target != "Expr"
 
 
+def _said(point: Point) -> Hashable:
+    return point.op, point.words, point.calls
+
+
 def _saying(point: Point) -> Hashable:
     told = has_letters(point.words) or point.calls
     return (point.op, point.words or point.call) if told else None
@@ -314,14 +335,6 @@ def _is_crossed(p: Point, q: Point, pairs: Sequence[tuple[Point, Point]]) -> boo
 def _likeness(p: Point, q: Point) -> float:
     one, other = " ".join(p.words).lower(), " ".join(q.words).lower()
     return difflib.SequenceMatcher(None, one, other).ratio()
-
-
-class _Renaming(ast.NodeTransformer):
-    def __init__(self, renamed: Mapping[str, str]) -> None:
-        self._renamed = renamed
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(self._renamed.get(node.id, node.id), node.ctx)
 
 
 def _groups(key: Callable[[_T], _K], ones: Iterable[_T]) -> defaultdict[_K, list[_T]]:

@@ -7,11 +7,13 @@ that variable is read. No description has a line number in it, for lines move.
 from __future__ import annotations
 
 import ast
+import builtins
+import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final, TypeAlias, cast, final
+from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
 """Operations whose first argument is a function, and whose constants are values rather than words."""
@@ -20,6 +22,7 @@ SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_RANGE: Final = "range"
 _NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -38,6 +41,26 @@ def digest_of(text: str) -> str:
 
 
 @final
+class Loop(NamedTuple):
+    """What a loop goes over.
+
+    Attributes:
+        shape: how it is written, without the values.
+        values: as these are written, for each list of them; `texts` are the literal ones.
+        is_own: what is done in the loop has one of them as an argument.
+    """
+
+    shape: str
+    values: Sequence[Sequence[str]]
+    texts: Sequence[str]
+    is_own: bool
+
+
+ModuleOf: TypeAlias = "Callable[[str], Source | None]"
+"""Returns the source of the same build that has this name."""
+
+
+@final
 class Source:
     """A module's text.
 
@@ -51,7 +74,8 @@ class Source:
         self.text = text
         self.digest = digest or digest_of(text)
         self.tree = ast.parse(text)
-        self.lines = text.splitlines()
+        # As Python counts lines, to which a form feed is none.
+        self.lines = io.StringIO(text, newline=None).read().split("\n")
         self.parents: dict[ast.AST, ast.AST] = {}
         self.functions: list[Function] = []
         for statement in self.tree.body:
@@ -80,6 +104,30 @@ class Source:
     def calls(self) -> Counter[str]:
         """Count the calls of each name."""
         return Counter(callee_of(node) for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+
+    @cached_property
+    def constants(self) -> dict[str, ast.expr | tuple[str, str]]:
+        """Return what the module's names stand for: a value, or a name of another module."""
+        found: dict[str, ast.expr | tuple[str, str]] = {}
+        for statement in self.tree.body:
+            match statement:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
+                    found[name] = value
+                case ast.ClassDef(name=name, body=body):
+                    lines: list[ast.expr] = [
+                        ast.Name(ast.unparse(one)) for one in body if isinstance(one, ast.Assign)
+                    ]
+                    found[name] = ast.List(lines, ast.Load())
+                case ast.ImportFrom(module=module, names=names):
+                    found |= {one.asname or one.name: (module or "", one.name) for one in names}
+                case ast.Import(names=names):
+                    found |= {one.asname or one.name: (one.name, "") for one in names}
+                case _:
+                    pass
+        return found
 
     @cached_property
     def texts(self) -> dict[str, set[Address]]:
@@ -202,6 +250,19 @@ class Function:
         return found
 
     @cached_property
+    def keys(self) -> frozenset[str]:
+        """Return the names that are part of where values are kept."""
+        subscripts = (one for one in ast.walk(self.node) if isinstance(one, ast.Subscript))
+        kept = (_names_in(one.slice) for one in subscripts if isinstance(one.ctx, ast.Store))
+        return frozenset(name.id for names in kept for name in names)
+
+    @cached_property
+    def local(self) -> frozenset[str]:
+        """Return the names of its variables and arguments."""
+        stored = (one for nodes in self.names.values() for one in nodes if isinstance(one.ctx, ast.Store))
+        return self.given.union(one.id for one in stored)
+
+    @cached_property
     def body(self) -> str:
         """Return the text without the name; empty for a lambda."""
         if not isinstance(self.node, _NAMED):
@@ -211,29 +272,35 @@ class Function:
     @cached_property
     def shape(self) -> str:
         """Return all but the name and the names of variables; empty for a lambda."""
-        numbered = self._numbered
+        numbered, _ = self._numbered
         return "" if numbered is None else ast.dump(numbered)
 
     @cached_property
     def wordless(self) -> str:
         """Return the shape without words."""
-        numbered = self._numbered
+        numbered, _ = self._numbered
         return "" if numbered is None else ast.dump(_WordlessCalls().visit(numbered))
 
+    def renames(self, other: Function) -> bool:
+        """Return whether no variable has a name by which another one goes in the other function."""
+        (_, mine), (_, its) = self._numbered, other._numbered
+        return all(its.get(name, number) == number for name, number in mine.items())
+
     @property
-    def _numbered(self) -> ast.AST | None:
+    def _numbered(self) -> tuple[ast.AST | None, Mapping[str, str]]:
         if not isinstance(self.node, _NAMED):
-            return None
+            return None, {}
         plain = _without_name(self.node)
         arguments = [one for one in ast.walk(plain) if isinstance(one, ast.arguments)]
         own = {arg.arg for one in arguments for arg in (*one.posonlyargs, *one.args, *one.kwonlyargs)}
         own |= {
             one.id for one in ast.walk(plain) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
         }
-        numbered = cast("ast.FunctionDef", _Numbering(own).visit(plain))
+        numbering = _Numbering(own)
+        numbered = cast("ast.FunctionDef", numbering.visit(plain))
         if ast.get_docstring(numbered, clean=False) is not None:
             numbered.body = numbered.body[1:] or [ast.Pass()]
-        return numbered
+        return numbered, numbering.numbers
 
 
 @final
@@ -250,7 +317,6 @@ class Point:
         target: what becomes of the value; `name` is the variable that takes it, if one does.
         uses: the ways in which that variable is read.
         around: the statements around it.
-        loops: the written values over which loops around it go, whose variables are none of its arguments.
     """
 
     def __init__(self, function: Function, node: _Node) -> None:
@@ -270,7 +336,7 @@ class Point:
             self.op = callee_of(call)
             self.expressions = [_unreceived(call, function)]
             self.call = ast.unparse(self.expressions[0])
-            self.blank = ast.unparse(_Nameless().visit(copy_of(self.expressions[0])))
+            self.blank = ast.unparse(Naming(lambda _: "_").visit(copy_of(self.expressions[0])))
             if isinstance(call, ast.Call) and self.op in CALLS_ANOTHER:
                 self.calls = ast.unparse(call.args[0]) if call.args else ""
             elif isinstance(call, ast.Call):
@@ -279,6 +345,23 @@ class Point:
                 self.labels = dict(_labels_in(call))
         self.target, self.name, self.around = self._surroundings()
         self.uses = self._uses() if self.name else Counter[str]()
+
+    def keys_given(self, called: Function) -> Mapping[str, str]:
+        """Return what is written here for the arguments under which a helper keeps values."""
+        call = self.node.value if isinstance(self.node, ast.Await) else self.node
+        if not isinstance(call, ast.Call):
+            return {}
+        names = [one.arg for one in (*called.node.args.posonlyargs, *called.node.args.args)]
+        given = {one.arg: one.value for one in call.keywords}
+        given |= zip(
+            names[isinstance(call.func, ast.Attribute) and names[:1] == ["self"] :], call.args, strict=False
+        )
+        local = self.function.local
+        return {
+            name: ast.unparse(value)
+            for name, value in given.items()
+            if name in called.keys and local.isdisjoint(one.id for one in _names_in(value))
+        }
 
     @property
     def line(self) -> int:
@@ -295,6 +378,10 @@ class Point:
         path: list[str] = []
         around: list[str] = []
         name, found, one = "", False, cast("ast.AST", self.node)
+        if isinstance(one, ast.With | ast.AsyncWith):
+            names = [item.optional_vars for item in one.items if item.optional_vars is not None]
+            path = [", ".join(map(ast.unparse, names))]
+            name = path[0] if path[0].isidentifier() else ""
         while (above := parents.get(one)) is not None and above is not top:
             if not found:
                 match above:
@@ -318,22 +405,31 @@ class Point:
             one = above
         return "/".join(path), name, tuple(reversed(around))
 
-    @cached_property
-    def loops(self) -> Sequence[Sequence[str]]:
-        """Return the written values of the loops around it, but for those that its own words are of."""
+    def loops(self, module: ModuleOf) -> Iterator[Loop]:
+        """Yield what loops around it go over, and what is named where its value goes."""
         parents, one = self.function.source.parents, cast("ast.AST", self.node)
         own = {name.id for expression in self.expressions for name in _names_in(expression)}
         own = set[str]() if self.op.startswith("start") else own
-        found: list[Sequence[str]] = []
         while (above := parents.get(one)) is not None and above is not self.function.node:
+            heads: list[tuple[ast.expr, ast.expr | None]] = []
             match above:
-                case ast.For(target=target, iter=ast.Tuple(elts=elts) | ast.List(elts=elts)):
-                    if own.isdisjoint(name.id for name in _names_in(target)):
-                        found.append([ast.unparse(value) for value in elts])
+                case ast.For(target=target, iter=head) if one is not head:
+                    heads = [(head, target)]
+                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                    all_of = above.generators
+                    outer = all_of[: all_of.index(one)] if isinstance(one, ast.comprehension) else all_of
+                    heads = [(loop.iter, loop.target) for loop in outer]
+                case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+                    heads = [(name, None) for name in _names_in(target) if isinstance(name.ctx, ast.Load)]
                 case _:
                     pass
+            for head, each in heads:
+                is_own = each is not None and not own.isdisjoint(name.id for name in _names_in(each))
+                over = _Over(self.function.source, module, self.function.local)
+                shape = ast.unparse(over.visit(copy_of(head)))
+                if over.values and not (is_own and self.calls):  # a step has a digest of its arguments
+                    yield Loop(shape, over.values, over.texts, is_own)
             one = above
-        return found
 
     def _uses(self) -> Counter[str]:
         """Count in what ways the variable is read, up to where it gets something else."""
@@ -355,6 +451,8 @@ class Point:
                             and callee_of(above) not in CALLS_ANOTHER
                         )
                         path.append(callee_of(above) if says else self._beside(above))
+                    case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                        path.append(f"{type(above).__name__}[{_place_of(one, elts)}]")
                     case ast.Assign() | ast.AnnAssign():
                         path.append(_targets_of(above))
                     case ast.keyword(arg=arg):
@@ -369,13 +467,23 @@ class Point:
 
     def _beside(self, node: ast.expr) -> str:
         """Return what stands beside the variable, such as the key under which that is kept."""
-        return ast.unparse(_Blanking(self.name).visit(copy_of(node)))
+        own = Naming(lambda name: "_" if name == self.name else name)
+        return ast.unparse(own.visit(copy_of(node)))
 
 
-def loops_alike(one: Point, other: Point) -> bool:
-    """Return whether the loops around two points go over the same values, as far as both go."""
-    return len(one.loops) != len(other.loops) or all(
-        mine[: len(its)] == its[: len(mine)] for mine, its in zip(one.loops, other.loops, strict=True)
+def loops_alike(mine: Sequence[Loop], its: Sequence[Loop]) -> bool:
+    """Return whether loops go over the same values, as far as both go."""
+    if len(mine) != len(its):  # one that only counts may be put around a question
+        mine, its = ([loop for loop in loops if loop.shape != _RANGE] for loops in (mine, its))
+    return len(mine) == len(its) and all(map(_is_like, mine, its))
+
+
+def _is_like(mine: Loop, its: Loop) -> bool:
+    return mine.shape == its.shape and not any(
+        # What is said tells whether a value was replaced in its place.
+        one != other and not (mine.is_own and its.is_own and one not in others and other not in ones)
+        for ones, others in zip(mine.values, its.values, strict=True)
+        for one, other in zip(ones, others, strict=False)
     )
 
 
@@ -513,31 +621,25 @@ def copy_of(node: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(node), mode="eval").body
 
 
-class _Nameless(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name("_", ast.Load())
+class Naming(ast.NodeTransformer):
+    """Gives names other names."""
 
-
-class _Blanking(ast.NodeTransformer):
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name_of: Callable[[str], str]) -> None:
+        self._name_of = name_of
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name("_", ast.Load()) if node.id == self._name else node
+        return ast.Name(self._name_of(node.id), node.ctx)
 
 
-class _Numbering(ast.NodeTransformer):
+class _Numbering(Naming):
     """Gives a function's own variables numbers for names."""
 
     def __init__(self, own: set[str]) -> None:
-        self._own = own
-        self._numbers: dict[str, str] = {}
+        super().__init__(lambda name: self._number(name) if name in own else name)
+        self.numbers: dict[str, str] = {}
 
     def _number(self, name: str) -> str:
-        return self._numbers.setdefault(name, f"v{len(self._numbers)}")
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(self._number(node.id), node.ctx) if node.id in self._own else node
+        return self.numbers.setdefault(name, f"v{len(self.numbers)}")
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return ast.arg(self._number(node.arg))
@@ -566,3 +668,66 @@ class _WordlessCalls(ast.NodeTransformer):
         words = _Wordless()
         keywords = [ast.keyword(one.arg, words.visit(one.value)) for one in node.keywords]
         return ast.Call(func, [words.visit(one) for one in node.args], keywords)
+
+
+class _Over(ast.NodeTransformer):
+    """Takes the values out of what a loop goes over, and all that changes none of these.
+
+    A name stands for the value that its module gives it, wherever that is written.
+    """
+
+    def __init__(self, source: Source, module: ModuleOf, local: frozenset[str] = frozenset()) -> None:
+        self._source, self._module, self._local = source, module, local
+        self.values: list[Sequence[str]] = []
+        self.texts: list[str] = []
+
+    def _take(self, nodes: Sequence[ast.expr], values: Iterable[str]) -> ast.AST:
+        self.values.append(list(values))
+        self.texts += _words_in(nodes)
+        return ast.List([], ast.Load())
+
+    def _named(self, source: Source, name: str) -> ast.AST | None:
+        value = source.constants.get(name)
+        if isinstance(value, tuple):
+            other = self._module(value[0])
+            return None if other in (None, source) else self._named(other, value[1])
+        if value is None:
+            return None
+        # What a name stands for within its own value is left there.
+        within = _Over(source, self._module, self._local | {name})
+        within.values, within.texts = self.values, self.texts
+        return cast("ast.AST", within.visit(copy_of(value)))
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        known = None if node.id in self._local else self._named(self._source, node.id)
+        return known or (node if hasattr(builtins, node.id) else ast.Name("_"))
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        match node.value, self._source.constants.get(getattr(node.value, "id", "")):
+            case ast.Name(), (str(name), "") if other := self._module(name):
+                return self._named(other, node.attr) or node
+            case _:
+                return self.generic_visit(node)
+
+    def visit_List(self, node: ast.List | ast.Tuple) -> Any:
+        return self._take(node.elts, map(ast.unparse, node.elts))
+
+    visit_Tuple = visit_List
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        return self._take(node.values, (str(key and ast.unparse(key)) for key in node.keys))
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        match node:
+            case (
+                ast.Call(func=ast.Name(id="enumerate" | "list" | "tuple"), args=[over], keywords=[])
+                | ast.Call(func=ast.Attribute(value=over, attr="items" | "values" | "keys"))
+            ):
+                return self.visit(over)
+            case ast.Call(func=ast.Name(id="range"), args=args) if all(
+                isinstance(one, ast.Constant) for one in args
+            ):
+                self._take([], map(str, range(*(cast("Any", one).value for one in args))[:100]))
+                return ast.Name(_RANGE)
+            case _:
+                return self.generic_visit(node)

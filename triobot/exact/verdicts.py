@@ -6,6 +6,7 @@ words; then the sources must say why.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -16,7 +17,7 @@ import attrs
 from ..base.frozen import guarded
 from .alignment import Accepted, Alignment
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
-from .sources import Point, Source, crossed, has_letters, loops_alike, used_alike
+from .sources import Loop, Point, Source, crossed, has_letters, loops_alike, used_alike
 
 UNKNOWN: Final = "there is no source to tell whether this is the same"
 REPLACED: Final = "it was replaced, or its words and its variable changed at once"
@@ -28,6 +29,7 @@ DRAWN: Final = "more or less is drawn or opened before it"
 ANOTHER_WAY: Final = "the code goes another way"
 ANOTHER_FUNCTION: Final = "a step calls another function"
 OTHER_ARGUMENTS: Final = "a step has other arguments"
+OTHER_VALUES: Final = "what calls it gives it another value"
 OTHER_LOOP: Final = "the loop around it goes over other values"
 CROSSED: Final = "an option has the words of another one"
 OTHER_DATA: Final = "its words come from data, and are others"
@@ -213,8 +215,6 @@ class Comparison:
 
     def difference(self, old: int, new: int, build: int) -> str | None:
         """Return why two sites are not the same operation; None if they are."""
-        if old == new:
-            return None
         key = old, new, build
         if key not in self._differences:
             self._differences[key] = self._difference(old, new, build)
@@ -222,6 +222,8 @@ class Comparison:
 
     def _difference(self, old: int, new: int, build: int) -> str | None:
         olds, news = self.parts(old), self.parts(new)
+        if old == new:  # in a source that has not changed; what its loops go over may be in another one
+            return OTHER_LOOP if build >= 0 and self._loops_differ(olds, news, build) else None
         if not olds or not news or any(_is_bare(one) for one in (*olds, *news)):
             return None if self.sites.chain(old) == self.sites.chain(new) else UNKNOWN
         alignment, inner, now = self.alignment(build), olds[-1], news[-1]
@@ -236,15 +238,36 @@ class Comparison:
             return INSERTED if back is None else REORDERED
         became = [alignment.to(one) if isinstance(one, Point) else one for one in olds]
         if len(olds) == len(news):
-            return OTHER_LOOP if _loops_differ(olds, news) else None if became == news else ELSEWHERE
+            if became != news:
+                return ELSEWHERE
+            if any(map(_keys_differ, olds, news, news[1:])):
+                return OTHER_VALUES
+            return OTHER_LOOP if self._loops_differ(olds, news, build) else None
         same = [
             text
             for digest, (_, text) in self.sites.present.items()
             if self._sources.get(digest) not in alignment.new
         ]
+        if not (inner.words or inner.calls or _lands_alike(olds, news)):
+            return ELSEWHERE
         kept = self._needed(olds, alignment.old, same)
         needed = [alignment.to(one) or one if isinstance(one, Point) else one for one in kept]
-        return None if needed == self._needed(news, alignment.new, same) else ELSEWHERE
+        if needed != self._needed(news, alignment.new, same):
+            return ELSEWHERE
+        return OTHER_LOOP if self._loops_differ(olds, news, build) else None
+
+    def _loops_differ(self, olds: Sequence[_Part], news: Sequence[_Part], build: int) -> bool:
+        return not loops_alike(self.loops(olds, build), self.loops(news))
+
+    def loops(self, chain: Sequence[_Part], build: int = -1) -> Sequence[Loop]:
+        """Return what the loops around a chain go over, in an old build or else in the present one."""
+        digests = next((one.digests for one in self._builds if one.number == build), self.sites.present)
+
+        def module(name: str) -> Source | None:
+            sources = map(self.source, digests)
+            return next((one for one in sources if one and _last(one.name) == _last(name)), None)
+
+        return [loop for part in chain if isinstance(part, Point) for loop in part.loops(module)]
 
     def _needed(
         self, chain: Sequence[_Part], sources: Sequence[Source], others: Sequence[str]
@@ -262,13 +285,24 @@ class Comparison:
         return [*kept, chain[-1]]
 
 
-def _loops_differ(olds: Sequence[_Part], news: Sequence[_Part]) -> bool:
-    pairs = zip(olds, news, strict=True)
-    return any(
-        not loops_alike(one, other)
-        for one, other in pairs
-        if isinstance(one, Point) and isinstance(other, Point)
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _lands_alike(olds: Sequence[_Part], news: Sequence[_Part]) -> bool:
+    """Return whether a value that helpers return gets to the same variable."""
+    was, now = (
+        next((one for one in reversed(chain) if isinstance(one, Point) and one.target != "Return"), None)
+        for chain in (olds, news)
     )
+    return was is None or now is None or was.target == now.target or (bool(was.uses) and used_alike(was, now))
+
+
+def _keys_differ(old: _Part, new: _Part, within: _Part) -> bool:
+    """Return whether a helper is told another place for what it keeps."""
+    if not (isinstance(old, Point) and isinstance(new, Point) and isinstance(within, Point)):
+        return False
+    return old.keys_given(within.function) != new.keys_given(within.function)
 
 
 def _is_bare(part: _Part) -> bool:
@@ -334,6 +368,8 @@ class Judge:
         if why == UNKNOWN and (recorded[:3] == now[:3]) and (now.print or (old, new) in self._proven):
             self._proven.add((old, new))
             return None
+        if why == OTHER_LOOP and self._says_of_loop(recorded, now, build, print_of):
+            why = None
         changed = recorded.print != now.print or old != new
         if why is None and now.kind == "step" and changed:
             why = None if self._comparison.is_accepted(old, new) else self._step_differs(recorded, now, build)
@@ -354,7 +390,7 @@ class Judge:
             return self._part(OVER, old, 0)
         build = self._comparison.build_of(old, at)
         why = self._difference(recorded.sites, now.sites, build)
-        if why == UNKNOWN and (old, now.sites[-1]) in self._proven:
+        if why in (UNKNOWN, OTHER_LOOP) and (old, now.sites[-1]) in self._proven:
             why = None
         if why is None and (recorded.id, recorded.kind or now.kind) != (now.id, now.kind):
             why = ANOTHER_WAY
@@ -370,6 +406,20 @@ class Judge:
             return DRAWN
         others = [difference(*pair, build) for pair in zip(olds[:-1], news[:-1], strict=True)]
         return next((one for one in (*others, why) if one is not None), None)
+
+    def _says_of_loop(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
+        """Return whether what is said, or was said last, is a loop's value, so that the words tell which."""
+        of, pair = self._comparison, (recorded.sites[-1], now.sites[-1])
+        if print_of is not None:
+            olds, news = of.parts(pair[0]), of.parts(pair[1])
+            old_texts, new_texts = (
+                Counter(text for loop in loops for text in loop.texts)
+                for loops in (of.loops(olds, build), of.loops(news))
+            )
+            once = [text for text, many in old_texts.items() if many == new_texts[text] == 1]
+            said = recorded.print == now.print and _text_with(recorded.print, once, news, print_of)
+            (self._proven.add if said else self._proven.discard)(pair)
+        return pair in self._proven
 
     def _step_differs(self, recorded: Told, now: Told, build: int) -> str | None:
         (was, _, old), (is_now, _, new) = recorded.print.partition(" "), now.print.partition(" ")
@@ -392,12 +442,14 @@ class Judge:
         was, is_now = of.line_of(old), of.line_of(new)
         if olds and news and crossed(olds[-1], news[-1]):
             return self._part(CROSSED, old, new)
-        if has_letters(words) or words != [word for part in news for word in part.words]:
+        alignment = of.alignment(build)
+        old_text = new_text = None
+        if is_data := words == [word for part in news for word in part.words]:
+            old_text = _text_with(recorded.print, alignment.was_said, olds, print_of)
+            new_text = _text_with(now.print, alignment.is_said, news, print_of)
+        if not is_data or (has_letters(words) and not (old_text and new_text)):
             self.reworded[was, is_now] = None
             return None
-        alignment = of.alignment(build)
-        old_text = _text_with(recorded.print, alignment.was_said, print_of)
-        new_text = _text_with(now.print, alignment.is_said, print_of)
         was, is_now = attrs.evolve(was, words=old_text or ""), attrs.evolve(is_now, words=new_text or "")
         alike = len(olds) != len(news) or all(map(used_alike, olds, news))
         if old_text and new_text and alike:
@@ -419,8 +471,15 @@ class Judge:
         return self.parted
 
 
-def _text_with(print: str, texts: Iterable[str], print_of: PrintOf | None) -> str | None:
-    return None if print_of is None else next((one for one in texts if print_of(one) == print), None)
+def _text_with(
+    print: str, texts: Iterable[str], chain: Sequence[_Part], print_of: PrintOf | None
+) -> str | None:
+    """Return the text that is said: one of these, or one within another text of the calls."""
+    words = (word for part in chain if isinstance(part, Point) for word in part.words)
+    around = dict.fromkeys(["{}", *(word for word in words if word.count("{}") == 1)])
+    if print_of is None:
+        return None
+    return next((one for one in texts for word in around if print_of(word.replace("{}", one)) == print), None)
 
 
 def differs(recorded: str, now: str) -> bool:
