@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, TypeAlias, cast, final
@@ -91,7 +92,7 @@ class Sites:
     def read(self, modules: Iterable[tuple[str, str]]) -> None:
         """Read the sources of these modules, by name and file, before a deploy replaces the files."""
         for name, file in modules:
-            digest, text = _read(file)
+            digest, text = read_file(file)
             if text:
                 self._add_source(name, file, digest, text)
 
@@ -197,7 +198,7 @@ class Sites:
         for digest in self._files.get(file, ()):
             if _gives(self.present[digest][1], code):
                 return digest
-        digest, text = _read(file)
+        digest, text = read_file(file)
         if not (text and _gives(text, code)):
             return ""
         self._add_source(_module_of(file), file, digest, text)
@@ -237,7 +238,7 @@ def _numbered(before: int, link: SiteLink) -> int:
     return 1 + int.from_bytes(blake2b(told, digest_size=5).digest(), "big")
 
 
-def _read(file: str) -> tuple[str, str]:
+def read_file(file: str) -> tuple[str, str]:
     """Return the digest of a file, and its text, as these are now; "" without a text."""
     try:
         found = Path(file).stat()
@@ -291,6 +292,17 @@ def read_source(name: str, text: str, digest: str) -> Source | None:
         return Source(name, text, digest)
     except (SyntaxError, ValueError, RecursionError):
         return None
+
+
+def file_of(name: str) -> str:
+    """Return the file of a module, and import nothing; "" if there is none."""
+    places, path = None, ""
+    for end in (*(n for n, letter in enumerate(name) if letter == "."), len(name)):
+        spec = PathFinder.find_spec(name[:end], places)
+        if spec is None:
+            return ""
+        places, path = spec.submodule_search_locations, spec.origin or ""
+    return path
 
 
 def loaded_modules() -> Iterator[tuple[str, str]]:

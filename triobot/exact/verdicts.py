@@ -136,6 +136,7 @@ class Comparison:
         self._formerly = formerly
         self._accepted = frozenset(accepted)
         self._sources: dict[str, Source | None] = {}
+        self._present = len(sites.present)
         self._alignments: dict[int, Alignment] = {}
         self._differences: dict[tuple[int, int, int], str | None] = {}
 
@@ -152,6 +153,9 @@ class Comparison:
 
     def alignment(self, build: int) -> Alignment:
         """Return how an old build's points are matched with the present ones."""
+        if len(self.sites.present) != self._present:  # a module was imported since
+            self._present = len(self.sites.present)
+            self._alignments, self._differences = {}, {}
         if build not in self._alignments:
             digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
             same = digests & self.sites.present.keys()

@@ -76,7 +76,7 @@ class CodeTables:
         if (told := write.deployed) is not None:
             self._sql.execute(
                 "INSERT INTO deployed (at, build, seq, sources) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (at) DO UPDATE SET sources = excluded.sources",
+                " ON CONFLICT (at) DO UPDATE SET build = excluded.build, sources = excluded.sources",
                 (told.at, told.build, seq, json.dumps(told.sources)),
             )
             self._sweep(seq)

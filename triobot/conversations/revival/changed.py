@@ -33,7 +33,9 @@ from ...exact.sites import (
     KnownSite,
     SiteLink,
     Sites,
+    file_of,
     loaded_modules,
+    read_file,
     read_source,
     shape_of,
 )
@@ -84,33 +86,51 @@ class Code:
 
     Attributes:
         sites: of operations, as they come up.
-        build: a number that changes with the code, that of libraries included.
         formerly: old names of functions with the present ones.
     """
 
     def __init__(self, table: Table) -> None:
         self.sites = Sites(_kind_of)
-        homes = {_top(getattr(one, "__module__", "")) for one in table.functions} - {"triobot"}
+        self._homes = {_top(getattr(one, "__module__", "")) for one in table.functions} - {"triobot"}
         loaded = [(name, file) for name, file in loaded_modules() if not is_between(file)]
-        own = [(name, file) for name, file in loaded if is_authors(file) or _top(name) in homes]
+        own = [(name, file) for name, file in loaded if self._is_own(name, file)]
         self.sites.read(own)
-        told = sorted((name, digest) for digest, (name, _) in self.sites.present.items())
-        others = sorted((name, _size_of(file)) for name, file in {*loaded} - {*own})
-        shown = repr((told, others, self._sourceless(table))).encode("utf-8", "replace")
-        self.build = int.from_bytes(blake2b(shown, digest_size=5).digest(), "big")
+        # What a library's source says is not looked at: its size tells of another version.
+        self._libraries = {name: _size_of(file) for name, file in {*loaded} - {*own}}
+        self._sourceless = self._shapes_without_source(table)
+        # Modules that the last code of this store had, and that nothing has imported yet.
+        self._expected: dict[str, tuple[str, str]] = {}
         self.formerly = {
             former: f"{route.handler.__module__}.{route.handler.__qualname__}"
             for route in table.routes
             for former in route.formerly
             if hasattr(route.handler, "__qualname__")
         }
+        self._build = -1, 0
         self._since = 0
         self._kept: set[str] = set()
         self._texts: dict[str, str | None] = {}
         self._known: StoredCode | None = None
         self._comparison: Comparison | None = None
 
-    def _sourceless(self, table: Table) -> Sequence[str]:
+    @property
+    def build(self) -> int:
+        """Return a number that changes with the code, that of libraries included."""
+        if (known := len(self.sites.present)) != self._build[0]:
+            here = {(name, digest) for digest, (name, _) in self._here.items()}
+            told = sorted(one for one in here if one[0] not in self._libraries)
+            shown = repr((told, sorted(self._libraries.items()), self._sourceless)).encode("utf-8", "replace")
+            self._build = known, int.from_bytes(blake2b(shown, digest_size=5).digest(), "big")
+        return self._build[1]
+
+    def _is_own(self, name: str, file: str) -> bool:
+        return is_authors(file) or _top(name) in self._homes
+
+    @property
+    def _here(self) -> Mapping[str, tuple[str, str]]:
+        return {**self._expected, **self.sites.present}
+
+    def _shapes_without_source(self, table: Table) -> Sequence[str]:
         """Return the shapes of functions without a source: of the routes, and of what stands beside them."""
         functions = [one for one in table.functions if isinstance(one, FunctionType)]
         without = [one for one in functions if not self.sites.has_source(one.__code__)]
@@ -123,6 +143,12 @@ class Code:
         known = await store.code()
         self._kept = set(known.sources)
         last = known.deployed[-1] if known.deployed else None
+        loaded = {name for name, _ in self.sites.present.values()}
+        before = {known.sources[digest] for digest in (last.sources if last is not None else ())}
+        for name in before - loaded:
+            digest, text = read_file(file) if self._is_own(name, file := file_of(name)) else ("", "")
+            self._expected |= {digest: (name, text)} if text else {}
+        self._build = -1, 0
         if last is not None and last.build == self.build:
             self._since = last.at
             return None
@@ -134,10 +160,10 @@ class Code:
     def unkept(self, lease: Lease) -> KeepCode:
         """Return what the store doesn't have yet of sites, and of the sources that these name."""
         sites, self.sites.unkept = self.sites.unkept, []
-        present = self.sites.present
-        new = [(digest, *found) for digest, found in present.items() if digest not in self._kept]
-        self._kept.update(present)
-        deployed = Deployed(self._since, self.build, tuple(present)) if new or not sites else None
+        here = self._here
+        new = [(digest, *found) for digest, found in here.items() if digest not in self._kept]
+        self._kept.update(here)
+        deployed = Deployed(self._since, self.build, tuple(here)) if new or not sites else None
         return KeepCode(lease, tuple(new), tuple(_row_of(site) for site in sites), deployed)
 
     def place(self, operations: Iterable[OpenOperation], stored: Stored) -> None:
