@@ -11,7 +11,6 @@ import difflib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from operator import attrgetter
 from typing import Final, TypeAlias, TypeVar, final
 
 from .sources import (
@@ -136,7 +135,7 @@ class Alignment:
             lambda p: (p.op, p.said, p.target) if has_letters(p.said) else None,
             lambda p: (p.blank, p.target) if p.calls and p.target != "Expr" else None,
             lambda p: (op(p), self._calls(p), p.target) if p.calls else None,
-            lambda p: (op(p), p.target, p.blank.count(",")) if _is_plain(p) else None,
+            lambda p: (op(p), p.target, p.blank.count(","), p.key) if _is_plain(p) else None,
         )
         for old, new in self._pairs:
             if old.shape and old.shape == new.shape and old.renames(new):
@@ -148,6 +147,7 @@ class Alignment:
         for old, new in self._pairs:
             self._match(old.points, new.points, lambda p: (call(p), p.target), ordered=True)
         for old, new in self._pairs:
+            self._match(old.points, new.points, lambda p: p.op == "sleep" or None, ordered=True)
             for key in keys:
                 self._match(old.points, new.points, key)
         self._match_moved()
@@ -192,11 +192,11 @@ class Alignment:
         olds, news = was[_said(p)], now[_said(q)]
         if (p.words or p.calls) and len(olds) == len(news) == 1:
             return True
-        for key in (attrgetter("target"), self._call):
-            mine, its = key(p), key(q)
-            if mine != its and (its in map(key, olds) or mine in map(key, news)):
-                return False  # one of the two is another one's
-        return used_alike(p, q)
+        exchanged = p.target != q.target and (
+            any(q.target == one.target for one in olds) or any(p.target == one.target for one in news)
+        )
+        taken = self._call(p) != q.call and any(q.call == self._call(one) for one in olds)
+        return used_alike(p, q) and not (exchanged or taken)
 
     @cached_property
     def _sayers(self) -> tuple[Mapping[Hashable, Sequence[Point]], Mapping[Hashable, Sequence[Point]]]:

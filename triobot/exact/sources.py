@@ -22,6 +22,7 @@ SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_KEYED: Final = frozenset({"get", "set", "update", "clear"})
 _RANGE: Final = "range"
 _NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -313,7 +314,7 @@ class Point:
         blank: the same without names.
         words: the literal texts in it; `said` are those of the first argument.
         labels: the texts of a dict in it, by their keys.
-        calls: what a step calls, as it is written.
+        calls: what a step calls, as it is written; `key` is what is read or kept.
         target: what becomes of the value; `name` is the variable that takes it, if one does.
         uses: the ways in which that variable is read.
         around: the statements around it.
@@ -325,7 +326,7 @@ class Point:
         heads = _heads_of(node)
         self.words: tuple[str, ...] = ()
         self.said: tuple[str, ...] = ()
-        self.calls = ""
+        self.calls = self.key = ""
         self.labels: dict[str, str] = {}
         if heads is not None:
             self.op = "with " + ",".join(map(callee_of, heads))
@@ -343,6 +344,7 @@ class Point:
                 self.words = tuple(_words_in([*call.args, *(one.value for one in call.keywords)]))
                 self.said = tuple(_words_in(call.args[:1]))
                 self.labels = dict(_labels_in(call))
+                self.key = ast.unparse(call.args[0]) if self.op in _KEYED and call.args else ""
         self.target, self.name, self.around = self._surroundings()
         self.uses = self._uses() if self.name else Counter[str]()
 
