@@ -118,14 +118,13 @@ class Source:
                 ):
                     found[name] = value
                 case ast.ClassDef(name=name, body=body):
-                    lines: list[ast.expr] = [
-                        ast.Name(ast.unparse(one)) for one in body if isinstance(one, ast.Assign)
-                    ]
-                    found[name] = ast.List(lines, ast.Load())
-                case ast.ImportFrom(module=module, names=names):
-                    found |= {one.asname or one.name: (module or "", one.name) for one in names}
-                case ast.Import(names=names):
-                    found |= {one.asname or one.name: (one.name, "") for one in names}
+                    lines = [one for one in body if isinstance(one, ast.Assign)]
+                    names = [ast.Constant(_targets_of(one)) for one in lines]
+                    found[name] = ast.Dict([*names], [one.value for one in lines])
+                case ast.ImportFrom(module=module, names=imported):
+                    found |= {one.asname or one.name: (module or "", one.name) for one in imported}
+                case ast.Import(names=imported):
+                    found |= {one.asname or one.name: (one.name, "") for one in imported}
                 case _:
                     pass
         return found
@@ -433,6 +432,19 @@ class Point:
                     yield Loop(shape, over.values, over.texts, is_own)
             one = above
 
+    def texts(self, module: ModuleOf) -> Sequence[str]:
+        """Return the texts that are written or named in it."""
+        over = _Over(self.function.source, module, self.function.local)
+        for expression in self.expressions:
+            over.visit(copy_of(expression))
+        return over.texts
+
+    @property
+    def is_computed(self) -> bool:
+        """Return whether what it says may be written anywhere."""
+        call = self.expressions[0]
+        return not self.said or any(isinstance(one, ast.Call) for one in ast.walk(call) if one is not call)
+
     def _uses(self) -> Counter[str]:
         """Count in what ways the variable is read, up to where it gets something else."""
         parents, own = self.function.source.parents, self.function.names.get(self.name, ())
@@ -710,6 +722,10 @@ class _Over(ast.NodeTransformer):
                 return self._named(other, node.attr) or node
             case _:
                 return self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> Any:
+        self.texts += _words_in([node])
+        return node
 
     def visit_List(self, node: ast.List | ast.Tuple) -> Any:
         return self._take(node.elts, map(ast.unparse, node.elts))

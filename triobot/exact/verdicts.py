@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias, final
@@ -40,6 +41,8 @@ _ACCEPTABLE: Final = frozenset({REPLACED, REMOVED, INSERTED, REORDERED, ANOTHER_
 """Reasons that end where an author says that two lines are the same operation."""
 
 _Part: TypeAlias = "Point | SiteLink"
+PrintOf: TypeAlias = Callable[[str], str]
+"""Returns the fingerprint that the present operation would have with this text."""
 
 
 @final
@@ -139,6 +142,7 @@ class Comparison:
         self._present = len(sites.present)
         self._alignments: dict[int, Alignment] = {}
         self._differences: dict[tuple[int, int, int], str | None] = {}
+        self._found: dict[tuple[int, int], list[str]] = {}
 
     def source(self, digest: str) -> Source | None:
         """Return a source, old or present."""
@@ -265,13 +269,30 @@ class Comparison:
 
     def loops(self, chain: Sequence[_Part], build: int = -1) -> Sequence[Loop]:
         """Return what the loops around a chain go over, in an old build or else in the present one."""
-        digests = next((one.digests for one in self._builds if one.number == build), self.sites.present)
-
-        def module(name: str) -> Source | None:
-            sources = map(self.source, digests)
-            return next((one for one in sources if one and _last(one.name) == _last(name)), None)
-
+        module = partial(self._module, build)
         return [loop for part in chain if isinstance(part, Point) for loop in part.loops(module)]
+
+    def _module(self, build: int, name: str) -> Source | None:
+        digests = next((one.digests for one in self._builds if one.number == build), self.sites.present)
+        sources = map(self.source, digests)
+        return next((one for one in sources if one and _last(one.name) == _last(name)), None)
+
+    def said(
+        self, site: int, print: str, texts: Iterable[str], print_of: PrintOf | None, build: int = -1
+    ) -> str | None:
+        """Return the text that is said at a site, if that is one of a source's; it may be within another."""
+        if print_of is None:
+            return None
+        chain = [part for part in self.parts(site) if isinstance(part, Point)]
+        # What was found for another conversation comes first.
+        found = self._found.setdefault((site, build), [])
+        if not found:
+            found += [text for part in chain for text in part.texts(partial(self._module, build))]
+        far = texts if chain and chain[-1].is_computed else ()
+        text = _text_with(print, (*reversed(found), *far), chain, print_of)
+        if text is not None and text not in found[-1:]:
+            found.append(text)
+        return text
 
     def _needed(
         self, chain: Sequence[_Part], sources: Sequence[Source], others: Sequence[str]
@@ -327,10 +348,6 @@ class Told(NamedTuple):
     kind: str
     print: str
     sites: Sequence[int]
-
-
-PrintOf: TypeAlias = Callable[[str], str]
-"""Returns the fingerprint that the present operation would have with this text."""
 
 
 @final
@@ -421,7 +438,8 @@ class Judge:
                 for loops in (of.loops(olds, build), of.loops(news))
             )
             once = [text for text, many in old_texts.items() if many == new_texts[text] == 1]
-            said = recorded.print == now.print and _text_with(recorded.print, once, news, print_of)
+            chain = [part for part in news if isinstance(part, Point)]
+            said = recorded.print == now.print and _text_with(now.print, once, chain, print_of)
             (self._proven.add if said else self._proven.discard)(pair)
         return pair in self._proven
 
@@ -449,8 +467,8 @@ class Judge:
         alignment = of.alignment(build)
         old_text = new_text = None
         if is_data := words == [word for part in news for word in part.words]:
-            old_text = _text_with(recorded.print, alignment.was_said, olds, print_of)
-            new_text = _text_with(now.print, alignment.is_said, news, print_of)
+            old_text = of.said(old, recorded.print, alignment.was_said, print_of, build)
+            new_text = of.said(new, now.print, alignment.is_said, print_of)
         if not is_data or (has_letters(words) and not (old_text and new_text)):
             self.reworded[was, is_now] = None
             return None
@@ -475,14 +493,10 @@ class Judge:
         return self.parted
 
 
-def _text_with(
-    print: str, texts: Iterable[str], chain: Sequence[_Part], print_of: PrintOf | None
-) -> str | None:
+def _text_with(print: str, texts: Iterable[str], chain: Sequence[Point], print_of: PrintOf) -> str | None:
     """Return the text that is said: one of these, or one within another text of the calls."""
-    words = (word for part in chain if isinstance(part, Point) for word in part.words)
+    words = (word for part in chain for word in part.words)
     around = dict.fromkeys(["{}", *(word for word in words if word.count("{}") == 1)])
-    if print_of is None:
-        return None
     return next((one for one in texts for word in around if print_of(word.replace("{}", one)) == print), None)
 
 
