@@ -275,7 +275,8 @@ class HeldReload:
             journals = await self._twins.journals_now()
         if not (journals or self._held):
             return
-        fits, texts, parts = 0, 0, list[JsonObject]()
+        fits, parts = 0, list[JsonObject]()
+        texts: Sequence[str] = ()
         with trio.move_on_after(_TRIES) as trying:
             try:
                 fits, texts, parts = await self._twins.compare(journals)
@@ -289,15 +290,15 @@ class HeldReload:
         self._say(fits, texts, parts)
         self._hold([one for one in parts if one["breaks"] and one["conversation"] not in self._ending])
 
-    def _say(self, fits: int, texts: int, parts: Sequence[JsonObject]) -> None:
+    def _say(self, fits: int, texts: Sequence[str], parts: Sequence[JsonObject]) -> None:
         for one in parts[:_TOLD]:
             self._bot.say(f"the new code parts from chat {one['chat_id']} ({one['route']}) {worded(one)}")
         if len(parts) > _TOLD:
             self._bot.say(f"the new code parts from {len(parts) - _TOLD} conversations more")
         if fits and (texts or parts):
-            self._bot.say(
-                f"{fits} go on with the new code, {texts} of their messages would be worded differently now"
-            )
+            shown = [*texts[:_TOLD], *([f"{len(texts) - _TOLD} more"] if len(texts) > _TOLD else [])]
+            words = f" Reworded: {'; '.join(shown)}" if shown else ""
+            self._bot.say(f"{fits} {'chat goes' if fits == 1 else 'chats go'} on.{words}")
 
     def _hold(self, parts: Sequence[JsonObject]) -> None:
         known = {held.conversation: held for held in self._held}

@@ -6,8 +6,9 @@ something else. Which line of the two versions is which one is what `exact` says
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from textwrap import shorten
 from typing import TypeAlias, cast
 
 from ...emulator.views import JsonObject
@@ -31,7 +32,7 @@ def trail_of(passed: Passed) -> JsonObject:
             line = cast("list[list[JsonValue]]", frames)[-1][:2] if frames else None
         lines.append(line)
         for out in cast("Sequence[JsonObject]", notch.get("out", ())):
-            sent[str(out["id"])] = out.get("text")
+            sent[str(out["id"])] = [out.get("text"), len(lines) - 1]
     texts: list[JsonValue] = list(passed.texts)
     return {"head": passed.head, "lines": lines, "sent": sent, "texts": texts}
 
@@ -60,10 +61,17 @@ def first_parting(old: JsonObject | None, new: JsonObject) -> JsonObject | None:
     return None if divergence is None else _told(old, new, cast("int", divergence["notch"]), divergence)
 
 
-def texts_changed(old: JsonObject, new: JsonObject) -> int:
-    """Return how many messages have other words than those that were sent."""
-    then, now = cast("JsonObject", old["sent"]), cast("JsonObject", new["sent"])
-    return sum(id in now and now[id] != text for id, text in then.items())
+def reworded(old: JsonObject, new: JsonObject) -> Iterator[str]:
+    """Yield the lines whose messages have other words than those that were sent, and both."""
+    then, now = (cast("Mapping[str, tuple[str | None, int]]", trail["sent"]) for trail in (old, new))
+    for id, (was, n) in then.items():
+        if id in now and (text := now[id][0]) != was:
+            line = cast("JsonObject", _line(old, n) or {"file": "?", "line": 0})
+            yield f"{line['file']}:{line['line']} {_quoted(was)} is now {_quoted(text)}"
+
+
+def _quoted(text: str | None) -> str:
+    return f'"{shorten(text or "", 60, placeholder="...")}"'
 
 
 def breaks(old: JsonObject | None, new: JsonObject) -> bool:
@@ -74,7 +82,7 @@ def breaks(old: JsonObject | None, new: JsonObject) -> bool:
     parked = cast("JsonObject", new["head"])["divergence"] is not None
     if old is None:
         return parked
-    return cast("JsonObject", old["head"])["divergence"] is None and (parked or texts_changed(old, new) > 0)
+    return cast("JsonObject", old["head"])["divergence"] is None and (parked or any(reworded(old, new)))
 
 
 def _is_same(old: JsonObject, place: _Place, new: JsonObject, other: _Place) -> bool:

@@ -26,7 +26,7 @@ from ...emulator.views import JsonObject
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
 from .outside import run_test, save_test
-from .parting import breaks, first_parting, texts_changed
+from .parting import breaks, first_parting, reworded
 from .twin import KEPT
 
 SECONDS: Final = 20.0
@@ -356,18 +356,20 @@ class Twins:
         """
         await self._journals.end(conversation)
 
-    async def compare(self, journals: Sequence[Sequence[JsonObject]]) -> tuple[int, int, list[JsonObject]]:
+    async def compare(
+        self, journals: Sequence[Sequence[JsonObject]]
+    ) -> tuple[int, Sequence[str], list[JsonObject]]:
         """Run these under the code that the bot runs and under the present one.
 
         Returns:
-            How many conversations go on as they were, how many of their messages have other words, and where
-            each of the others parts, see `first_parting`; ``breaks`` tells whether the journal does not fit
+            How many conversations go on as they were, which of their lines have other words, and where each
+            of the others parts, see `first_parting`; ``breaks`` tells whether the journal does not fit
             the new code: it would be parked, or a line takes the record of another one.
 
         Raises:
             TravelError: the new code can't be loaded, or a process ended meanwhile.
         """
-        before, fits, texts, parts = self._before, 0, 0, list[JsonObject]()
+        before, fits, texts, parts = self._before, 0, dict[str, None](), list[JsonObject]()
         after = await self._loaded()
         for lines in journals:
             new = await _trail(after, lines)
@@ -376,12 +378,12 @@ class Twins:
             parting = first_parting(old, new)
             if parting is None:
                 fits += 1
-                texts += 0 if old is None else texts_changed(old, new)
+                texts |= {} if old is None else dict.fromkeys(reworded(old, new))
             else:
                 names = ("chat_id", "conversation", "route")
                 of = {name: lines[0][name] for name in names}
                 parts.append({**of, **parting, "breaks": breaks(old, new)})
-        return fits, texts, parts
+        return fits, list(texts), parts
 
     # --- what a page asks
 
