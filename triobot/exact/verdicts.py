@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
 import attrs
 
 from ..base.frozen import guarded
-from .alignment import Accepted, Alignment
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
 from .sources import Loop, Point, Source, crossed, has_letters, loops_alike, used_alike
+
+if TYPE_CHECKING:
+    from .alignment import Accepted, Alignment
 
 UNKNOWN: Final = "there is no source to tell whether this is the same"
 REPLACED: Final = "it was replaced, or its words and its variable changed at once"
@@ -161,6 +163,8 @@ class Comparison:
             self._present = len(self.sites.present)
             self._alignments, self._differences = {}, {}
         if build not in self._alignments:
+            from .alignment import Alignment  # a bot whose code is the journals' has no use for it
+
             digests = next((one.digests for one in self._builds if one.number == build), frozenset[str]())
             same = digests & self.sites.present.keys()
             old, new = self._by_module(digests - same), self._by_module(self.sites.present.keys() - same)

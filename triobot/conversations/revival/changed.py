@@ -25,7 +25,6 @@ from ...engine.core import Nature
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import START, TURNS, Id, time_of
 from ...errors import LocalProtocolError
-from ...exact.alignment import Accepted
 from ...exact.sites import (
     AUTHORS,
     BORDER,
@@ -52,6 +51,7 @@ from ..running.hooks import BORDERS
 from ..running.lines import frames_of, is_authors, is_between
 
 if TYPE_CHECKING:
+    from ...exact.alignment import Accepted
     from ...store import Store
     from .stored import Stored
 
