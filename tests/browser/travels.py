@@ -21,7 +21,7 @@ class Told:
     head: dict[str, Any]
     notches: list[dict[str, Any]]
     source: str
-    given: int | None = None
+    ready: bool = True
     failed: str = ""
     asked: list[str] = attrs.Factory(list)
     beside: list[dict[str, Any]] = attrs.Factory(list)
@@ -53,8 +53,8 @@ class Told:
             case "GET", ["pass", _]:
                 if self.failed:
                     return 409, "application/json", json.dumps({"error": self.failed})
-                if self.given is not None:
-                    return 200, "application/json", json.dumps({"id": "p1", "given": self.given, "of": 4_004})
+                if not self.ready:
+                    return 200, "application/json", json.dumps({"id": "p1"})
                 return 200, "application/json", json.dumps(self.head)
             case "GET", ["pass", _, "notches"]:
                 query = parse_qs(url.query)

@@ -18,7 +18,7 @@ from cli_rig import child_environment
 
 from tests.loopback import PATIENCE
 from triobot.cli.terminal import INTERRUPTED
-from triobot.studio.commands.line_editor import open_editor
+from triobot.studio.commands import talk
 
 BOT = """
 import time
@@ -196,9 +196,8 @@ def test_several_people_talk_in_chats_of_their_own_and_in_groups(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_a_label_is_completed_while_the_bot_speaks(tmp_path: Path) -> None:
+def test_lines_are_typed_at_a_terminal_while_the_bot_speaks(tmp_path: Path) -> None:
     """In a terminal, which is left as it was."""
-    pytest.importorskip("readline")
     (tmp_path / "town.py").write_text(TOWN)
     ours, its = pty.openpty()
     before = termios.tcgetattr(its)
@@ -218,16 +217,16 @@ def test_a_label_is_completed_while_the_bot_speaks(tmp_path: Path) -> None:
         stdin=its,
         stdout=its,
         stderr=its,
-    ) as talk:
+    ) as process:
         until(b"You> ")
         os.write(ours, b"hi\n")
         until(b"[ Large one ]")
         os.write(ours, b"hm \xff\n")
         until("hm \ufffd".encode())
-        os.write(ours, b"La\t\n")
+        os.write(ours, b"Large one\n")
         until(b"You takes l.")
-        os.write(ours, b"!qu\t\n")
-        assert talk.wait(PATIENCE) == 0, seen
+        os.write(ours, b"!quit\n")
+        assert process.wait(PATIENCE) == 0, seen
     assert termios.tcgetattr(its) == before
     os.close(ours)
     os.close(its)
@@ -238,22 +237,14 @@ async def test_an_input_that_was_closed_before_the_start_is_at_its_end(
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
 
-    async def no_words() -> list[str]:
-        return []
-
-    async with open_editor(no_words) as editor:
-        assert await editor.read("> ") is None
+    assert await talk._read("> ") is None
 
 
 async def test_a_byte_that_is_no_text_costs_itself_and_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = io.BytesIO(b"caf\xe9, please\nhalf \xf0\x9f\nthe next\n")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(typed, encoding="utf-8"))
 
-    async def no_words() -> list[str]:
-        return []
-
-    async with open_editor(no_words) as editor:
-        lines = [await editor.read("> ") for _ in range(4)]
+    lines = [await talk._read("> ") for _ in range(4)]
     assert lines == ["caf\ufffd, please", "half \ufffd", "the next", None]
 
 

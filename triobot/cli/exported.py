@@ -9,11 +9,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 import attrs
 
+from ..base.frozen import guarded
 from ..conversations.revival.stored import Stored, read_stored
+from ..engine.records import ENDS, START, TURNS, time_of
 from ..errors import ConfigError
 from ..seams.journals import ConversationId, ConversationRow, Effect, Journal, Lease
 
@@ -90,3 +92,59 @@ def read_exported(lines: Iterable[Mapping[str, object]]) -> Stored:
         UnreadableRecordError: this program can't read it.
     """
     return read_stored(exported_journal(lines))
+
+
+# --- which builds ran it
+
+
+@final
+@guarded
+class Stretch:
+    """Turns of a journal that the same sources ran.
+
+    Attributes:
+        first: the number of the first one, from 0; `last` is that of the last one.
+        since: when that build began to run, in wall milliseconds; None if nothing is known of it.
+        digests: of its sources; None if the store doesn't have them.
+    """
+
+    first: int
+    last: int
+    since: int | None
+    digests: frozenset[str] | None
+
+
+def stretches_of(stored: Stored, code: Sequence[Mapping[str, object]]) -> Sequence[Stretch]:
+    """Return the stretches of a journal, in their order.
+
+    Args:
+        code: what the store knows of builds, as `ReadCode` tells it.
+    """
+    builds = [(cast("int", one["at"]), frozenset(_digests(one))) for one in code if "sources" in one]
+    kept = {str(one["source"]) for one in code if "source" in one}
+    found: list[Stretch] = []
+    turns = (record for record in stored.records if record[0] in TURNS or record[0] == START)
+    for n, record in enumerate(turns):
+        since, digests = next((one for one in reversed(builds) if one[0] <= time_of(record)), (None, None))
+        if digests is not None and not digests <= kept:
+            digests = None
+        # The end of the code is recorded in the turn before, whoever writes it down.
+        if found and (found[-1].digests == digests or record[0] in ENDS):
+            found[-1] = attrs.evolve(found[-1], last=n)
+        else:
+            found.append(Stretch(n, n, since, digests))
+    return found
+
+
+def code_of_journal(
+    lines: Sequence[Mapping[str, object]], code: Sequence[Mapping[str, object]]
+) -> list[Mapping[str, object]]:
+    """Return what of a store's code a journal needs: the builds that ran it, and their sources."""
+    since = {one.since for one in stretches_of(read_exported(lines), code)}
+    builds = [one for one in code if "sources" in one and one["at"] in since]
+    wanted = {digest for one in builds for digest in _digests(one)}
+    return [*builds, *(one for one in code if one.get("source") in wanted)]
+
+
+def _digests(build: Mapping[str, object]) -> list[str]:
+    return cast("list[str]", build["sources"])

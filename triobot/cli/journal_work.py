@@ -21,6 +21,7 @@ from ..seams.journals import ConversationId
 from ..seams.rooms import told as named
 from ..wire.ids import ChatId
 from .consulting import consult, instant, moment, settings_of
+from .exported import code_of_journal
 from .journal_check import accept, check, lines_of_sites
 from .loading import load_bot
 from .terminal import harmless
@@ -52,6 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     answer = _journal(settings_of(arguments), arguments.number)
     export = arguments.action == "export"
+    if export and not arguments.redact:
+        answer += code_of_journal(answer, consult(settings_of(arguments), ReadCode()))
     if export or arguments.json:
         for told in answer:
             print(json.dumps(redacted(told) if export and arguments.redact else told))

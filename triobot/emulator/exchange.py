@@ -160,7 +160,7 @@ class Looks(Protocol):
         ...
 
     def passed(self, id: str) -> JsonValue:
-        """Return a pass's head, or how far it is."""
+        """Return a pass's head, or its id alone while it is not ready."""
         ...
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
@@ -188,7 +188,7 @@ class Travels(Looks, Protocol):
     """What people may do besides, where there is a platform: go on in another way."""
 
     def view(self) -> Sequence[JsonValue]:
-        """Tell of each pass how far it is; raises nothing."""
+        """Tell of each pass whether it is ready; raises nothing."""
         ...
 
     def open_told(

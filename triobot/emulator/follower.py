@@ -19,7 +19,7 @@ Each of the two is one JSON object; the keys are the same in both, and a page me
 ``inside``      its chats in memory and its ledger; only when that is new
 ``lines``       what the bot's process wrote
 ``crowd``       how the crowd is, under ``triobot dev``; else null; only when that is new
-``travel``      the passes over conversations' journals, and how far they are; only when that is new
+``travel``      the passes over conversations' journals, and whether they are ready; only when that is new
 ``held``        the conversations that hold back new code; only when that is new
 ==============  ====================================================================================
 

@@ -4,8 +4,8 @@
 ``GET  CHAT``                         the chat's conversations: those that live, are parked, crashed, ended;
                                       ``can``: what else there is here than to look at them
 ``POST CHAT/CONVERSATION/open``       run its journal again; 202 with the pass's ``id``; the stream's
-                                      ``travel`` tells how far that is
-``GET  pass/ID``                      its head; while it runs, how far it is
+                                      ``travel`` tells when it is ready
+``GET  pass/ID``                      its head; while it runs, its id alone
 ``GET  pass/ID/notches``              ``?from=&to=``: at most 256 of them, and 1 MB; the first is whole
 ``GET  pass/ID/path``                 ``?from=&to=``: the lines that ran in each of so many turns
 ``GET  pass/ID/source/NUMBER``        a source as this pass ran it, as text

@@ -13,7 +13,7 @@ from ..emulator.exchange import TravelError
 from ..emulator.views import JsonObject
 from ..errors import TriobotError
 from ..operator.api import Tell
-from ..operator.requests import AboutPayments, ListJournals, OrderEnd, Request, ShowJournal
+from ..operator.requests import AboutPayments, ListJournals, OrderEnd, ReadCode, Request, ShowJournal
 from ..runtime.settings import Settings
 from ..seams.journals import ConversationId
 from ..store import open_store
@@ -73,6 +73,10 @@ class StoredJournals:
     async def journal(self, conversation: int) -> Sequence[JsonObject]:
         """Return a journal: its row, its records, its effects."""
         return await self._lines(ShowJournal(ConversationId(conversation)))
+
+    async def code(self) -> Sequence[JsonObject]:
+        """Return what is known of the builds that ran, and their sources."""
+        return await self._lines(ReadCode())
 
     async def end(self, conversation: int) -> None:
         """Have a conversation end, whatever it waits for; durable when this returns."""

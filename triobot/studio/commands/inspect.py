@@ -27,7 +27,7 @@ from ...emulator.inspector import IDLE, Inspector, serve_inspector
 from ...emulator.views import JsonObject
 from ...errors import ConfigError
 from ...operator.api import Tell
-from ...operator.requests import ListJournals, Request, ShowJournal, Status, Told
+from ...operator.requests import ListJournals, ReadCode, Request, ShowJournal, Status, Told
 from ...seams.rooms import told as named
 from ...wire.ids import ChatId
 from ...wire.rules import JsonValue
@@ -170,6 +170,9 @@ async def _ask_export(lines: Sequence[Told], request: Request, tell: Tell) -> No
         case ListJournals(chat_id, after) if chat_id in (None, row["chat_id"]) and not after:
             await tell(row)
         case ShowJournal(conversation) if conversation == row["conversation"]:
+            for line in lines:
+                await tell(line)
+        case ReadCode():  # behind the journal, in the same lines
             for line in lines:
                 await tell(line)
         case ListJournals():

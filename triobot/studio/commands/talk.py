@@ -9,20 +9,19 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TextIO, cast, final
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from ...cli.loading import load_bot
 from ...cli.terminal import harmless, is_terminal, set_up_logging, until_signal
-from ...emulator.person import App, AppError, Person, connect, labels_on
+from ...emulator.person import App, AppError, Person, connect
 from ...emulator.server import Emulator
 from ...errors import ConfigError
 from ...runtime.bot import Bot
 from ...wire.content import File, Image
 from ...wire.ids import ChatId
-from .line_editor import open_editor
 from .transcript import Transcript, open_stage
 
 _KEYS: Final = """\
@@ -34,8 +33,7 @@ _KEYS: Final = """\
   !file PATH      send a file             !image PATH send a picture
   !leave, !join   leave, come back        !quit       end (so does the end of the input)
   !as NAME        be somebody else        !group NAME ALI MINA   make a group, and go there
-  !in NAME        go to a group           !in         go back to the private chat
-Tab completes labels and names."""
+  !in NAME        go to a group           !in         go back to the private chat"""
 
 DETAILS: Final = f"""\
 Starts the emulated platform and the bot on it, with a store in memory. You talk to the bot as its user.
@@ -51,10 +49,6 @@ examples:
 
 _WALLET: Final = 10_000_000
 _YOU: Final = "You"
-_VERBS: Final = (
-    *("!as", "!contact", "!file", "!group", "!image", "!in", "!join", "!leave", "!location", "!pay"),
-    *("!quit", "!submit"),
-)
 # What is typed ahead, as in a pipe, must not overtake the bot's answers, however slow the machine is. The
 # next line comes once nothing runs; the wait has an end, since a bot may have a task that never rests.
 _UNHURRIED: Final = 0.3
@@ -132,12 +126,6 @@ class _Company:
             raise ConfigError(f"there is no group {name}; !group {name} ALI MINA makes one")
         self._where = name
 
-    async def words(self) -> Sequence[str]:
-        """Return what a line may be completed to."""
-        buttons, keys = labels_on(await self.present.screen())
-        commands = [f"!as {name}" for name in self._people] + [f"!in {name}" for name in self._groups]
-        return [*buttons, *keys, *_VERBS, *commands]
-
     async def _known(self, name: str) -> Person:
         if (person := self._people.get(name)) is None:
             person = await self._app.user(name, irr=_WALLET)
@@ -156,22 +144,36 @@ async def _talk(bot: Bot) -> None:
             connect(platform.control_url, platform.control_token) as app,
         ):
             company = _Company(app)
-            async with open_editor(company.words) as editor:
-                transcript = Transcript(
-                    platform, _YOU, editor.show, names=company.names, places=company.places
-                )
-                nursery.start_soon(transcript.follow)
-                await company.be(_YOU)
+            transcript = Transcript(platform, _YOU, _show, names=company.names, places=company.places)
+            nursery.start_soon(transcript.follow)
+            await company.be(_YOU)
+            await _answered(platform)
+            while (line := await _read(company.prompt)) is not None:
+                if line.strip() == "!quit":
+                    break
+                try:
+                    await _act(company, line.strip())
+                except (AppError, ConfigError) as error:
+                    _show(f"  ! {harmless(str(error))}")
                 await _answered(platform)
-                while (line := await editor.read(company.prompt)) is not None:
-                    if line.strip() == "!quit":
-                        break
-                    try:
-                        await _act(company, line.strip())
-                    except (AppError, ConfigError) as error:
-                        editor.show(f"  ! {harmless(str(error))}")
-                    await _answered(platform)
-                nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
+
+
+def _show(line: str) -> None:
+    print(line, flush=True)
+
+
+async def _read(prompt: str) -> str | None:
+    """Return the next line of the input, without its end; None behind the last one."""
+    stdin = cast("TextIO | None", sys.stdin)
+    if stdin is None:  # closed before this process began
+        await trio.lowlevel.checkpoint()
+        return None
+    if is_terminal(sys.stdin):
+        print(prompt, end="", flush=True)
+    line = await trio.to_thread.run_sync(stdin.buffer.readline, abandon_on_cancel=True)
+    # A bad byte costs itself alone.
+    return line.decode(stdin.encoding, "replace").rstrip("\r\n") if line else None
 
 
 async def _answered(platform: Emulator) -> None:

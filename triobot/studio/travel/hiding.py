@@ -21,7 +21,7 @@ from .passes import Passed
 
 _NOTCH: Final = ("n", "t", "r", "id", "k", "dot", "whole", "thin", "done", "failed", "f", "parked", "blocks")
 _CAME: Final = ("what", "message_id", "block", "taken")
-_SENT: Final = ("id", "kind", "line", "to", "message_id", "alert")
+_SENT: Final = ("id", "kind", "line", "to", "message_id", "alert", "reworded", "unknown")
 _BUTTONS: Final = ("buttons", "keyboard", "form")
 _SHORTEST: Final = 8
 """Letters that a secret has at least, to be looked for in a source."""
@@ -73,6 +73,7 @@ def hidden(passed: Passed, secrets: Collection[str]) -> Passed:
     head: JsonObject = {**passed.head, "hidden": True, "sender_id": None}
     failures = cast("list[JsonObject]", passed.head["failures"])
     head["failures"] = [_hidden_failure(one) for one in failures]
+    head["says"] = dict.fromkeys(cast("JsonObject", passed.head["says"]))
     return attrs.evolve(
         passed,
         head=head,

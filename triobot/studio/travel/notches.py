@@ -57,8 +57,6 @@ FRAMES: Final = 50
 NAMES: Final = 200
 """Variables of one frame that are shown."""
 _OUTER: Final = 10
-TELLS: Final = 0.05
-"""Seconds between two words of how far it is."""
 
 _WORDS: Final = {
     "receive": "an answer",
@@ -68,8 +66,10 @@ _WORDS: Final = {
     "verify": "the ledger",
 }
 
+_WORDED: Final = frozenset({"text", "content", "buttons", "form", "keyboard", "raw", "reworded"})
+"""Of what was sent, what the code says."""
+
 Frames = list[tuple[FrameType, int]]
-Progress = Callable[[int, int], None]
 Write = Callable[[object], str]
 
 
@@ -96,10 +96,11 @@ class Notches:
     """Takes a notch at each turn of a journal.
 
     Args:
-        tell: told how many turns were given, and of how many.
         seconds: see `SECONDS`.
         write: says what a variable is.
-        upto: the last notch that is wanted; `at` is called there, once, with what runs.
+        at: a notch, and what is called there, once, with what runs.
+        sources_from: the number of the first source.
+        knows: the code is that of the journal; of other code only words are told whose digest is recorded.
 
     Attributes:
         notches: the first is whole.
@@ -112,11 +113,12 @@ class Notches:
     def __init__(
         self,
         stored: Stored,
-        tell: Progress | None = None,
         *,
         seconds: float = SECONDS,
         write: Write = shown,
         at: tuple[int, Callable[[Mapping[str, Frames]], None]] | None = None,
+        sources_from: int = 0,
+        knows: bool = True,
     ) -> None:
         self.notches: list[JsonObject] = []
         self.sources: list[str] = []
@@ -126,11 +128,11 @@ class Notches:
         records = stored.records
         self._stored = stored
         self._places = [0, *(n for n, record in enumerate(records) if record[0] in TURNS)]
-        self._tell = tell
-        self._told_at = time.perf_counter()
         self._until = time.thread_time() + seconds
         self._write = write
         self._at = at
+        self._knows = knows
+        self.sources_from = sources_from
         self._ids: dict[str, int] = {}
         self._handed: dict[str, JsonObject] = {}
         self._labels: dict[tuple[object, str], str] = {}
@@ -193,10 +195,6 @@ class Notches:
             self._at[1]({path: _own_frames(task) for path, task in tasks.items()})
         for branch, count in zip(branches, counts, strict=True):
             branch.count = count
-        now = time.perf_counter()
-        if self._tell is not None and now > self._told_at + TELLS:
-            self._told_at = now
-            self._tell(given, self.many)
 
     # --- once it has run
 
@@ -213,8 +211,7 @@ class Notches:
         if stands:
             return
         looked = len(self.notches)
-        while len(self.notches) < self.many:
-            self.notches.append(self._turn(len(self.notches)))
+        self.fill()
         last = self.notches[-1]
         if last["k"] not in ("end", "continued"):
             # The code has come to its end now, and nothing of that is recorded.
@@ -239,16 +236,28 @@ class Notches:
         ran |= {"parked": [], "blocks": []}
         self.ran = cast("int", ran["n"])
 
-    def marks(self, changed: Collection[str]) -> int:
-        """Mark what was not sent in these words; return how many messages that are.
+    def fill(self) -> None:
+        """Take the notches to which the code did not come: these have what is recorded, and no line."""
+        while len(self.notches) < self.many:
+            self.notches.append(self._turn(len(self.notches)))
+
+    def marks(self, changed: Collection[str]) -> JsonObject:
+        """Mark what was not sent in these words; return the words by operation.
 
         Args:
             changed: the operations whose recorded digest is another one.
         """
-        told = [self._handed[id] for id in changed if id in self._handed]
-        for one in told:
-            one["reworded"] = True
-        return len(told)
+        says: JsonObject = {id: sent.get("text") for id, sent in self._handed.items() if id in changed}
+        for id in says:
+            self._handed[id]["reworded"] = True
+        if not self._knows:
+            told = {str(record[2]) for record in self._stored.records if record[0] in OUTCOMES}
+            for id in self._handed.keys() - (told - says.keys()):
+                sent = self._handed[id]
+                for name in _WORDED & sent.keys():
+                    del sent[name]
+                sent["unknown"] = True
+        return says
 
     def told_failures(self, failures: Sequence[Exception]) -> list[JsonValue]:
         """Tell what a conversation failed with: frames, variables, causes."""
@@ -342,7 +351,7 @@ class Notches:
 
     def _name_press(self, came: JsonObject) -> None:
         """Say what stood on the button that was pressed, if this conversation has sent it."""
-        if came["what"] != "press" or not isinstance(event := came.get("event"), dict):
+        if came["what"] != "press" or not self._knows or not isinstance(event := came.get("event"), dict):
             return
         data = str(event["data"])
         for (message_id, value), label in self._labels.items():
@@ -507,7 +516,7 @@ class Notches:
 
     def _source(self, file: str) -> int:
         if (id := self._ids.get(file)) is None:
-            id = self._ids[file] = len(self.sources)
+            id = self._ids[file] = self.sources_from + len(self.sources)
             self.sources.append(file)
         return id
 

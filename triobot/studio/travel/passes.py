@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import linecache
 import signal
-import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,13 +24,13 @@ from ...conversations.inspection.standing import Standing
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
 from ...conversations.running.leash import Leash, Left
-from ...conversations.running.lines import is_authors, working_line
+from ...conversations.running.lines import working_line
 from ...conversations.services import Services
 from ...emulator.views import JsonObject
 from ...engine.records import CONTINUED, ENDED
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
-from .notches import FORMAT, SECONDS, Frames, Notches, Progress, Write, variables_of
+from .notches import FORMAT, SECONDS, Frames, Notches, Write, variables_of
 from .values import IN_FULL, shown
 
 LIMIT: Final = 15.0
@@ -82,33 +81,38 @@ async def run_pass(
     table: Table,
     stored: Stored,
     *,
-    tell: Progress | None = None,
     seconds: float = LIMIT,
     variables: float = SECONDS,
     write: Write = shown,
     set_by: int | None = None,
+    sources_from: int = 0,
+    knows: bool = True,
+    fills: bool = False,
 ) -> Passed:
     """Run a journal again, dry, and look at each of its turns.
 
     Args:
         services: dry ones.
-        tell: told how far it is: turns given, and of how many.
         seconds: that it may take.
         variables: seconds after which only branches that ran have their variables looked at.
         write: says what a variable is.
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
+        sources_from, knows: as for `Notches`.
+        fills: all turns have a notch, even if the code doesn't come to the last one.
     """
-    capture = Notches(stored, tell, seconds=variables, write=write)
+    capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
     leash = Leash(seconds)
     try:
         with cut_after(leash):
             async with open_rerun(
                 services, table, stored, set_by=set_by, watcher=capture, leash=leash
             ) as rerun:
-                return _passed(capture, stored, rerun)
+                return _passed(capture, stored, rerun, fills=fills)
     except TriobotError as error:
         # It would be parked without being run.
         capture.close(stands=True)
+        if fills:
+            capture.fill()
         divergence: JsonObject = {"notch": 0, "operation": "0", "what": str(error), "line": None}
         head: JsonObject = {**_head(capture, stored), "state": "diverged", "divergence": divergence}
         return Passed(head, capture.notches, (), Standing())
@@ -137,12 +141,15 @@ async def value_in_full(
     return found[0] if found else None
 
 
-def _passed(capture: Notches, stored: Stored, rerun: Rerun) -> Passed:
+def _passed(capture: Notches, stored: Stored, rerun: Rerun, *, fills: bool) -> Passed:
     ended = rerun.standing()
     stands = ended.ending is None or rerun.divergence is not None
     capture.close(stands=stands, failures=rerun.failures)
     divergence, hangs = _parts(capture, rerun)
-    head = {**_head(capture, stored), "reworded": capture.marks({one.operation for one in rerun.changed})}
+    if fills:
+        capture.fill()
+    says = capture.marks({one.operation for one in rerun.changed})
+    head = {**_head(capture, stored), "reworded": len(says), "says": says}
     state = "hangs" if hangs else "diverged" if divergence else "crashed" if rerun.failures else head["state"]
     if state == "waits" and ended.ending is not None:
         state = "ended"
@@ -201,6 +208,7 @@ def _head(capture: Notches, stored: Stored) -> JsonObject:
         "failures": [],
         "left_out": capture.thin,
         "reworded": 0,
+        "says": {},
     }
 
 
@@ -212,18 +220,10 @@ def _sources(capture: Notches, texts: Sequence[str]) -> JsonObject:
     files = zip(capture.sources, texts, strict=True)
     told: list[JsonValue] = [
         {"id": id, "name": Path(file).name, "path": file, "lines": text.count("\n")}
-        for id, (file, text) in enumerate(files)
+        for id, (file, text) in enumerate(files, capture.sources_from)
     ]
     digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8)
     return {"sources": told, "code": digest.hexdigest()}
-
-
-def remember_sources() -> None:
-    """Read the author's files now: a pass shows them as they were when they were loaded."""
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and is_authors(file):
-            linecache.getlines(file)
 
 
 @contextmanager

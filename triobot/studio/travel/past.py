@@ -60,8 +60,11 @@ def notch_starts(records: Sequence[Record]) -> list[int]:
     return [place for place, record in enumerate(records) if record[0] in TURNS or record[0] == START]
 
 
-def up_to(stored: Stored, notch: int) -> Stored:
+def up_to(stored: Stored, notch: int, *, noted: bool = True) -> Stored:
     """Return a journal as it was when this turn had come to its end, and the next had not begun.
+
+    Args:
+        noted: with what other code has asked later about these turns.
 
     Raises:
         ConfigError: there is no such notch.
@@ -75,7 +78,7 @@ def up_to(stored: Stored, notch: int) -> Stored:
     kept = [record for record in stored.records[:end] if record[0] not in EFFECTS]
     # What new code has asked in an old turn was noted later, and is about that turn all the same.
     turns = {record[2] for record in kept if record[0] in TURNS} | {0}
-    later = [one for one in stored.records[end:] if _is_beside(one) and one[2] in turns]
+    later = [one for one in stored.records[end:] if noted and _is_beside(one) and one[2] in turns]
     return Stored(stored.row, [*kept, *later])
 
 

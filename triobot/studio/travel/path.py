@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias, final
@@ -34,13 +34,13 @@ Path: TypeAlias = Sequence[tuple[int, int]]
 
 
 async def paths_of(
-    services: Services, table: Table, stored: Stored, sources: Sequence[str], seconds: float = LIMIT
+    services: Services, table: Table, stored: Stored, sources: Mapping[str, int], seconds: float = LIMIT
 ) -> Sequence[Path]:
     """Run a journal again, dry, and return the path of each turn: as many as a pass has notches.
 
     Args:
         services: dry ones.
-        sources: the files whose lines are told.
+        sources: the files whose lines are told, with their numbers.
         seconds: that it may take; the turns behind have no lines then.
     """
     tracer = _LineTracer(sources, 1 + sum(record[0] in TURNS for record in stored.records))
@@ -59,9 +59,9 @@ class _LineTracer:
         paths: of the turns, from the first.
     """
 
-    def __init__(self, sources: Sequence[str], turns: int) -> None:
+    def __init__(self, sources: Mapping[str, int], turns: int) -> None:
         self.paths: list[list[tuple[int, int]]] = [[] for _ in range(turns)]
-        self._numbers = {path: number for number, path in enumerate(sources)}
+        self._numbers = sources
         self._sources: dict[CodeType, int | None] = {}
         self._ran: dict[tuple[int, int], None] = {}
         self._turn = -1

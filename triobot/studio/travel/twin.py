@@ -6,7 +6,7 @@ and loads that once: new code needs a new twin. It ends when its line to its par
 
 Both say JSON lines. A question has a number ``n``, a word ``do`` and what that needs; its answer has the same
 number, and ``value``, or ``error`` in words, or ``size``: then so many bytes follow, which are compressed
-JSON. In between, ``{"pass": id, "given": 3, "of": 9}`` tells how far a pass is.
+JSON.
 """
 
 from __future__ import annotations
@@ -25,17 +25,21 @@ import trio
 
 from ...base.frozen import guarded
 from ...base.lines import lines_of
+from ...conversations.revival.changed import Code
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
 from ...conversations.services import Services
 from ...emulator.views import JsonObject, exact_for_pages
 from ...errors import TriobotError
 from ...wire.rules import JsonValue
+from .builds import take_modules_from
 from .hiding import hidden, outline
 from .notches import WINDOW
 from .parting import trail_of
-from .passes import Passed, remember_sources, run_pass, value_in_full
+from .passes import Passed, run_pass, value_in_full
+from .past import up_to
 from .path import Path, paths_of
+from .values import shown
 
 LONGEST: Final = 256 * 1024 * 1024
 """Of a line: a journal."""
@@ -94,12 +98,14 @@ class _KeptPass:
     Attributes:
         stored: what it was made of, for a second look.
         size: of its notches as JSON.
-    paths: of its turns, once they were asked for.
+        sources_from: the number of its first source.
+        paths: of its turns, once they were asked for.
     """
 
     stored: Stored
     passed: Passed
     size: int
+    sources_from: int
     paths: Sequence[Path] | None = None
 
 
@@ -133,13 +139,10 @@ class Twin:
         self._kept: OrderedDict[str, _KeptPass] = OrderedDict()
         self._one = trio.Lock()
         self._says = trio.Lock()
-        self._far: tuple[str, int, int] | None = None
-        self._further = trio.Event()
 
     async def serve(self) -> None:
         """Answer until the parent is gone."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell)
             async with aclosing(lines_of(self._line, LONGEST)) as lines:
                 async for line in lines:
                     if not line.endswith(b"\n"):
@@ -174,10 +177,10 @@ class Twin:
     async def _do(self, what: str, asked: dict[str, Any]) -> JsonValue | bytes:
         match what:
             case "load":
-                return self._load_now(asked["bot"])
+                return self._load_now(asked["bot"], asked.get("sources"))
             case "open":
                 async with self._one:
-                    return await self._open(asked["id"], asked["lines"])
+                    return await self._open(asked["id"], asked["lines"], asked.get("part", {}))
             case "trail":
                 async with self._one:
                     return await self._trail(asked["lines"])
@@ -187,10 +190,11 @@ class Twin:
                 async with self._one:
                     return await self._path(asked["id"], asked["from"], asked["to"])
             case "source":
-                texts = self._find(asked["id"]).passed.texts
-                if not 0 <= asked["source"] < len(texts):
+                kept = self._find(asked["id"])
+                texts, number = kept.passed.texts, asked["source"] - kept.sources_from
+                if not 0 <= number < len(texts):
                     raise _UntoldError("there is no such source")
-                text: str = texts[int(asked["source"])]
+                text: str = texts[int(number)]
                 return gzip.compress(text[:LARGEST].encode("utf-8", "replace"), _LEVEL)
             case "value":
                 async with self._one:
@@ -211,15 +215,16 @@ class Twin:
             case _:
                 raise _UntoldError(f"nobody knows what {what} is")
 
-    def _load_now(self, bot: str) -> JsonValue:
+    def _load_now(self, bot: str, sources: Sequence[tuple[str, str]] | None) -> JsonValue:
+        """Load the bot, from these sources or as it is now; return the digests of its sources."""
         # A module that doesn't come to its end takes the process with it.
         signal.alarm(_LOADS)
         try:
-            self._loaded = self._load(bot)
+            self._loaded = self._load(bot if sources is None else take_modules_from(sources, bot))
         finally:
             signal.alarm(0)
-        remember_sources()
-        return None
+        # Which reads the files now: a pass shows them as they were when they were loaded.
+        return [*Code(self._loaded[1]).sites.present]
 
     def _find(self, id: str) -> _KeptPass:
         kept = self._kept.get(id)
@@ -228,23 +233,24 @@ class Twin:
         self._kept.move_to_end(id)
         return kept
 
-    async def _open(self, id: str, lines: Sequence[Mapping[str, object]]) -> JsonValue:
+    async def _open(
+        self, id: str, lines: Sequence[Mapping[str, object]], part: Mapping[str, Any]
+    ) -> JsonValue:
+        """Run a journal again, or the part that is wanted: up to a notch, with sources from a number."""
         if self._loaded is None:
             raise _UntoldError("there is no bot yet")
 
-        def far(given: int, of: int) -> None:
-            self._far = id, given, of
-            self._further.set()
-
         services, table = self._loaded
-        stored = self._read(lines)
-        if self._secrets is None:
-            passed = await run_pass(services, table, stored, tell=far)
-        else:
-            passed = await run_pass(services, table, stored, tell=far, write=outline)
+        stored, write = self._read(lines), shown if self._secrets is None else outline
+        upto, first = part.get("upto"), part.get("sources_from", 0)
+        if upto is not None:
+            stored = up_to(stored, upto, noted=False)
+        run = partial(run_pass, services, table, stored, write=write, sources_from=first)
+        passed = await run(knows=part.get("knows", True), fills=upto is not None)
+        if self._secrets is not None:
             passed = hidden(passed, self._secrets())
         size = sum(len(_json(notch)) for notch in passed.notches)
-        self._kept[id] = _KeptPass(stored, passed, size)
+        self._kept[id] = _KeptPass(stored, passed, size, first)
         while len(self._kept) > 1 and (
             len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > MEMORY
         ):
@@ -280,13 +286,14 @@ class Twin:
         assert self._loaded is not None
         kept = self._find(id)
         if kept.paths is None:
-            sources = [str(one["path"]) for one in cast("list[JsonObject]", kept.passed.head["sources"])]
+            told = cast("list[JsonObject]", kept.passed.head["sources"])
+            sources = {str(one["path"]): cast("int", one["id"]) for one in told}
             kept = attrs.evolve(kept, paths=await paths_of(*self._loaded, kept.stored, sources))
             self._kept[id] = kept
         assert kept.paths is not None
         end = min(end, start + WINDOW, len(kept.paths))
-        told: list[JsonValue] = [[[*line] for line in path] for path in kept.paths[start:end]]
-        return _packed({"from": start, "to": end, "paths": told})
+        paths: list[JsonValue] = [[[*line] for line in path] for path in kept.paths[start:end]]
+        return _packed({"from": start, "to": end, "paths": paths})
 
     async def _value(self, asked: dict[str, Any]) -> JsonValue:
         assert self._loaded is not None
@@ -298,13 +305,6 @@ class Twin:
         if text is None:
             raise _UntoldError("there is no such variable")
         return {"text": text}
-
-    async def _tell(self) -> None:
-        while True:
-            await self._further.wait()
-            self._further = trio.Event()
-            if (far := self._far) is not None:
-                await self._say({"pass": far[0], "given": far[1], "of": far[2]})
 
 
 def packed_window(passed: Passed, start: int, end: int) -> bytes:

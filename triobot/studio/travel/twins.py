@@ -21,6 +21,8 @@ from typing import Any, Final, Protocol, cast, final
 import attrs
 import trio
 
+from ...base.frozen import guarded
+from ...cli.exported import Stretch, read_exported, stretches_of
 from ...emulator.exchange import TravelError
 from ...emulator.views import JsonObject
 from ...errors import TriobotError
@@ -36,6 +38,8 @@ _BESIDE: Final = 20
 """Other conversations of a chat that a branch knows of."""
 _COMPARED: Final = 200
 """Conversations whose journals are tried under new code."""
+_BUILDS: Final = 4
+"""Processes of builds that ran before, beside those that an open pass needs."""
 _GONE: Final = "the process in which it was has ended"
 
 
@@ -54,6 +58,10 @@ class Journals(Protocol):
         """Return a journal as an operator is told it: its row, its records, its effects."""
         ...
 
+    async def code(self) -> Sequence[JsonObject]:
+        """Return what is known of the builds that ran, and their sources, as `ReadCode` tells it."""
+        ...
+
     async def end(self, conversation: int) -> None:
         """Have a conversation end, whatever it waits for; durable when this returns."""
         ...
@@ -65,15 +73,17 @@ class Journals(Protocol):
 
 @final
 class _Process:
-    """One twin's process."""
+    """One twin's process.
 
-    def __init__(
-        self, process: trio.Process, line: trio.SocketStream, far: Callable[[JsonObject], None]
-    ) -> None:
+    Attributes:
+        digests: of the author's sources that it has loaded.
+    """
+
+    def __init__(self, process: trio.Process, line: trio.SocketStream) -> None:
         self.process = process
         self.dead = False
+        self.digests: frozenset[str] = frozenset()
         self._line = line
-        self._far = far
         self._numbers = itertools.count(1)
         self._answers: dict[int, trio.MemorySendChannel[Any]] = {}
         self._says = trio.Lock()
@@ -127,9 +137,6 @@ class _Process:
         try:
             while (line := await self._until_line(rest)) is not None:
                 told = json.loads(line)
-                if "pass" in told:
-                    self._far(told)
-                    continue
                 body: Any = told
                 if "size" in told:
                     while len(rest) < told["size"] and (chunk := await self._line.receive_some(_CHUNK)):
@@ -157,12 +164,29 @@ class _Process:
 
 
 @final
+@guarded
+class _InTwin:
+    """The notches of a pass that one process has.
+
+    Attributes:
+        id: by which that process knows it.
+        first: the number of the first notch; `source` is that of the first source.
+    """
+
+    twin: _Process
+    id: str
+    first: int
+    source: int
+
+
+@final
 @attrs.define(eq=False)
 class _Open:
     """A pass that a page has asked for.
 
     Attributes:
-        twin: in which it is.
+        parts: one for each stretch that other sources ran, in their order.
+        now: the whole of it under the present code; None if that can't be loaded.
         head: once it is ready.
         failed: why it will never be.
         beside: the chat's other journals, if it is none of the bot's own store; None for what is there.
@@ -172,14 +196,18 @@ class _Open:
     id: str
     chat_id: int
     conversation: int
-    twin: _Process | None = None
-    given: int = 0
-    of: int = 0
+    parts: list[_InTwin] = attrs.field(factory=lambda: list[_InTwin]())
+    now: _InTwin | None = None
     head: JsonObject | None = None
     failed: str = ""
     gone: bool = False
     beside: Sequence[Sequence[JsonObject]] | None = None
     marks: Sequence[JsonObject] = ()
+
+    @property
+    def every(self) -> list[_InTwin]:
+        """Return all that processes have of it."""
+        return self.parts if self.now is None else [*self.parts, self.now]
 
 
 @final
@@ -217,6 +245,8 @@ class Twins:
         self._current: _Process | None = None
         self._before: _Process | None = None
         self._waiting: _Process | None = None
+        # By the digests of their sources, the last used last.
+        self._builds: OrderedDict[frozenset[str], _Process] = OrderedDict()
         self._loading = trio.Lock()
         # The twin of each branch, its number there, and when the bot's process was killed before it.
         self._branches: dict[str, tuple[_Process, str, list[JsonValue]]] = {}
@@ -287,7 +317,7 @@ class Twins:
             except BaseException:
                 await trio.aclose_forcefully(line)
                 raise
-        twin = _Process(process, line, self._far)
+        twin = _Process(process, line)
         nursery.start_soon(self._keep, twin)
         return twin
 
@@ -298,32 +328,51 @@ class Twins:
         finally:
             await twin.close()
             for each in self._passes.values():
-                if each.twin is twin:
-                    each.gone = True
+                each.gone = each.gone or any(part.twin is twin for part in each.every)
             self._current = None if self._current is twin else self._current
             self._before = None if self._before is twin else self._before
             self._waiting = None if self._waiting is twin else self._waiting
+            self._builds = OrderedDict(one for one in self._builds.items() if one[1] is not twin)
             self._tell()
 
     async def _loaded(self) -> _Process:
         """Return the twin that has the present code, which may have to be loaded first."""
         async with self._loading:
             while self._current is None or self._current.dead:
-                twin, self._waiting, version = self._waiting, None, self._version
-                if twin is None or twin.dead:
-                    twin = await self._start()
-                assert self._nursery is not None
-                self._nursery.start_soon(self._wait_anew)
-                try:
-                    await twin.ask("load", bot=self._bot)
-                except TravelError:
-                    twin.kill()
-                    raise
+                version = self._version
+                twin = await self._load()
                 if version == self._version:
                     self._current = twin
                 else:  # it has loaded what was changed meanwhile
                     twin.kill()
             return self._current
+
+    async def _load(self, **sources: Any) -> _Process:
+        """Have the process that waits load the bot, as it is now or from these sources."""
+        twin, self._waiting = self._waiting, None
+        if twin is None or twin.dead:
+            twin = await self._start()
+        assert self._nursery is not None
+        self._nursery.start_soon(self._wait_anew)
+        try:
+            twin.digests = frozenset(await twin.ask("load", bot=self._bot, **sources))
+        except TravelError:
+            twin.kill()
+            raise
+        return twin
+
+    async def _build(self, digests: frozenset[str], code: Sequence[JsonObject], one: _Open) -> _Process:
+        """Return the process that has a build which ran before, for a pass."""
+        async with self._loading:
+            if (twin := self._builds.get(digests)) is None or twin.dead:
+                sources = [[told["name"], told["text"]] for told in code if told.get("source") in digests]
+                twin = self._builds[digests] = await self._load(sources=sources)
+            self._builds.move_to_end(digests)
+            needed = [twin, *(part.twin for part in one.every)]
+            spare = [old for old in self._builds.values() if old not in needed]
+            for old in spare[:-_BUILDS]:
+                old.kill()
+            return twin
 
     async def _wait_anew(self) -> None:
         if self._waiting is None:
@@ -388,14 +437,12 @@ class Twins:
     # --- what a page asks
 
     def view(self) -> list[JsonValue]:
-        """Tell of each pass how far it is."""
+        """Tell of each pass whether it is ready."""
         return [
             {
                 "id": one.id,
                 "chat_id": one.chat_id,
                 "conversation": one.conversation,
-                "given": one.given,
-                "of": one.of,
                 "ready": one.head is not None and not one.gone,
                 "failed": one.failed or (_GONE if one.gone else ""),
             }
@@ -409,7 +456,7 @@ class Twins:
         return {"conversations": [told_row(row) for row in reversed(told)]}
 
     async def open(self, chat_id: int, conversation: int) -> JsonValue:
-        """Begin a pass over a conversation under the present code; `view` tells how far it is."""
+        """Begin a pass over a conversation under the present code; `view` tells when it is ready."""
         lines = await self._journals.journal(conversation)
         if not lines or lines[0].get("chat_id") != chat_id:
             raise TravelError("this chat has no such conversation")
@@ -429,9 +476,6 @@ class Twins:
     def _begin(self, one: _Open, lines: Sequence[JsonObject]) -> JsonValue:
         if self._nursery is None:
             raise TravelError("no process for this is there yet")
-        if not hasattr(socket, "AF_UNIX"):
-            raise TravelError("this needs Linux or macOS, where a process is handed an open socket")
-        one.of = sum("record" in line for line in lines)
         self._passes[one.id] = one
         while len(self._passes) > KEPT:
             self._passes.popitem(last=False)
@@ -441,17 +485,59 @@ class Twins:
 
     async def _pass(self, one: _Open, lines: Sequence[JsonObject]) -> None:
         try:
-            one.twin = await self._loaded()
-            head: JsonObject = await one.twin.ask("open", id=one.id, lines=lines)
-            began = cast("int", head["started_at"])
+            stored = read_exported(lines)
+            code = await self._journals.code() if one.beside is None else ()
+            present = await self._loaded()
+            stretches: Sequence[Stretch] = [Stretch(0, 0, None, present.digests)]
+            if one.beside is None:
+                stretches = stretches_of(stored, code)
+            heads, builds, known = list[JsonObject](), list[JsonValue](), True
+            for stretch in stretches:
+                upto = stretch.last if stretch is not stretches[-1] else None
+                twin, known = present, stretch.digests is not None
+                if stretch.digests is not None and not stretch.digests <= present.digests:
+                    try:
+                        twin = await self._build(stretch.digests, code, one)
+                    except TravelError:  # what it imports is no longer there
+                        known = False
+                part, head = await self._in_twin(
+                    one, twin, lines, heads, stretch.first, upto=upto, knows=known
+                )
+                one.parts.append(part)
+                heads.append(head)
+                builds.append({"first": stretch.first, "since": stretch.since, "known": known})
+            shown = now = heads[-1]
+            one.now = one.parts[-1]
+            if one.now.twin is not present:
+                one.now, now = await self._in_twin(one, present, lines, heads, 0)
+                heads.append(now)
+            began = cast("int", shown["started_at"])
             marks = self._journals.marks(began) if one.beside is None else one.marks
-            head["marks"] = list[JsonValue](marks)
-            if head["divergence"] is None and (parting := await self._parting(one.twin, lines)) is not None:
-                head["parting"] = parting
-            one.head = head
+            sources = [source for head in heads for source in cast("list[JsonValue]", head["sources"])]
+            one.head = {**shown, "id": one.id, "marks": list[JsonValue](marks), "sources": sources}
+            one.head |= {"code": now["code"], "builds": builds, "now": None}
+            if len(heads) > 1 or not known:
+                one.head["now"] = {"divergence": now["divergence"], "says": now["says"]}
+            if now["divergence"] is None and (parting := await self._parting(present, lines)) is not None:
+                one.head["parting"] = parting
         except TriobotError as error:
             one.failed = str(error)
         self._tell()
+
+    async def _in_twin(
+        self,
+        one: _Open,
+        twin: _Process,
+        lines: Sequence[JsonObject],
+        before: Sequence[JsonObject],
+        first: int,
+        **part: Any,
+    ) -> tuple[_InTwin, JsonObject]:
+        """Run a journal again in a process, up to a notch or whole; return that and its head."""
+        source = sum(len(cast("Sequence[object]", head["sources"])) for head in before)
+        found = _InTwin(twin, f"{one.id}.{len(before)}", first, source)
+        told = await twin.ask("open", id=found.id, lines=lines, part={"sources_from": source, **part})
+        return found, told
 
     async def _parting(self, twin: _Process, lines: Sequence[JsonObject]) -> JsonObject | None:
         """Find where code that the bot has not taken sends another message than was sent; None: nowhere."""
@@ -465,37 +551,56 @@ class Twins:
         return first_parting(old, new) if breaks(old, new) else None
 
     def passed(self, id: str) -> JsonObject:
-        """Return a pass's head, or how far it is."""
+        """Return a pass's head, or its id alone while it is not ready."""
         one = self._find(id)
         if one.failed:
             raise TravelError(one.failed)
-        return one.head or {"id": one.id, "given": one.given, "of": one.of}
+        return one.head or {"id": one.id}
 
     async def notches(self, id: str, start: int, end: int) -> bytes:
-        """Return some of its notches, as compressed JSON."""
-        return cast("bytes", await self._ask(id, "notches", **{"from": start, "to": end}))
+        """Return some of its notches, as compressed JSON: as many as one build ran."""
+        part, end = self._at(id, start, end)
+        asked = {"id": part.id, "from": start, "to": end}
+        return cast("bytes", await part.twin.ask("notches", **asked))
 
     async def path(self, id: str, start: int, end: int) -> bytes:
-        """Return the lines that ran in some of its turns, as compressed JSON."""
-        return cast("bytes", await self._ask(id, "path", **{"from": start, "to": end}))
+        """Return the lines that ran in some of its turns, as compressed JSON: as many as one build ran."""
+        part, end = self._at(id, start, end)
+        asked = {"id": part.id, "from": start, "to": end}
+        return cast("bytes", await part.twin.ask("path", **asked))
 
     async def source(self, id: str, source: int) -> bytes:
         """Return one of its sources, compressed."""
-        return cast("bytes", await self._ask(id, "source", source=source))
+        parts = self._ready(id).every
+        part = next((part for part in reversed(parts) if part.source <= source), parts[0])
+        return cast("bytes", await part.twin.ask("source", id=part.id, source=source))
 
     async def value(self, id: str, notch: int, branch: str, frame: int, name: str) -> JsonValue:
         """Return a variable nearly whole."""
+        part, _ = self._at(id, notch, notch)
         place = {"notch": notch, "branch": branch, "frame": frame, "name": name}
-        return cast("JsonValue", await self._ask(id, "value", **place))
+        return cast("JsonValue", await part.twin.ask("value", id=part.id, **place))
+
+    def _at(self, id: str, notch: int, end: int) -> tuple[_InTwin, int]:
+        """Return the part of a pass that has a notch, and this end or that of the part."""
+        one = self._ready(id)
+        part = next((part for part in reversed(one.parts) if part.first <= notch), one.parts[0])
+        return part, min([end, *(other.first for other in one.parts if other.first > notch)])
+
+    def _ready(self, id: str) -> _Open:
+        one = self._find(id)
+        if one.head is None:
+            raise TravelError(one.failed or "this pass is not ready yet")
+        return one
 
     # --- branches
 
     async def branch(self, id: str, notch: int, *, group: bool | None, asks: Sequence[str] = ()) -> bytes:
         """Open a branch at a notch of a pass; return how it looks, as compressed JSON."""
-        one = self._find(id)
+        one, now = self._present(id)
         given = await self._around(one, group)
-        told = await self._ask(id, "branch", notch=notch, asks=list(asks), **given)
-        return await self._opened(cast("bytes", told), one.twin, _kills(one))
+        told = await now.twin.ask("branch", id=now.id, notch=notch, asks=list(asks), **given)
+        return await self._opened(told, now.twin, _kills(one))
 
     async def same_answers(
         self,
@@ -518,12 +623,11 @@ class Twins:
     async def _opened(
         self,
         told: bytes,
-        twin: _Process | None,
+        twin: _Process,
         kills: list[JsonValue],
         origin: Sequence[JsonObject] | None = None,
     ) -> bytes:
         """Give a new branch a number that no other twin's branch has."""
-        assert twin is not None
         look = json.loads(gzip.decompress(told))
         id = f"b{next(self._numbers)}"
         self._branches[id] = twin, look["id"], kills
@@ -579,9 +683,9 @@ class Twins:
             twin, own, kills = self._find_branch(id)
             text = await twin.ask("branch test", id=own, kills=kills)
         else:
-            one = self._find(id)
+            one, now = self._present(id)
             given = await self._around(one, group)
-            text = await self._ask(id, "test", notch=notch, kills=_kills(one), **given)
+            text = await now.twin.ask("test", id=now.id, notch=notch, kills=_kills(one), **given)
         folder = _folder_of(self._bot)
         kept = await run_test(cast("str", text), folders=[folder])
         told: JsonObject = attrs.asdict(kept)
@@ -618,28 +722,23 @@ class Twins:
     async def close(self, id: str) -> None:
         """Forget a pass."""
         one = self._passes.pop(id, None)
-        if one is not None and one.twin is not None and not one.twin.dead:
-            with suppress(TravelError):
-                await one.twin.ask("close", id=id)
+        for part in [] if one is None else one.every:
+            if not part.twin.dead:
+                with suppress(TravelError):
+                    await part.twin.ask("close", id=part.id)
         self._tell()
 
-    async def _ask(self, id: str, do: str, **asked: Any) -> object:
-        one = self._find(id)
-        if one.twin is None or one.head is None:
-            raise TravelError(one.failed or "this pass is not ready yet")
-        return await one.twin.ask(do, id=id, **asked)
+    def _present(self, id: str) -> tuple[_Open, _InTwin]:
+        """Return a pass, and how the present code has run it."""
+        one = self._ready(id)
+        assert one.now is not None
+        return one, one.now
 
     def _find(self, id: str) -> _Open:
         one = self._passes.get(id)
         if one is None or one.gone:
             raise TravelError("this pass is gone: open it again", gone=True)
         return one
-
-    def _far(self, told: JsonObject) -> None:
-        one = self._passes.get(str(told["pass"]))
-        if one is not None:
-            one.given, one.of = cast("int", told["given"]), cast("int", told["of"])
-            self._tell()
 
 
 def _never(_: JsonObject) -> bool:

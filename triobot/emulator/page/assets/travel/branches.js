@@ -72,7 +72,7 @@ export function branchesBeside({ draw, shows, taken, then }) {
   const again = (pass, notch) =>
     begin(
       async (asks) => {
-        const fresh = await openPass({ chat: pass.chat_id, conversation: pass.conversation, crowd: pass.crowd }, () => {}, () => true);
+        const fresh = await openPass({ chat: pass.chat_id, conversation: pass.conversation, crowd: pass.crowd }, () => true);
         try {
           return await act(`travel/pass/${fresh?.id}/branch`, { notch, asks });
         } finally {

@@ -15,8 +15,8 @@ const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` 
 
 /** One bubble or grey line. It is drawn again when its look changes, and not for each notch. */
 class Entry extends Part {
-  /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, said: any, go: (n: number) => void}} given */
-  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, said, go }) {
+  /** @param {{item: any, isLater: boolean, isNow: boolean, isPending: boolean, isGone: boolean, isUsed: boolean, isBare: boolean, isOther: boolean, said: any, now: string | null | undefined, go: (n: number) => void}} given */
+  render({ item, isLater, isNow, isPending, isGone, isUsed, isBare, isOther, said, now, go }) {
     const marks = [isLater && "later", isNow && "now", isPending && "pending", isGone && "gone", isOther && "differs"].filter(Boolean).join(" ");
     const here = isNow ? "true" : undefined;
     if (item.kind === "act") {
@@ -48,7 +48,8 @@ class Entry extends Part {
         ${media && mediaOf(content)}
         ${text && html`<span class="then-text" dir="auto">${text}</span>`}
         ${said?.form && formOf(said.form, isUsed)}
-        ${said?.reworded && html`<span class="then-reworded">${t("notAsSent")}</span>`}
+        ${(said?.reworded || said?.unknown) && html`<span class="then-reworded">${t(said.unknown ? "wordsUnknown" : "notAsSent")}</span>`}
+        ${now !== undefined && html`<span class="then-now"><i>${t("nowItSays")}</i><span dir="auto">${short(now ?? "")}</span></span>`}
         <span class="then-time digits">
           ${item.failed ? t("notSent") : isPending ? t("waitsInOutbox") : isLater ? "" : exactClock(item.t)}
         </span>
@@ -108,6 +109,7 @@ const formOf = (fields, isUsed) => html`
 
 /** What a grey line says. @param {Item} item */
 function actWords(item) {
+  if (item.sent?.unknown) return t("wordsUnknown");
   if (item.sent?.reworded) return `${sentWords(item)} (${t("notAsSent")})`;
   if (item.sent) return sentWords(item);
   if (item.money) return moneyWords(item.money);
@@ -161,9 +163,9 @@ export function Crash({ failure, sources, chosen, choose, lineOf, again = null, 
 
 /**
  * The column.
- * @param {{items: any[], cur: number, go: (n: number) => void, crash: any, others: Set<string>}} given `others`: the keys of what the present code doesn't say
+ * @param {{items: any[], cur: number, go: (n: number) => void, crash: any, others: Set<string>, says: Record<string, string | null>}} given `others`: the keys of what a branch doesn't say; `says`: what the present code says otherwise
  */
-export function Chat({ items, cur, go, crash, others }) {
+export function Chat({ items, cur, go, crash, others, says }) {
   return html`
     <section class="column column-chat" id="travel-chat">
       <header class="column-head"><h2>${t("chatThen")}</h2><span class="spring"></span><span class="faint">${t("laterIsFaint")}</span></header>
@@ -180,6 +182,7 @@ export function Chat({ items, cur, go, crash, others }) {
             isBare=${item.bare <= cur}
             isOther=${others.has(item.key)}
             said=${item.kind === "other" ? null : saidAt(item, cur)}
+            now=${item.kind === "bot" ? says[saidAt(item, cur)?.id ?? ""] : undefined}
             go=${go}
           />`,
         )}

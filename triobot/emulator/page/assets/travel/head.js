@@ -1,11 +1,11 @@
 // The head of the view: whose conversation it is and how it is, and what can be done with it.
 
-import { exactClock, number } from "../format.js";
+import { day, exactClock, number } from "../format.js";
 import { html, Icon } from "../ui.js";
 import { t } from "../words.js";
 import { ownerOf, world } from "../world.js";
 import { shortRoute } from "./choose.js";
-import { isMended, partingOf } from "./state.js";
+import { buildAt, isMended, partingOf, saysNow } from "./state.js";
 
 const KINDS = { waits: "good", ended: "good", works: "good", mended: "good", parked: "warn" };
 
@@ -24,7 +24,14 @@ const bannerOf = (pass) =>
     : [pass.hangs.words, pass.hangs.line && `${pass.sources[pass.hangs.line[0]]?.name}:${pass.hangs.line[1]}`].filter(Boolean).join(" · ");
 
 /** Whether the present code parts from what is recorded, or says something else. */
-const goesOtherwise = (pass) => pass.reworded > 0 || partingOf(pass) !== null;
+const goesOtherwise = (pass) => many(pass) > 0 || partingOf(pass) !== null;
+const many = (pass) => Object.keys(saysNow(pass)).length;
+
+/** Under which build the notch ran, where that is not the code of today. */
+const builtAt = (pass, cur) => {
+  const { known, since = null } = buildAt(pass, cur) ?? {};
+  return known && since !== null ? t("ranUnder", { when: `${day(since, Date.now())} ${exactClock(since)}` }) : t("ranUnknown");
+};
 
 const Button = ({ picture, words, title = words, label = words, kind = "", onclick }) => html`
   <button type="button" class=${`button ${kind}`} title=${title} aria-label=${label} onclick=${onclick}>
@@ -46,7 +53,7 @@ const Switcher = ({ all, conversation, choose }) => html`
 `;
 
 /** @param {any} given */
-export function Head({ chat, crowd, pass, conversation, all, choose, field, back, leave, copyLink, keep, branch, again, saved }) {
+export function Head({ chat, crowd, pass, cur, conversation, all, choose, field, back, leave, copyLink, keep, branch, again, saved }) {
   const isOnly = all.length < 2;
   const banner = pass && bannerOf(pass);
   // A chat of the crowd's may have the number of one that is here.
@@ -59,6 +66,7 @@ export function Head({ chat, crowd, pass, conversation, all, choose, field, back
       </h1>
       ${!isOnly && html`<${Switcher} all=${all} conversation=${conversation} choose=${choose} />`}
       ${pass && html`<span class=${`tag ${KINDS[stateOf(pass)] ?? "bad"}`}>${t(`state_${stateOf(pass)}`)}</span>`}
+      ${buildAt(pass, cur) && html`<span class="tag">${builtAt(pass, cur)}</span>`}
       <span class="tag read-only">${t(pass?.hidden ? "valuesHidden" : "nothingSent")}</span>
       <span class="spring"></span>
       ${field}
@@ -76,13 +84,13 @@ export function Head({ chat, crowd, pass, conversation, all, choose, field, back
         <button type="button" class="chip" onclick=${again}>${t("again")}</button>
       </p>
     `}
-    ${pass?.reworded > 0 && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(pass.reworded) })}</p>`}
+    ${many(pass) > 0 && html`<p class="travel-banner" role="note">${t("rewordedSince", { count: number(many(pass)) })}</p>`}
     ${banner && html`<p class="travel-banner" role="note"><bdi>${banner}</bdi></p>`}
   `;
 }
 
-/** What is there until a conversation can be shown. @param {{problem: string, progress: {given: number, of: number}, tryAgain: () => void}} given */
-export function Waiting({ problem, progress, tryAgain }) {
+/** What is there until a conversation can be shown. @param {{problem: string, tryAgain: () => void}} given */
+export function Waiting({ problem, tryAgain }) {
   if (problem) {
     return html`
       <div class="travel-waits">
@@ -91,11 +99,10 @@ export function Waiting({ problem, progress, tryAgain }) {
       </div>
     `;
   }
-  const words = progress.of ? t("loadingNotches", { given: number(progress.given), of: number(progress.of) }) : t("loadingBegins");
   return html`
     <div class="travel-waits">
-      <progress aria-label=${t("loadingBegins")} max=${progress.of || 1} value=${progress.of ? progress.given : undefined}></progress>
-      <p role="status">${words}</p>
+      <progress aria-label=${t("loadingBegins")}></progress>
+      <p role="status">${t("loadingBegins")}</p>
       <div class="skeleton" aria-hidden="true"><i></i><i></i><i></i></div>
     </div>
   `;

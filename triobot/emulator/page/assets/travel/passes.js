@@ -3,12 +3,9 @@
 import { act, look, lookText, Refused } from "../link.js";
 import { listen } from "../world.js";
 
-/**
- * @typedef {import("./state.js").Pass} Pass
- * @typedef {import("./state.js").Journal} Journal
- */
+/** @typedef {import("./state.js").Pass} Pass @typedef {import("./state.js").Journal} Journal */
 
-// The stream tells how far a pass is. What it told before anybody listened is found by asking.
+// The stream tells when a pass is ready. What it told before anybody listened is found by asking.
 const ASK_AFTER = 400;
 const GONE = 410;
 
@@ -24,26 +21,24 @@ export const offeredIn = (chatId) => look(`travel/${chatId}`);
 /**
  * Open a pass and wait until it is ready.
  * @param {{chat: number, conversation: number, crowd: any}} place
- * @param {(progress: {given: number, of: number}) => void} onProgress
  * @param {() => boolean} isWanted
  * @returns {Promise<Pass | null>} null if nobody wants it any more
  */
-export async function openPass(place, onProgress, isWanted) {
+export async function openPass(place, isWanted) {
   const path = `travel/${place.chat}/${place.conversation}/open`;
   const { id } = await (place.crowd ? act("crowd/open") : act(path));
   while (isWanted()) {
     const told = await look(`travel/pass/${id}`);
     if (told.sources) return { ...told, id, crowd: place.crowd };
     if (told.failed) throw new Refused(told.failed);
-    onProgress(told);
-    await hearOf(id, onProgress);
+    await hearOf(id);
   }
   closePass(id);
   return null;
 }
 
 /** Wait until the stream says that a pass is ready or has failed, or for a moment. */
-function hearOf(id, onProgress) {
+function hearOf(id) {
   return new Promise((resume) => {
     const end = () => {
       deaf();
@@ -51,12 +46,7 @@ function hearOf(id, onProgress) {
       resume(undefined);
     };
     const timer = setTimeout(end, ASK_AFTER);
-    const deaf = listen((fresh) => {
-      const news = fresh.travel?.find((one) => one.id === id);
-      if (!news) return;
-      if (news.ready || news.failed) end();
-      else onProgress(news);
-    });
+    const deaf = listen((fresh) => fresh.travel?.some((one) => one.id === id && (one.ready || one.failed)) && end());
   });
 }
 

@@ -1,9 +1,7 @@
-// The path of a turn: the lines that ran in it. A pass is traced once that is asked for, and read a window at a time.
+// The path of a turn: the lines that ran in it. A pass is traced once that is asked for.
 
 import { tried } from "../sheet.js";
 import { pathsOf } from "./passes.js";
-
-const WINDOW = 256;
 
 /** @typedef {[number, number]} Line a source's number, and the line's */
 
@@ -11,14 +9,14 @@ const WINDOW = 256;
 export function turnPath(draw) {
   let isOn = false;
   let of = "";
-  /** By the first turn of the window; empty until it is here. @type {Map<number, Line[][]>} */
-  const windows = new Map();
+  /** By turn; empty until it is here. @type {Map<number, Line[]>} */
+  const known = new Map();
 
-  async function read(pass, from) {
-    windows.set(from, []);
+  async function read(pass, turn) {
+    known.set(turn, []);
     await tried(async () => {
-      const { paths } = await pathsOf(pass, from, from + WINDOW);
-      if (of === pass.id) windows.set(from, paths);
+      const { paths } = await pathsOf(pass, turn, turn + 1);
+      if (of === pass.id) known.set(turn, paths[0] ?? []);
     });
     draw();
   }
@@ -34,11 +32,10 @@ export function turnPath(draw) {
     /** Its lines in a source; none while they are read. @param {any} pass @param {number} turn @param {number} source */
     lines(pass, turn, source) {
       if (!isOn) return [];
-      if (of !== pass.id) windows.clear();
+      if (of !== pass.id) known.clear();
       of = pass.id;
-      const from = turn - (turn % WINDOW);
-      if (!windows.has(from)) read(pass, from);
-      return (windows.get(from)?.[turn - from] ?? []).filter((one) => one[0] === source).map(([, line]) => line);
+      if (!known.has(turn)) read(pass, turn);
+      return (known.get(turn) ?? []).filter((one) => one[0] === source).map(([, line]) => line);
     },
   };
 }

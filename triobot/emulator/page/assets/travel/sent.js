@@ -1,4 +1,4 @@
-// What the platform here still has of a chat: the words in which something was sent, and what others said in it.
+// What the platform here still has of a chat: what others said in it.
 
 import { look } from "../link.js";
 import { world } from "../world.js";
@@ -20,12 +20,6 @@ export function sentThen() {
       if (!told || !isWanted()) return false;
       shown = new Map(told.messages.map((message) => [message.id, message]));
       return true;
-    },
-    /** A message in the words in which it was sent. @param {any} item */
-    asSent(item) {
-      const message = item.sent?.reworded ? shown.get(item.messageId) : null;
-      if (!message || message.deleted || message.edited_at || message.content?.type !== "text") return item;
-      return { ...item, sent: { ...item.sent, text: message.content.text, content: message.content, reworded: false } };
     },
     /** What else was in the chat, a bubble each, among those of the conversation. @param {any[]} items @param {import("./state.js").Notch[]} ordered */
     withOthers(items, ordered) {

@@ -19,7 +19,7 @@ const EVERY = 64;
  *   buttons?: {text: string, kind: string, amount?: number, currency?: string}[][],
  *   keyboard?: {label: string, value: string}[][] | null,
  *   form?: {type: string, name?: string, label?: string, value?: string | null}[] | null,
- *   line?: [number, number], raw?: any, reworded?: boolean
+ *   line?: [number, number], raw?: any, reworded?: boolean, unknown?: boolean
  * }} Sent
  * @typedef {{
  *   n: number, t: number, r: number, id: string, k: string, dot: string, line?: [number, number] | null, whole?: boolean, thin?: boolean,
@@ -34,9 +34,11 @@ const EVERY = 64;
  *   id: string, chat_id: number, conversation: number, route: string, kind: string, state: string,
  *   because: string | null, records: number, notches: number, first: number, code: string, started_at: number,
  *   sources: {id: number, name: string, path: string, lines: number}[], marks: {t: number, what: string}[],
- *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null} | null,
- *   parting?: {notch: number, was: {code: string} | null},
- *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number, reworded: number,
+ *   divergence: {notch: number, operation: string, what: string, line: [number, number] | null, code?: string} | null,
+ *   parting?: {notch: number, was: {code: string} | null, now: {code: string} | null},
+ *   hangs: {words: string, line: [number, number] | null} | null, failures: Failure[], left_out: number,
+ *   builds?: {first: number, since: number | null, known: boolean}[],
+ *   now?: {divergence: Pass["divergence"], says: Record<string, string | null>} | null,
  *   crowd?: any,
  *   hidden?: boolean, redacted?: boolean
  * }} Pass
@@ -47,12 +49,18 @@ const EVERY = 64;
  */
 
 /** Where the code parts from the journal, or sends another message than was sent. @param {Pass} pass */
-export const partingOf = ({ divergence, parting }) =>
-  divergence ?? (parting ? { notch: parting.notch, what: parting.was?.code ?? "", line: null } : null);
+export const partingOf = ({ divergence, now, parting }) =>
+  divergence ?? now?.divergence ?? (parting ? { notch: parting.notch, operation: "", what: parting.was?.code ?? "", line: null, code: parting.now?.code } : null);
 
 /** Whether what failed goes on under the present code: it parts from the end that was recorded. @param {Pass} pass */
-export const isMended = ({ because, divergence }) =>
-  because === "failed" && divergence?.operation === "0" && divergence.line !== null;
+export const isMended = (pass) =>
+  pass.because === "failed" && partingOf(pass)?.operation === "0" && partingOf(pass)?.line !== null;
+
+/** What of it the present code says otherwise, by operation. @param {Pass | undefined} pass */
+export const saysNow = (pass) => pass?.now?.says ?? {};
+
+/** The build that ran a notch, if that is not the present one. @param {Pass | undefined} pass @param {number} n */
+export const buildAt = (pass, n) => (pass?.now ? pass.builds?.findLast((one) => one.first <= n) : undefined);
 
 /** @type {State} */
 const NOTHING = { frames: {}, vars: {}, parked: [], blocks: [], data: {} };

@@ -13,7 +13,7 @@ import { closePass, isGone, offeredIn, openPass, readAll, sourceText, wholeValue
 import { turnPath } from "./path.js";
 import { coloured } from "./python.js";
 import { moneyWords, notchWords, spoken, waitWords } from "./say.js";
-import { changed, isMended, Journal, partingOf, ranBranch } from "./state.js";
+import { changed, isMended, Journal, partingOf, ranBranch, saysNow } from "./state.js";
 import { saidIn } from "./differ.js";
 import { sentThen } from "./sent.js";
 import { outboxAt, storyOf } from "./story.js";
@@ -43,7 +43,6 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   /** @type {Map<number, {text: string, lines: [string, string][][]}>} */
   let sources = new Map();
   let problem = "";
-  let progress = { given: 0, of: 0 };
   let cur = 0;
   let fresh = 0;
   let saved = false;
@@ -118,7 +117,6 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     place = { chat, conversation, crowd };
     journal = null;
     problem = "";
-    progress = { given: 0, of: 0 };
     fresh = 0;
     saved = false;
     sent.forget();
@@ -182,11 +180,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     const mine = (turn += 1);
     const isWanted = () => mine === turn;
     try {
-      const onProgress = (news) => {
-        progress = news;
-        if (!journal) draw();
-      };
-      const pass = await openPass(place, onProgress, isWanted);
+      const pass = await openPass(place, isWanted);
       if (!pass || !isWanted()) return;
       const next = new Journal(pass);
       const old = journal;
@@ -335,7 +329,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
   function story() {
     if (journal && told.version !== journal.version) {
       const ordered = journal.inOrder();
-      const items = storyOf(ordered, place ? nameOf(place.chat) : "").map(sent.asSent);
+      const items = storyOf(ordered, place ? nameOf(place.chat) : "");
       const byOperation = new Map(items.filter((item) => item.sent).map((item) => [item.sent?.id, item]));
       told = { version: journal.version, ordered, items, byOperation };
     }
@@ -398,7 +392,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     const head = html`<${Head}
       chat=${place.chat}
       crowd=${place.crowd}
-      pass=${journal?.pass}
+      pass=${journal?.pass} cur=${cur}
       conversation=${place.conversation}
       all=${place.crowd ? [] : listed}
       choose=${choose}
@@ -410,7 +404,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
       again=${journal && mayAnswer() && answerAgain}
       saved=${saved}
     />`;
-    put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} progress=${progress} tryAgain=${tryAgain} />`}`, element);
+    put(html`${head}${journal ? body() : html`<${Waiting} problem=${problem} tryAgain=${tryAgain} />`}`, element);
     centre(".then", ".now") || centre(".then", ":scope > :not(.later)");
     centre(".code", ".line.lit");
   }
@@ -466,7 +460,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
     );
     return html`
       <div class=${`travel-columns show-${visible} ${beside ? "with-branch" : ""}`}>
-        <${Chat} items=${sent.withOthers(items, ordered)} cur=${cur} go=${go} crash=${crash} others=${otherwise()} />
+        <${Chat} items=${sent.withOthers(items, ordered)} cur=${cur} go=${go} crash=${crash} others=${otherwise()} says=${saysNow(pass)} />
         ${beside}
         <${Code}
           frames=${frames}
@@ -484,7 +478,7 @@ export function travelView({ onClose, onRequest, back = "backToNow" }) {
           path=${!pass.redacted && path} ran=${path.lines(pass, cur, at.source)}
           fired=${notch.line?.join(":")}
           branches=${tasks} why=${pass.redacted ? t("redactedWhy") : ""}
-          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: lineOf(at.source, at.lit).trim() }}
+          parting=${at.isParted && { recorded: partingOf(pass)?.what, mended: isMended(pass), line: partingOf(pass)?.code ?? lineOf(at.source, at.lit).trim() }}
         />
         <${Values}
           notch=${notch}
