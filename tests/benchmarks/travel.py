@@ -93,6 +93,10 @@ class Journals:
         await trio.lowlevel.checkpoint()
         return self.lines
 
+    async def code(self) -> Sequence[JsonObject]:
+        await trio.lowlevel.checkpoint()
+        return ()
+
     def marks(self, since: int) -> Sequence[JsonObject]:
         return ()
 
