@@ -61,3 +61,13 @@ def test_nginx_takes_the_rehearsal_s_file(tmp_path: Path) -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.skipif(shutil.which("caddy") is None, reason="caddy is not installed")
+def test_caddy_takes_the_file_for_two(tmp_path: Path) -> None:
+    file = DOCS.parent / "deploy/caddy/Caddyfile-two"
+    command = ["caddy", "adapt", "--config", str(file), "--adapter", "caddyfile", "--validate"]
+
+    said = subprocess.run(command, capture_output=True, text=True, check=False, env={"HOME": str(tmp_path)})
+
+    assert said.returncode == 0, said.stderr

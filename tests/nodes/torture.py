@@ -283,6 +283,7 @@ class World:
         found["conversations that failed"] = int(
             str(self.server.ask("SELECT count(*) FROM torture.conversations WHERE error IS NOT NULL")[0][0])
         )
+        found["refused"] = self.tries["refused by a process"]
         return found
 
     def complaints(self) -> Sequence[str]:
@@ -391,6 +392,13 @@ async def restart(world: World, number: int) -> None:
     world.server.start()  # it lives as long as the thread that starts it
 
 
+async def away(world: World, number: int) -> None:
+    """The server is away for longer than an event may wait at one process."""
+    await trio.to_thread.run_sync(world.server.end)
+    await trio.sleep(7)
+    world.server.start()
+
+
 async def crash(world: World, number: int) -> None:
     """The server's sessions die, and it recovers from its log."""
     await trio.to_thread.run_sync(world.server.crash)
@@ -481,7 +489,7 @@ PAIRED: Final[Sequence[Fault]] = (standby_gone, failover)
 """What befalls a server with a synchronous standby; the last one once."""
 FAULTS: Final[Sequence[Fault]] = (
     *(calm, kill, stop, deploy, kill_all, freeze, blink, freeze_long, freeze_and_kill),
-    *(terminate, restart, crash, die, server_freezes),
+    *(terminate, restart, away, crash, die, server_freezes),
     *(cut, cut_short, answers_lost, asks_lost, standby_cut, locked, locked_and_killed),
 )
 

@@ -31,6 +31,7 @@ from webhook_rig import (
 from tests.loopback import PATIENCE
 from triobot.base.binding import FdBind, TcpBind, UnixBind, inherited_binds, parse_bind
 from triobot.errors import ConfigError
+from triobot.webhook import endpoint
 from triobot.webhook.app import serve_stock
 from triobot.webhook.limits import Limits
 from triobot.webhook.serving import answering, serve
@@ -289,6 +290,22 @@ async def test_an_event_whose_sender_has_left_may_have_been_taken_elsewhere(fram
         assert status(await rig.ask(post(form("whole")))) == 200
 
     assert rig.texts == ["whole"]
+
+
+async def test_only_the_sender_hears_that_an_event_could_not_be_stored_where_others_store_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that has waited for 6 seconds asks another process; the refusal is for who waits for longer."""
+    monkeypatch.setattr(endpoint, "LEFT_AFTER", 0.3)
+    async with serving(server=server) as rig:
+        rig.store.full = True
+        assert status(await rig.ask(post(form("alone")))) == 503
+        rig.inbox.shared = True
+        began = trio.current_time()
+        assert status(await rig.ask(post(form("shared")))) == 503
+        assert trio.current_time() >= began + 0.3
+
+    assert rig.texts == []
 
 
 async def test_answered_ones_are_marked(server: Server) -> None:

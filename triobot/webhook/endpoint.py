@@ -38,6 +38,8 @@ HIDDEN_PATH: Final = "/***"
 """What logs show in place of a path, which may hold the secret or most of it."""
 
 _GIVEN_UP_EVERY: Final = 0.0025
+LEFT_AFTER: Final = 7.0
+"""Seconds after which a proxy that waits for 6 has asked another process."""
 
 ALIVE_PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
@@ -142,7 +144,11 @@ class Endpoint:
             if self._inbox.shared and exchange.has_left():
                 outcome: Outcome = Unreached()
             else:
+                came = trio.current_time()
                 outcome = await self._inbox.accept(framing.content_type, reading.body)
+                if self._inbox.shared and isinstance(outcome, Unwritable):
+                    # A proxy would hand the refusal on, though only this process may be cut off.
+                    await trio.sleep_until(came + LEFT_AFTER)
             await exchange.answer(self._answer_to(outcome), partial(self._told, outcome))
         else:
             await self._cut_short(exchange, reading, framing)
