@@ -151,7 +151,7 @@ def test_each_command_says_what_it_says_of_a_bot_with_a_file(
         as_with_a_file = attrs.evolve(one, out=plainly(one.out), err=plainly(one.err))
         assert attrs.evolve(other, out=plainly(other.out), err=plainly(other.err)) == as_with_a_file, line
     assert "chat 7" in through_the_store[3].out
-    assert postgres.ask("SELECT count(*) FROM bot.operator_requests") == [(0,)]
+    assert postgres.ask("SELECT count(*) FROM bot.orders") == [(0,)]
 
 
 def test_a_probe_hears_how_a_bot_is(

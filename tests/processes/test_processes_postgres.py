@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -12,7 +13,7 @@ import pytest
 import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
-from tests.postgres import ROLE, Server
+from tests.postgres import Server
 from tests.processes.nodes import READY, Node
 from tests.processes.ordering import order_all
 from tests.processes.process import SECRET, BotProcess, environment, listen, start_bot, start_node
@@ -125,7 +126,7 @@ class Operator:
 async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
     tmp_path: Path, postgres: Server, store: str
 ) -> None:
-    left = "SELECT count(*) FROM bot.operator_requests"
+    left = "SELECT count(*) FROM bot.orders"
     async with open_platform() as platform:
         triobot = Operator(platform.url, store)
         with listen() as sock:
@@ -140,13 +141,13 @@ async def test_operators_ask_the_bot_that_runs_and_the_store_when_none_does(
                 assert "chat 7" in listed[0]
                 assert f", the active node being number {process.popen.pid} on " in status[0]
                 # A command that is killed before it can read its answer leaves nothing behind.
-                postgres.ask("BEGIN", "LOCK TABLE bot.operator_answers IN SHARE MODE")
+                process.popen.send_signal(signal.SIGSTOP)
                 killed = triobot.begin("journal", "list")
-                while postgres.ask(left, user=ROLE) == [(0,)]:
+                while postgres.ask(left) == [(0,)]:
                     await trio.sleep(0.01)
                 killed.kill()
                 killed.communicate()
-                postgres.ask("ROLLBACK")
+                process.popen.send_signal(signal.SIGCONT)
                 while postgres.ask(left) != [(0,)]:
                     await trio.sleep(0.05)
                 checked = await trio.to_thread.run_sync(triobot, "status", "--check")

@@ -18,7 +18,7 @@ from tests.wire_proxy import Cut, proxying
 from triobot.base.clock import steady_time
 from triobot.errors import StoreAwayError
 from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
-from triobot.seams.writes import Consume, KeepRaw
+from triobot.seams.writes import Answered, Consume, KeepRaw, Order
 from triobot.store import Stamp, admission_at, open_store
 from triobot.store.postgres import admitting
 from triobot.store.postgres.address import read_address
@@ -26,6 +26,10 @@ from triobot.store.postgres.admitting import Admission, _ToAdmit
 from triobot.wire.ids import ChatId, SenderId
 
 STAMP = Stamp("https://platform.test", "t")
+
+
+async def _unasked(order: Order) -> Answered:
+    raise AssertionError(order)
 
 
 @asynccontextmanager
@@ -69,7 +73,7 @@ async def test_the_news_of_it_come_at_once(postgres: Server) -> None:
             nonlocal told
             told += 1
 
-        nursery.start_soon(store.news, tell)
+        nursery.start_soon(store.news, tell, _unasked)
         while not told:
             await trio.sleep(0.01)
         before = told

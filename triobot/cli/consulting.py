@@ -19,7 +19,7 @@ from ..base.clock import SystemClock
 from ..errors import ConfigError, StoreError, StoreLockedError
 from ..operator.api import OperatorApi, Tell
 from ..operator.calling import ask, file_of, is_on_server, socket_path
-from ..operator.relayed import ask_relayed
+from ..operator.orders import ask_through
 from ..operator.requests import (
     AboutBroadcasts,
     AboutJobs,
@@ -36,7 +36,7 @@ from ..operator.requests import (
 )
 from ..runtime.settings import Settings, read_environment
 from ..runtime.work import api_of
-from ..store import Stamp, ask_owner, copy_still, is_made, open_store
+from ..store import Stamp, copy_still, is_made, open_store
 from .loading import load_bot
 
 Ask: TypeAlias = "Callable[[Request, Tell], Awaitable[None]]"
@@ -127,7 +127,7 @@ async def ask_running(store: str, request: Request, tell: Tell) -> bool:
         ConfigError, StoreError: what the bot answered, or why it can't be asked.
     """
     if is_on_server(store):
-        return await ask_relayed(partial(ask_owner, store), request, tell)
+        return await ask_through(store, request, tell)
     place = socket_path(store)
     return place is not None and await ask(place, request, tell)
 

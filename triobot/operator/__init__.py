@@ -5,5 +5,5 @@
 that finds no bot behind the socket opens the store itself, under its lock, and asks an API of its own: the
 answers are the same, without what only a running bot knows. There is no way in from the network. Where the
 system has no Unix sockets, `loopback` is the way, by a key in a file; where the store is in a database, the
-store is (`relayed`).
+store is (`orders`).
 """

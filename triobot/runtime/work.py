@@ -47,7 +47,7 @@ from ..conversations.services import Announcing, Instead
 from ..errors import ConfigError, ConflictError, RefusedError, StoreError, TransportError
 from ..operator.api import OperatorApi
 from ..operator.calling import socket_path
-from ..operator.relayed import answer_relayed
+from ..operator.orders import carry_out
 from ..operator.requests import AboutJobs, Reach, Told
 from ..operator.serving import serve_api
 from ..outbox import Broadcasts, LaneOutbox, OutboxRules, OutboxStatistics, open_broadcasts, open_outbox
@@ -501,7 +501,7 @@ async def _begin_intake(
 
     Args:
         untils: until when the former secrets are accepted.
-        listens: to an operator, at the socket beside the store, or through the store.
+        listens: to an operator, at the socket beside the store.
     """
     store, clock, settings, bell = intake.store, intake.clock, intake.settings, intake.bell
     if store.opening().restored:
@@ -530,8 +530,6 @@ async def _begin_intake(
     place = socket_path(settings.store)
     if listens and place is not None:
         await nursery.start(serve_api, intake.api, place)
-    if listens and (relay := store.relay) is not None:
-        nursery.start_soon(relay, partial(answer_relayed, intake.api))
 
 
 def _alarm_targets(intake: Intake) -> Sequence[Target]:
@@ -707,7 +705,7 @@ async def open_work(
             async with trio.open_nursery() as nursery:
                 intake.work = work
                 if (news := intake.store.news) is not None:
-                    nursery.start_soon(news, dispatcher.look_in_inbox)
+                    nursery.start_soon(news, dispatcher.look_in_inbox, partial(carry_out, intake.api))
                 else:
                     intake.inbox.deliver = dispatcher.offer
                     if claims and (door := early_door(dispatcher)) is not None:

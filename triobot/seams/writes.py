@@ -183,7 +183,7 @@ class JournalConflictError(StoreError):
 
 @final
 @guarded
-class Relayed:
+class Order:
     """An operator's request that a store carries to the process that has it: HTTP's, without headers."""
 
     method: str
@@ -191,10 +191,8 @@ class Relayed:
     body: bytes = attrs.field(default=b"", repr=False)
 
 
-Hear: TypeAlias = Callable[[int, bytes], Awaitable[None]]
-"""Takes the next part of an answer: its status, and whole lines of JSON."""
-Relay: TypeAlias = Callable[[Callable[[Relayed, Hear], Awaitable[None]]], Awaitable[None]]
-"""Has each request answered by this function, until cancelled; an answer nobody waits for is cancelled."""
+Answered: TypeAlias = tuple[int, bytes]
+"""What came of an order: its status, and lines of JSON."""
 
 
 @final
@@ -218,5 +216,6 @@ class Shipped:
     as_of: int | None = None
 
 
-News: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
-"""Has this called whenever another process may have put events into the inbox, until cancelled."""
+News: TypeAlias = Callable[[Callable[[], None], Callable[[Order], Awaitable[Answered]]], Awaitable[None]]
+"""Calls the first whenever another process may have put events into the inbox, until cancelled, and has the
+second answer orders that reach the store itself."""

@@ -18,7 +18,7 @@ import trio
 from ..base.clock import WallClock
 from ..base.extras import needing
 from ..errors import ConfigError
-from ..seams.writes import Hear, Relayed
+from ..seams.writes import Answered, Order
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
 from .replica import Manifest as Manifest
@@ -99,11 +99,8 @@ async def is_made(url: str) -> bool:
     return file is not None and file.exists() and file.stat().st_size > 0
 
 
-async def ask_owner(url: str, relayed: Relayed, hear: Hear) -> bool:
-    """Have the process that has the store at this address asked through it; False if none has it.
-
-    Args:
-        hear: takes the answer, part by part; what it raises is raised.
+async def ask_owner(url: str, order: Order) -> Answered | None:
+    """Have the process that has the store at this address asked through it; None if none has it.
 
     Raises:
         ConfigError: the address names no store on a server, or none that this user may use.
@@ -113,10 +110,10 @@ async def ask_owner(url: str, relayed: Relayed, hear: Hear) -> bool:
     """
     engine, _, place = url.partition(":")
     if engine != "postgresql":
-        raise ConfigError("only a store on a server carries requests")
+        raise ConfigError("only a store on a server carries orders")
     with needing("postgres", "a store in PostgreSQL"):
         from .postgres import ask_owner as ask
-    return await ask(place, relayed, hear)
+    return await ask(place, order)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from ..seams.broadcasts import BroadcastJob, Receiver, check_key
 from ..seams.inbox import Acceptance, Arrival, Beginning, InboxRow, Quota
 from ..seams.journals import ConversationId, ConversationRow, Journal, Lease, Opening, StoredCode
 from ..seams.money import AlarmRow, MovePayment, PaymentMove, PaymentRow, PaymentTotal
-from ..seams.writes import Forgotten, Held, KeepRaw, Latencies, News, Relay, WorkSlots, Write
+from ..seams.writes import Forgotten, Held, KeepRaw, Latencies, News, WorkSlots, Write
 from ..wire.ids import ChatId, InvoiceId, RefId
 from ..wire.rules import check_integer
 from .admission import (
@@ -156,7 +156,6 @@ async def serve(
     held: Held | None = None,
     on_loss: Callable[[Callable[[], None]], None] | None = None,
     on_end: Callable[[], None] | None = None,
-    relay: Relay | None = None,
     news: News | None = None,
     stream: FileStream | None = None,
 ) -> AsyncGenerator[Store, None]:
@@ -166,7 +165,7 @@ async def serve(
         held: as `Store.held`.
         on_loss: is given what a thread is to call when another process has the store.
         on_end: called when the block has ended, before what was handed over is finished.
-        relay, news, stream: as `Store` has them.
+        news, stream: as `Store` has them.
 
     Raises: from the block, which is cancelled, why the store can't go on, if it breaks.
 
@@ -196,7 +195,6 @@ async def serve(
                     clock,
                     back_up=back_up,
                     held=held,
-                    relay=relay,
                     news=news,
                     stream=stream,
                 )
@@ -248,7 +246,6 @@ class Store:
         alarms: what an operator should know.
         held: tells for how long this process has the store for certain: while it has not, nothing may begin
             that others see. None: it has it for as long as it lives.
-        relay: has operators' requests answered that reach the store itself; None: none do.
         news: tells of events that were put into the inbox; None: only this process puts any in. If there is
             one, each event is in the inbox before it is handled, and comes to its chat from there, in the
             order of the rows.
@@ -267,12 +264,10 @@ class Store:
         *,
         back_up: Callable[[Path], Awaitable[None]],
         held: Held | None = None,
-        relay: Relay | None = None,
         news: News | None = None,
         stream: FileStream | None = None,
     ) -> None:
         self.held = held
-        self.relay = relay
         self.news = news
         self.stream = stream
         self._opening = opening

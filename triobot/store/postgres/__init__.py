@@ -4,7 +4,7 @@ The tables, their statements and the writer are those of SQLite. What differs is
 (`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
 failover may have lost there (`history`), how a transaction is kept by its fence and settled when a connection
 is lost (`transactions`), where a store lies (`schemas`, `shard`), whose it is (`ownership`), how events come
-in whoever has it (`admitting`), how operators reach whoever has it (`relay`), and how a server that stands
+in whoever has it (`admitting`), how operators reach whoever has it (`orders`), and how a server that stands
 still is given up (`threads`).
 """
 
@@ -29,13 +29,12 @@ from .address import PostgresAddress, read_address
 from .admitting import admission_at as admission_at
 from .admitting import hear_news
 from .failures import first_line
+from .orders import ask_owner as ask_owner
 from .ownership import LOOK_EVERY
-from .relay import ask_owner as ask_owner
-from .relay import channel_of
 from .roster import name_as_standby
 from .schemas import is_there
 from .session import Connection, connect, named
-from .shard import acquit_late, is_had, open_shard
+from .shard import acquit_late, channel_of, is_had, open_shard
 from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
@@ -93,8 +92,7 @@ async def open_postgres(
         held=shard.held,
         on_loss=shard.on_loss,
         on_end=shard.hurry,
-        relay=shard.relay,
-        news=partial(hear_news, address),
+        news=partial(hear_news, address, shard.node),
     ) as store:
         yield store
 

@@ -14,7 +14,7 @@ their numbers, and nothing is read before what came earlier. Nobody waits longer
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, final
@@ -27,13 +27,14 @@ import trio
 from ...base.clock import steady_time
 from ...errors import StoreAwayError, StoreError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
-from ...seams.writes import KeepRaw, StoreStatistics
+from ...seams.writes import Answered, KeepRaw, Order, StoreStatistics
 from ..admission import admit_arrival
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
 from ..schema import Stamp, check_whole
 from ..table_store import Store
 from .address import PostgresAddress, read_address
 from .failures import first_line
+from .orders import carry_out, news_channel, take_orders
 from .ownership import end_silent
 from .schemas import check_store, numbers_key
 from .session import Connection, Session, connect, make_connection, named
@@ -384,32 +385,36 @@ def admission_at(place: str) -> Admission:
 # --- whoever has the store
 
 
-def news_channel(address: PostgresAddress) -> str:
-    """Return the channel on which whoever puts events in says so."""
-    return f"{address.schema} has events"
-
-
-async def hear_news(address: PostgresAddress, tell: Callable[[], None]) -> None:
-    """Have this called whenever another process may have put events in, until cancelled.
+async def hear_news(
+    address: PostgresAddress,
+    node: int,
+    tell: Callable[[], None],
+    answer: Callable[[Order], Awaitable[Answered]],
+) -> None:
+    """Have this called whenever another process may have put events in, and orders answered, until cancelled.
 
     A notification that is lost costs half a second.
+
+    Args:
+        node: the number of this process, whose orders these are.
     """
     connection: Connection | None = None
     try:
-        while True:
-            try:
-                if connection is None:
-                    connection = await ask(partial(_listen, address))
-                await ask(partial(end_silent, connection), connection)
-                tell()
-                with trio.move_on_after(_LOOK_EVERY):
-                    await trio.lowlevel.wait_readable(connection.fileno())
-                    await ask(partial(_drop_notifications, connection), connection)
-            except (TriobotError, psycopg.Error, OSError):
-                if connection is not None:
-                    connection.close()
-                connection = None
-                await trio.sleep(_LOOK_EVERY)
+        async with trio.open_nursery() as nursery:
+            while True:
+                try:
+                    if connection is None:
+                        connection = await ask(partial(_listen, address))
+                    for number, order in await ask(partial(_look, connection, node), connection):
+                        nursery.start_soon(carry_out, address, number, order, answer)
+                    tell()
+                    with trio.move_on_after(_LOOK_EVERY):
+                        await trio.lowlevel.wait_readable(connection.fileno())
+                except (TriobotError, psycopg.Error, OSError):
+                    if connection is not None:
+                        connection.close()
+                    connection = None
+                    await trio.sleep(_LOOK_EVERY)
     finally:
         if connection is not None:
             connection.close()
@@ -421,5 +426,7 @@ def _listen(address: PostgresAddress) -> Connection:
     return connection
 
 
-def _drop_notifications(connection: Connection) -> None:
+def _look(connection: Connection, node: int) -> Sequence[tuple[int, Order]]:
     list(connection.notifies(timeout=0))
+    end_silent(connection)
+    return take_orders(connection, node)

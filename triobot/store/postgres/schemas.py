@@ -26,7 +26,7 @@ from ..schema import (
 )
 from .address import IN_ONE_PIECE, PostgresAddress
 from .dialect import translated_schema
-from .relay import RELAY_TABLES
+from .orders import ORDERS
 from .session import Connection, Session, named
 
 _MADE: Final = (
@@ -63,7 +63,7 @@ _NODES: Final = (
         until timestamptz NOT NULL
     )"""
 )
-_MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "operator_requests": RELAY_TABLES, "commits": _COMMITS}
+_MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "orders": ORDERS, "commits": _COMMITS}
 # What processes that shared a store in shards had in common; no release has made one.
 _SHARED: Final = {"nodes", "owners"}
 

@@ -15,7 +15,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, final
 
@@ -27,7 +27,7 @@ from psycopg.rows import TupleRow
 from ...base.clock import steady_time
 from ...errors import StoreLockedError, TriobotError
 from ...seams.journals import Lease, Opening
-from ...seams.writes import Hear, LeaseLostError, Relayed
+from ...seams.writes import LeaseLostError
 from ..broadcasts import stop_after_restore
 from ..lock import FileLock, locked, machine_boot
 from ..notes import WorkNotes
@@ -51,7 +51,6 @@ from .ownership import (
     is_free,
     lock_out,
 )
-from .relay import answer_requests, channel_of
 from .rows import ShardTables
 from .schemas import make_store, migrate, numbers_key
 from .session import Connection, Session, connect, make_connection, named, risk_of
@@ -78,6 +77,11 @@ _LOOK_AGAIN: Final = 0.1
 _LEAP: Final = f"SELECT setval('numbers', (last_value / {LEAP} + 1) * {LEAP}) FROM numbers".encode()
 
 
+def channel_of(address: PostgresAddress) -> str:
+    """Return the channel on which whoever lets a store go says so."""
+    return f"{address.schema} is free"
+
+
 @final
 class Shard:
     """An open store, to be served; `triobot.store.table_store.Opened`.
@@ -85,6 +89,7 @@ class Shard:
     Attributes:
         name: what the store is called in logs and errors.
         opening: what is known of this run and of the one before.
+        node: the number of this process.
     """
 
     def __init__(self, address: PostgresAddress, session: Session, node: int) -> None:
@@ -97,7 +102,7 @@ class Shard:
         self._address = address
         self._session = session
         self._visited = False
-        self._node = node
+        self.node = node
         self._closed = threading.Event()
         self._run: str | None = None
         self._work_file: FileLock | None = None
@@ -129,10 +134,6 @@ class Shard:
         self._tell_lost = tell
         if self.transactions.broken is not None:
             tell()
-
-    async def relay(self, answer: Callable[[Relayed, Hear], Awaitable[None]]) -> None:
-        """Have operators' requests to this process answered, until cancelled."""
-        await answer_requests(self._address, self._node, answer)
 
     def _look(self, speak: bool) -> bool:
         """Return whether the session lives; have it say something, unless it is used: then it says enough."""
@@ -176,9 +177,9 @@ class Shard:
             self._note_history(now)
             opening = self._count(now, visit=visit)
             asked = steady_time()
-            run(TAKE, (self._node, own_name()))
-            run(COUNT, (self._node,))
-            run(_TAKEN, (self._node,))
+            run(TAKE, (self.node, own_name()))
+            run(COUNT, (self.node,))
+            run(_TAKEN, (self.node,))
             run(b"COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
@@ -191,7 +192,7 @@ class Shard:
         self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=own_name())
         self.tables.retention = retention
         self.tables.journals.lease = Lease(0, self.opening.boot)
-        self._lease = SpokenLease(self._node, asked)
+        self._lease = SpokenLease(self.node, asked)
         self._transactions = ShardTransactions(
             self._session, self.tables, self._renew, self._lease, name=self.name
         )
@@ -277,7 +278,7 @@ class Shard:
         try:
             with session.connection.transaction():
                 ((owner,),) = session.run(_LOCK).fetchall()
-                if owner == self._node and not late:
+                if owner == self.node and not late:
                     return
                 if get_meta(session, "run") == self._run:
                     put_meta(session, "lived", self._run or "")
@@ -322,7 +323,7 @@ class Shard:
             if clean and not self._visited:
                 put_meta(self._session, "clean", str(now))
             for statement in CUT:
-                self._session.run(statement, (self._node,))
+                self._session.run(statement, (self.node,))
             self._session.run(_LET_GO)
             self._session.run(_TELL, (channel_of(self._address),))
 
@@ -354,8 +355,8 @@ class Shard:
         """
         connection = connect(self._address)
         try:
-            hold(connection, self._node)
-            found = connection.execute(SETTLE_SURELY, (self._node,)).fetchone()
+            hold(connection, self.node)
+            found = connection.execute(SETTLE_SURELY, (self.node,)).fetchone()
         except BaseException:
             connection.close()
             raise

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
 from ..errors import TriobotError
-from ..seams.writes import Hear, Relayed
+from ..seams.writes import Answered, Order
+from ..store import ask_owner
 from .api import OperatorApi, Tell
 from .calling import error_in, read_line
 from .requests import Request, Told
@@ -22,45 +22,46 @@ from .routes import encode_request, request_at, status_of
 _log: Final = logging.getLogger("triobot.operator")
 
 
-async def answer_relayed(api: OperatorApi, relayed: Relayed, hear: Hear) -> None:
-    """Answer one request; an error ends the answer, also in its middle."""
+async def carry_out(api: OperatorApi, order: Order) -> Answered:
+    """Answer one request."""
+    lines = bytearray()
 
     async def tell(told: Told) -> None:
-        await hear(HTTPStatus.OK, _line(told))
+        lines.extend(_line(told))
 
     try:
-        await api.answer(request_at(relayed.method, relayed.target, relayed.body), tell)
+        await api.answer(request_at(order.method, order.target, order.body), tell)
     except TriobotError as error:
-        await hear(status_of(error), _line({"error": str(error)}))
+        return status_of(error), _line({"error": str(error)})
     except Exception as error:
         # A mistake of ours; its text may hold anything.
         _log.error("a request failed with %s", type(error).__name__)
         _log.debug("a request failed", exc_info=error)
-        await hear(HTTPStatus.INTERNAL_SERVER_ERROR, b"")
+        return HTTPStatus.INTERNAL_SERVER_ERROR, b""
+    return HTTPStatus.OK, bytes(lines)
 
 
-async def ask_relayed(
-    carry: Callable[[Relayed, Hear], Awaitable[bool]], request: Request, tell: Tell
-) -> bool:
-    """Ask the bot to which this carries requests; False if there is none.
+async def ask_through(store: str, request: Request, tell: Tell) -> bool:
+    """Ask the bot that has the store at this address, through the store; False if none has it.
 
     Args:
         tell: called with each line of the answer.
 
     Raises:
-        ConfigError, StoreError: what the bot answered, or whoever carries it.
+        ConfigError, StoreError: what the bot answered, or that it couldn't be asked.
         LocalProtocolError: this is nothing that a bot can be asked.
 
     Cancellation: *ambiguous*: the request may be carried out.
     """
-
-    async def hear(status: int, lines: bytes) -> None:
-        if status != HTTPStatus.OK:
-            raise error_in(status, lines)
-        for line in lines.splitlines():
-            await tell(read_line(line))
-
-    return await carry(Relayed(*encode_request(request)), hear)
+    answered = await ask_owner(store, Order(*encode_request(request)))
+    if answered is None:
+        return False
+    status, lines = answered
+    if status != HTTPStatus.OK:
+        raise error_in(status, lines)
+    for line in lines.splitlines():
+        await tell(read_line(line))
+    return True
 
 
 def _line(told: Told) -> bytes:

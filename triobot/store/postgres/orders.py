@@ -1,0 +1,210 @@
+"""Operators' orders to the process that has a store, and its answers, as rows beside the store.
+
+A command may run on any machine that reaches the store, so the store is the way. The command puts a row
+down and tells the store's owner, who takes it and puts the answer into it; then the command deletes the row.
+The table is unlogged: nothing of it reaches the server's log, and so no standby and no archive.
+
+Who is there is told by PostgreSQL's locks: a command holds the one on its order's number, and an owner its
+own (`ownership`). So nothing is renewed, and the row of a command that was killed goes at the owner's next
+look.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import psycopg
+import trio
+
+from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
+from ...seams.writes import Answered, Order
+from .address import PostgresAddress, read_address
+from .failures import first_line
+from .ownership import GRACE, LIVES
+from .session import Connection, connect, make_connection, named
+from .threads import ask
+
+PATIENCE: Final = 5.0
+"""Seconds within which an owner whose loop goes takes an order."""
+_LOOK_EVERY: Final = 0.5
+
+ORDERS: Final = (
+    b"DROP TABLE IF EXISTS operator_answers, operator_requests",
+    b"""CREATE UNLOGGED TABLE orders (
+        id bigint PRIMARY KEY,
+        node bigint NOT NULL,
+        method text COLLATE "C" NOT NULL,
+        target text COLLATE "C" NOT NULL,
+        body bytea NOT NULL,
+        taken boolean NOT NULL,
+        status bigint,
+        answer bytea
+    )""",
+)
+
+_STATE: Final = (
+    b"SELECT to_regclass('orders') IS NOT NULL, to_regclass('shard') IS NOT NULL AND to_regclass('nodes') IS"
+    b" NOT NULL"
+)
+_OWNER: Final = b"FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + LIVES
+_OWNED: Final = b"SELECT 1 " + _OWNER
+_AWAIT: Final = b"SELECT pg_advisory_lock($1)"
+_PUT: Final = (
+    b"INSERT INTO orders SELECT $1, nodes.id, $2, $3, $4, false "
+    + _OWNER
+    + b" RETURNING (SELECT name FROM nodes WHERE nodes.id = orders.node)"
+)
+_LOOK: Final = (
+    b"SELECT taken, status, answer, EXISTS (" + _OWNED + b" AND shard.owner = orders.node) FROM orders"
+    b" WHERE id = $1"
+)
+_WITHDRAW: Final = b"DELETE FROM orders WHERE id = $1 AND NOT taken"
+_END: Final = b"DELETE FROM orders WHERE id = $1"
+_NOTIFY: Final = b"SELECT pg_notify($1, '')"
+
+_SWEEP: Final = b"DELETE FROM orders WHERE pg_try_advisory_xact_lock_shared(id)"
+_TAKE: Final = (
+    b"UPDATE orders SET taken = true WHERE node = $1 AND NOT taken AND EXISTS (SELECT 1 FROM shard WHERE"
+    b" owner = $1) RETURNING id, method, target, body"
+)
+_ANSWER: Final = b"UPDATE orders SET status = $2, answer = $3 WHERE id = $1"
+
+
+def news_channel(address: PostgresAddress) -> str:
+    """Return the channel on which the owner of a store hears of events and orders."""
+    return f"{address.schema} has events"
+
+
+def _answered_channel(address: PostgresAddress) -> str:
+    return f"{address.schema} has answered"
+
+
+# --- who orders
+
+
+async def ask_owner(place: str, order: Order, *, patience: float = PATIENCE) -> Answered | None:
+    """Ask the process that has the store at this address; None if none has it.
+
+    Args:
+        patience: within how many seconds it must have taken the order.
+
+    Raises: as `triobot.store.ask_owner`.
+
+    Cancellation: *ambiguous*.
+    """
+    address = read_address(place)
+    try:
+        return await ask(partial(_have_done, address, order, patience))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ConfigError(
+            f"this role may not ask the bot of the store {named(address)}: {first_line(error)}; run the"
+            " command as the bot's role"
+        ) from None
+    except psycopg.Error as error:
+        raise StoreAwayError(
+            f"the store {named(address)} went away while the bot was asked: {first_line(error)}"
+        ) from None
+
+
+def _have_done(address: PostgresAddress, order: Order, patience: float) -> Answered | None:
+    with connect(address) as connection:
+        if not _takes_orders(connection):
+            return None
+        number = secrets.randbits(62)
+        connection.execute(_AWAIT, (number,))
+        connection.execute(f'LISTEN "{_answered_channel(address)}"'.encode())
+        try:
+            while (name := _put(connection, address, number, order)) is not None:
+                if (answered := _answer_to(connection, number, name, patience)) is not None:
+                    return answered
+            return None
+        finally:
+            with suppress(psycopg.Error):
+                connection.execute(_END, (number,))
+
+
+def _takes_orders(connection: Connection) -> bool:
+    """Return whether there may be a process that does.
+
+    Raises:
+        StoreError: there is one that knows of none.
+    """
+    takes, is_store = connection.execute(_STATE).fetchone() or (False, False)
+    if not takes and is_store and connection.execute(_OWNED).fetchone() is not None:
+        raise StoreError(
+            "the bot that runs is of another version than this command; restart it, or ask it with its own"
+        )
+    return bool(takes)
+
+
+def _put(connection: Connection, address: PostgresAddress, number: int, order: Order) -> str | None:
+    """Put the order down, and return who is to take it; None if no process has the store."""
+    found = connection.execute(_PUT, (number, order.method, order.target, order.body)).fetchone()
+    if found is None:
+        return None
+    connection.execute(_NOTIFY, (news_channel(address),))
+    return str(found[0])
+
+
+def _answer_to(connection: Connection, number: int, name: str, patience: float) -> Answered | None:
+    """Wait for an answer; None if the owner has let the store go before it took the order.
+
+    Raises:
+        StoreError: there is none.
+    """
+    began, lived_at = time.monotonic(), time.monotonic()
+    while True:
+        found = connection.execute(_LOOK, (number,)).fetchone()
+        if found is None:
+            raise StoreError("the order was dropped before it was answered; ask again")
+        taken, status, answer, lives = found
+        if status is not None:
+            return int(status), bytes(answer)
+        now = time.monotonic()
+        lived_at = now if lives else lived_at
+        # One that has lost its session makes another one within a moment.
+        is_gone = now >= lived_at + 2 * GRACE
+        if is_gone or (not taken and now >= began + patience):
+            undone = connection.execute(_WITHDRAW, (number,)).rowcount == 1
+            if is_gone and not undone:
+                raise StoreError(f"the active node, {name}, ended before it had answered; ask again")
+            if undone and not is_gone:
+                raise StoreError(
+                    f"the active node is {name}, and did not answer within {patience:g} s; nothing was done"
+                )
+            if undone:
+                return None
+        list(connection.notifies(timeout=_LOOK_EVERY, stop_after=1))
+
+
+# --- who has the store
+
+
+def take_orders(connection: Connection, node: int) -> Sequence[tuple[int, Order]]:
+    """Take what this node is to do, with its number, and drop what nobody waits for; in a worker thread."""
+    connection.execute(_SWEEP)
+    taken = connection.execute(_TAKE, (node,)).fetchall()
+    return [(number, Order(method, target, body)) for number, method, target, body in taken]
+
+
+async def carry_out(
+    address: PostgresAddress, number: int, order: Order, answer: Callable[[Order], Awaitable[Answered]]
+) -> None:
+    """Have an order done, and tell whoever waits for it what came of it."""
+    status, lines = await answer(order)
+
+    def put() -> None:
+        with make_connection(address) as connection:
+            connection.execute(_ANSWER, (number, int(status), lines))
+            connection.execute(_NOTIFY, (_answered_channel(address),))
+
+    while True:
+        try:
+            return await ask(put)
+        except (TriobotError, psycopg.Error):
+            await trio.sleep(_LOOK_EVERY)
