@@ -44,7 +44,7 @@ async def test_who_works_and_who_stands_by(postgres: Server) -> None:
         assert (alone.works, alone.waits_for) == (True, "")
         async with standing_by(postgres.url()), standing_by(postgres.url()):
             works, *others = await read_nodes(postgres.url())
-        assert works.works
+        assert (works.works, works.version) == (True, "0.1.0")
         assert [(one.name, one.works, one.version) for one in others] == [(ME, False, "0.1.0")] * 2
         assert all(one.seconds < PATIENCE for one in others)
     assert await read_nodes(postgres.url()) == []

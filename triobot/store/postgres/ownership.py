@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from ...base.clock import steady_time
+from ...base.version import __version__
 from .session import Connection
 
 SECONDS: Final = 3.0
@@ -84,7 +85,7 @@ def hold(connection: Connection, node: int) -> None:
     Raises:
         psycopg.Error: not now.
     """
-    name = f"node owner {node}"
+    name = f"node owner {node} {__version__}"
     connection.execute(f"SET application_name = '{name}'".encode(), prepare=False)
     connection.execute(_END_OLDER, (name,))
     connection.execute(_HOLD, (node,))

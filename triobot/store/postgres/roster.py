@@ -27,11 +27,11 @@ _MOST: Final = 20
 """Letters of a machine's name: the server cuts a session's name behind 63."""
 _WORKS: Final = (
     b"""
-SELECT nodes.name, coalesce(host(client_addr), ''),
+SELECT nodes.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),
     extract(epoch FROM clock_timestamp() - backend_start)::float8,
     coalesce(CASE WHEN wait_event_type <> 'Client' THEN wait_event END, '')
 FROM shard JOIN nodes ON nodes.id = shard.owner
-LEFT JOIN pg_stat_activity ON application_name = 'node owner ' || nodes.id
+LEFT JOIN pg_stat_activity ON starts_with(application_name || ' ', 'node owner ' || nodes.id || ' ')
 WHERE """
     + LIVES
 )
@@ -94,8 +94,8 @@ def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]
     if connection.execute(_THERE).fetchone() != (True,):
         raise ConfigError(f"there is no store at {named(address)}")
     found = [
-        NodeRow(name, "", place, float(seconds or 0), True, waits_for)
-        for name, place, seconds, waits_for in connection.execute(_WORKS)
+        NodeRow(name, version, place, float(seconds or 0), True, waits_for)
+        for name, version, place, seconds, waits_for in connection.execute(_WORKS)
     ]
     for said, place, seconds in connection.execute(_WAITING, (_name_of(address),)):
         pid, version, machine = str(said).removeprefix(_name_of(address)).split(" ", 2)
