@@ -14,18 +14,18 @@ from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.wire_proxy import Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreError
-from triobot.seams.writes import Answered, Order
+from triobot.seams.writes import Answered, OperatorOrder
 from triobot.store import Stamp, Store, ask_owner, open_store
 from triobot.store.postgres import orders
 
 STAMP = Stamp("https://platform.test", "t")
-HI = Order("GET", "/hi?a=1", b"{}")
+HI = OperatorOrder("GET", "/hi?a=1", b"{}")
 NOTHING_LEFT = [(0,)]
 
-Answer = Callable[[Order], Awaitable[Answered]]
+Answer = Callable[[OperatorOrder], Awaitable[Answered]]
 
 
-async def echo(order: Order) -> Answered:
+async def echo(order: OperatorOrder) -> Answered:
     """Answer what was asked, in a line each."""
     await trio.lowlevel.checkpoint()
     return 200, b"\n".join((order.method.encode(), order.target.encode(), order.body, b""))
@@ -45,7 +45,7 @@ async def running(
         nursery.cancel_scope.cancel()
 
 
-async def asked(server: Server, order: Order = HI, *, url: str = "") -> Answered | None:
+async def asked(server: Server, order: OperatorOrder = HI, *, url: str = "") -> Answered | None:
     """The answer; None if nobody has the store."""
     return await ask_owner(url or server.url(), order)
 
@@ -96,7 +96,7 @@ async def test_what_is_asked_reaches_no_log_of_the_servers(postgres: Server) -> 
 async def test_an_answer_may_be_large(postgres: Server) -> None:
     lines = b"".join(b"%d %s\n" % (n, b"x" * 700) for n in range(1_000)) + b"y" * 300_000 + b"\n"
 
-    async def answer(order: Order) -> Answered:
+    async def answer(order: OperatorOrder) -> Answered:
         await trio.lowlevel.checkpoint()
         return 200, lines
 
@@ -108,7 +108,7 @@ async def test_an_answer_may_be_large(postgres: Server) -> None:
 async def test_of_two_at_once_neither_waits_for_the_other(postgres: Server) -> None:
     second = trio.Event()
 
-    async def answer(order: Order) -> Answered:
+    async def answer(order: OperatorOrder) -> Answered:
         if order.target == "/first":
             await second.wait()
         return 200, order.target.encode()
@@ -116,17 +116,17 @@ async def test_of_two_at_once_neither_waits_for_the_other(postgres: Server) -> N
     async with running(postgres, answer), trio.open_nursery() as nursery:
 
         async def ask_first() -> None:
-            assert await asked(postgres, Order("GET", "/first")) == (200, b"/first")
+            assert await asked(postgres, OperatorOrder("GET", "/first")) == (200, b"/first")
 
         nursery.start_soon(ask_first)
-        assert await asked(postgres, Order("GET", "/second")) == (200, b"/second")
+        assert await asked(postgres, OperatorOrder("GET", "/second")) == (200, b"/second")
         second.set()
 
 
 async def test_a_lost_connection_loses_no_answer(postgres: Server) -> None:
     asks = 0
 
-    async def answer(order: Order) -> Answered:
+    async def answer(order: OperatorOrder) -> Answered:
         nonlocal asks
         asks += 1
         proxy.refuses = True
@@ -165,7 +165,7 @@ async def test_a_process_that_does_not_look_is_named(postgres: Server) -> None:
 async def test_a_process_that_ends_over_its_answer_is_named(postgres: Server) -> None:
     began = trio.Event()
 
-    async def answer(order: Order) -> Answered:
+    async def answer(order: OperatorOrder) -> Answered:
         began.set()
         await trio.sleep_forever()
 
@@ -240,7 +240,7 @@ async def test_whoever_gives_up_takes_the_order_along(postgres: Server) -> None:
 async def test_whoever_lost_the_store_takes_no_order(postgres: Server) -> None:
     taken = []
 
-    async def answer(order: Order) -> Answered:
+    async def answer(order: OperatorOrder) -> Answered:
         taken.append(order)
         return await echo(order)
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from ..errors import TriobotError
-from ..seams.writes import Answered, Order
+from ..seams.writes import Answered, OperatorOrder
 from ..store import ask_owner
 from .api import OperatorApi, Tell
 from .calling import error_in, read_line
@@ -22,7 +22,7 @@ from .routes import encode_request, request_at, status_of
 _log: Final = logging.getLogger("triobot.operator")
 
 
-async def carry_out(api: OperatorApi, order: Order) -> Answered:
+async def carry_out(api: OperatorApi, order: OperatorOrder) -> Answered:
     """Answer one request."""
     lines = bytearray()
 
@@ -53,7 +53,7 @@ async def ask_through(store: str, request: Request, tell: Tell) -> bool:
 
     Cancellation: *ambiguous*: the request may be carried out.
     """
-    answered = await ask_owner(store, Order(*encode_request(request)))
+    answered = await ask_owner(store, OperatorOrder(*encode_request(request)))
     if answered is None:
         return False
     status, lines = answered

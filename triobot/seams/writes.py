@@ -183,7 +183,7 @@ class JournalConflictError(StoreError):
 
 @final
 @guarded
-class Order:
+class OperatorOrder:
     """An operator's request that a store carries to the process that has it: HTTP's, without headers."""
 
     method: str
@@ -216,6 +216,8 @@ class Shipped:
     as_of: int | None = None
 
 
-News: TypeAlias = Callable[[Callable[[], None], Callable[[Order], Awaitable[Answered]]], Awaitable[None]]
+News: TypeAlias = Callable[
+    [Callable[[], None], Callable[[OperatorOrder], Awaitable[Answered]]], Awaitable[None]
+]
 """Calls the first whenever another process may have put events into the inbox, until cancelled, and has the
 second answer orders that reach the store itself."""

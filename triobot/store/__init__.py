@@ -18,7 +18,7 @@ import trio
 from ..base.clock import WallClock
 from ..base.extras import needing
 from ..errors import ConfigError
-from ..seams.writes import Answered, Order
+from ..seams.writes import Answered, OperatorOrder
 from .memory import MemoryRows as MemoryRows
 from .memory import open_memory as open_memory
 from .replica import Manifest as Manifest
@@ -99,7 +99,7 @@ async def is_made(url: str) -> bool:
     return file is not None and file.exists() and file.stat().st_size > 0
 
 
-async def ask_owner(url: str, order: Order) -> Answered | None:
+async def ask_owner(url: str, order: OperatorOrder) -> Answered | None:
     """Have the process that has the store at this address asked through it; None if none has it.
 
     Raises:

@@ -27,7 +27,7 @@ import trio
 from ...base.clock import steady_time
 from ...errors import StoreAwayError, StoreError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
-from ...seams.writes import Answered, KeepRaw, Order, StoreStatistics
+from ...seams.writes import Answered, KeepRaw, OperatorOrder, StoreStatistics
 from ..admission import admit_arrival
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
 from ..schema import Stamp, check_whole
@@ -389,7 +389,7 @@ async def hear_news(
     address: PostgresAddress,
     node: int,
     tell: Callable[[], None],
-    answer: Callable[[Order], Awaitable[Answered]],
+    answer: Callable[[OperatorOrder], Awaitable[Answered]],
 ) -> None:
     """Have this called whenever another process may have put events in, and orders answered, until cancelled.
 
@@ -426,7 +426,7 @@ def _listen(address: PostgresAddress) -> Connection:
     return connection
 
 
-def _look(connection: Connection, node: int) -> Sequence[tuple[int, Order]]:
+def _look(connection: Connection, node: int) -> Sequence[tuple[int, OperatorOrder]]:
     list(connection.notifies(timeout=0))
     end_silent(connection)
     return take_orders(connection, node)

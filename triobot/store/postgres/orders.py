@@ -22,7 +22,7 @@ import psycopg
 import trio
 
 from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
-from ...seams.writes import Answered, Order
+from ...seams.writes import Answered, OperatorOrder
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .ownership import GRACE, LIVES
@@ -87,7 +87,7 @@ def _answered_channel(address: PostgresAddress) -> str:
 # --- who orders
 
 
-async def ask_owner(place: str, order: Order, *, patience: float = PATIENCE) -> Answered | None:
+async def ask_owner(place: str, order: OperatorOrder, *, patience: float = PATIENCE) -> Answered | None:
     """Ask the process that has the store at this address; None if none has it.
 
     Args:
@@ -111,7 +111,7 @@ async def ask_owner(place: str, order: Order, *, patience: float = PATIENCE) -> 
         ) from None
 
 
-def _have_done(address: PostgresAddress, order: Order, patience: float) -> Answered | None:
+def _have_done(address: PostgresAddress, order: OperatorOrder, patience: float) -> Answered | None:
     with connect(address) as connection:
         if not _takes_orders(connection):
             return None
@@ -142,7 +142,7 @@ def _takes_orders(connection: Connection) -> bool:
     return bool(takes)
 
 
-def _put(connection: Connection, address: PostgresAddress, number: int, order: Order) -> str | None:
+def _put(connection: Connection, address: PostgresAddress, number: int, order: OperatorOrder) -> str | None:
     """Put the order down, and return who is to take it; None if no process has the store."""
     found = connection.execute(_PUT, (number, order.method, order.target, order.body)).fetchone()
     if found is None:
@@ -185,15 +185,18 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
 # --- who has the store
 
 
-def take_orders(connection: Connection, node: int) -> Sequence[tuple[int, Order]]:
+def take_orders(connection: Connection, node: int) -> Sequence[tuple[int, OperatorOrder]]:
     """Take what this node is to do, with its number, and drop what nobody waits for; in a worker thread."""
     connection.execute(_SWEEP)
     taken = connection.execute(_TAKE, (node,)).fetchall()
-    return [(number, Order(method, target, body)) for number, method, target, body in taken]
+    return [(number, OperatorOrder(method, target, body)) for number, method, target, body in taken]
 
 
 async def carry_out(
-    address: PostgresAddress, number: int, order: Order, answer: Callable[[Order], Awaitable[Answered]]
+    address: PostgresAddress,
+    number: int,
+    order: OperatorOrder,
+    answer: Callable[[OperatorOrder], Awaitable[Answered]],
 ) -> None:
     """Have an order done, and tell whoever waits for it what came of it."""
     status, lines = await answer(order)
