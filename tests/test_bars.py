@@ -39,6 +39,7 @@ def test_the_files_keep_within_their_bars() -> None:
 
 @pytest.mark.slow
 @pytest.mark.processes
+@pytest.mark.cold
 def test_a_bot_loads_no_more_code() -> None:
     """Of the bot it is all that is loaded, and nothing of what is there for developers."""
     loaded = modules_loaded(modules := read_modules())

@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from types import CodeType, TracebackType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import trio
 
@@ -67,7 +67,7 @@ def can_be_told(error: BaseException, *, shown: bool = False) -> bool:
             kind = type(one)
             _ = kind.__module__, kind.__name__, vars(one), one.__suppress_context__
             _ = one.with_traceback(one.__traceback__), isinstance(one, OSError) and one.errno
-            _ = isinstance(one, BaseExceptionGroup) and one.exceptions
+            _ = isinstance(one, BaseExceptionGroup) and cast("Any", one).exceptions
     except BaseException as raised:
         if not issubclass(type(raised), Exception) and came_by_signal(raised):
             raise
