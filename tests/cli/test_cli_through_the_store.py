@@ -71,7 +71,9 @@ VARYING = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\b17\d{11}\b|\b18\d{11}\b", "TIME"),
     (r"\b[0-9a-f]{32}\b", "DIGEST"),
-    (r"\bbuild\"?: \d+", "BUILD"),  # the second bot finds more libraries loaded
+    # The second bot finds more modules loaded.
+    (r"\bbuild\"?: \d+", "BUILD"),
+    (r"(?m)^\{.*\"sources?\": .*\n", ""),
     (r"\b\d+(\.\d+)?(?=( s\b| ms\b))", "SPAN"),
 )
 

@@ -311,7 +311,7 @@ async def test_a_stop_is_prompt_while_the_platform_does_not_answer(
 
     async with running(store, ScriptedPlatform(script)) as rig:
         await rig.start()
-        await trio.sleep(1)
+        await trio.sleep(WindowRules().quiet / 2)  # after all of it one more would be let through
         await rig.broadcasts.stop("k")
         status = await rig.over(within=3)
         assert (status.state, status.sent, status.unknown) == ("stopped", 0, WindowRules().width)

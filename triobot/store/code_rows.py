@@ -120,10 +120,10 @@ class CodeTables:
         ).fetchall()
         return StoredCode(
             tuple(Deployed(at, build, tuple(json.loads(sources))) for at, build, sources in ran),
-            dict(self._sql.execute("SELECT digest, name FROM sources").fetchall()),
+            dict(self._sql.execute("SELECT digest, name FROM sources ORDER BY name, digest").fetchall()),
             tuple(
                 self._sql.execute(
-                    "SELECT id, before, digest, function, line, begins, last, ends FROM sites"
+                    "SELECT id, before, digest, function, line, begins, last, ends FROM sites ORDER BY id"
                 ).fetchall()
             ),
             tuple(AcceptedChange(*row) for row in said),
