@@ -224,6 +224,17 @@ async def test_uploads_that_are_too_large_or_no_file_are_refused_and_not_kept(tm
         assert (await platform.platform.post("/upload", files=two)).status_code == 400
 
 
+@pytest.mark.parametrize("keyboard", ["reply_keyboard", "inline_keyboard"])
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_file_is_no_keyboard_of_an_upload(tmp_path: Path, strict: bool, keyboard: str) -> None:
+    async with emulated(tmp_path, Switches(strict=strict)) as platform:
+        files = {"file": ("a.txt", b"abc"), keyboard: ("k.json", b"[]")}
+        answer = await platform.platform.post("/upload", files=files)
+
+        assert (answer.status_code, answer.json()["error"]) == (400, f"{keyboard} is not valid")
+        assert list(tmp_path.iterdir()) == []
+
+
 async def test_the_place_to_top_up_exists_and_changes_nothing(tmp_path: Path) -> None:
     async with emulated(tmp_path) as platform:
         ali = await platform.app.user("Ali")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import BinaryIO, Final, cast, final
 from urllib.parse import parse_qsl
 
@@ -204,8 +204,8 @@ async def _upload(asked: _Serving) -> Answer:
         return asked.refuse(invalid("file"))
     name, part = given[0]
     texts = cast("Fields", list(form.items(multi=True)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    others = cast("Iterable[str]", (other for other in files if other != name))
-    asked.fields = [(name, part.filename or ""), *((other, "") for other in others), *texts]
+    texts += [(other, "") for other in files if other != name]
+    asked.fields = [(name, part.filename or ""), *texts]
     try:
         # A chat sees nothing of the keyboards, since an upload names none (gap 38).
         decode_keyboards(texts)
