@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from doubles import FakeOutbox, FakeStore
+from doubles import FakeOutbox, FakeStore, forbidden
 from town import ALI, CHAT, SARA, TEXTS, Town, open_town
 from trio.testing import MockClock
 
@@ -22,6 +22,7 @@ from triobot.errors import (
     BadRequestError,
     ConfigError,
     DeliveryUnknownError,
+    ForbiddenError,
     LocalProtocolError,
     PaymentDeclinedError,
     PaymentExpiredError,
@@ -1020,6 +1021,19 @@ async def test_a_refused_send_is_the_authors() -> None:
         assert isinstance(shop.outcomes[0], BadRequestError)
         (row,) = await town.store.payments.find(limit=9)
         assert (row.state, row.due_at) == ("refused", None)
+
+
+@pytest.mark.parametrize("how", ["buy", "bill"])
+async def test_a_buyer_who_left_is_no_crash(how: str, bill: Shop) -> None:
+    """A button or a bill that is refused in its own chat ends the conversation as a message does."""
+    shop = Shop() if how == "buy" else bill
+    outbox = FakeOutbox()
+    outbox.fail(forbidden())
+    async with open_town(shop.bot, outbox=outbox) as town:
+        await town.says(how)
+        assert isinstance(shop.outcomes[0], ForbiddenError)
+        assert (town.counts.get("gone"), town.counts.get("crashed")) == (1, None)
+        assert (town.alarms, TEXTS.apology in town.sent()) == ([], False)
 
 
 async def test_an_invoice_that_was_in_flight_at_a_restart(bill: Shop) -> None:

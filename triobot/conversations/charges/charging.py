@@ -28,6 +28,7 @@ from ...engine.records import Id
 from ...errors import (
     AmountMismatchError,
     DeliveryUnknownError,
+    ForbiddenError,
     LocalProtocolError,
     NotDeliveredError,
     PaymentDeclinedError,
@@ -298,7 +299,11 @@ class RunningCharge:
         body, dry = partial(self._send, operation), self._conversation.dry
         if dry is not None:
             dry.sends(self._conversation.check_task(), operation)
-        return await self._conversation.effect(OperationKind.CHARGE, body)
+        try:
+            return await self._conversation.effect(OperationKind.CHARGE, body)
+        except ForbiddenError:
+            self._conversation.refused = True
+            raise
 
     async def _send(self, operation: SendMessage | CreateInvoice | EditMessage, own: Id) -> Sent | None:
         ticket = await self._ticket_now()
