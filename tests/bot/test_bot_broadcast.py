@@ -13,9 +13,11 @@ from tests.bot.rig import Chats, make_bot, say
 from tests.loopback import PATIENCE
 from triobot import Bot, BroadcastStatus, Buttons, Chat, Key
 from triobot.cli.consulting import ask_bot
-from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError
+from triobot.errors import ConfigError, ForeignTaskError, LocalProtocolError, StoreAwayError
 from triobot.filters import command
 from triobot.operator.requests import AboutBroadcasts
+from triobot.seams.broadcasts import AddReceivers, OpenBroadcast, TurnBroadcast
+from triobot.store import Store
 from triobot.testing import drive
 
 SUBSCRIBED = Key("subscribed", bool)
@@ -179,6 +181,37 @@ async def test_what_fails_in_an_audience_is_told_to_the_conversation() -> None:
         await say(intake, 7, "hi")
         await chats.wait_for(7, "True")
         await chats.wait_for(8, "hello")
+
+
+@pytest.mark.parametrize("away", ["broadcast", "keyed", OpenBroadcast, AddReceivers, TurnBroadcast])
+async def test_a_database_that_is_away_keeps_a_conversation_waiting(
+    away: Any, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is asked of it then; the audience is read once."""
+    asked, bot = 0, Bot()
+
+    @bot.conversation(command("tell"))
+    async def tell(chat: Chat) -> None:
+        chat.data[SUBSCRIBED] = True
+        await chat.send(f"{await chat.broadcast('k').start('It is out.', SUBSCRIBED)}")
+
+    name = away if isinstance(away, str) else "commit"
+    do = getattr(Store, name)
+
+    async def ask(store: Store, *given: Any, **named: Any) -> Any:
+        nonlocal asked
+        if (isinstance(away, str) or isinstance(given[0], away)) and (asked := asked + 1) < 3:
+            raise StoreAwayError("away")
+        return await do(store, *given, **named)
+
+    async with drive(bot) as world:
+        sara = world.user("Sara")
+        await sara.joins()
+        monkeypatch.setattr(Store, name, ask)
+        await sara.says("/tell")
+        await world.waits(seconds=10)
+        said = [seen.text for seen in await sara.history() if seen.from_bot]
+        assert (asked > 2, sorted(said)) == (True, ["It is out.", "True"])
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, final
 
 import attrs
@@ -59,6 +60,7 @@ from ..seams.broadcasts import (
     check_key,
 )
 from ..seams.outbox import OnUnknown, Urgency
+from ..seams.patience import await_store
 from ..seams.values import decode_value, encode_value, register
 from ..seams.writes import Write
 from ..store import Store
@@ -259,19 +261,18 @@ class Broadcasts:
             await other.ended.wait()
         mine = self._capturing[key] = _Capture()
         try:
-            job = await self._store.broadcast(key)
+            look = partial(self._store.broadcast, key)
+            job = await (await_store(look) if also else look())
             if job is not None and job.status.state != "capturing":
                 return False
             with mine.scope:
                 announcement = await self.uploaded(announcement)
-                await self._store.commit(OpenBroadcast(key, self._clock.now(), announcement.dump()))
+                await self._write(OpenBroadcast(key, self._clock.now(), announcement.dump()))
                 await self._capture(key, audience, mine.forgotten)
             if mine.stopped:
-                await self._store.commit(
-                    OpenBroadcast(key, self._clock.now(), ""), TurnBroadcast(key, "stopped")
-                )
+                await self._write(OpenBroadcast(key, self._clock.now(), ""), TurnBroadcast(key, "stopped"))
             else:
-                await self._store.commit(TurnBroadcast(key, "sending"), *(await also() if also else ()))
+                await self._write(TurnBroadcast(key, "sending"), *(await also() if also else ()))
         finally:
             del self._capturing[key]
             mine.ended.set()
@@ -284,10 +285,14 @@ class Broadcasts:
         async for chat_id in audience:
             piece.append(chat_id)
             if len(piece) == PIECE:
-                await self._store.commit(AddReceivers(key, _without(piece, forgotten)))
+                await self._write(AddReceivers(key, _without(piece, forgotten)))
                 piece.clear()
         if piece:
-            await self._store.commit(AddReceivers(key, _without(piece, forgotten)))
+            await self._write(AddReceivers(key, _without(piece, forgotten)))
+
+    async def _write(self, *writes: Write) -> None:
+        """Write once the store is there: what was read of an audience can't be read anew."""
+        await await_store(partial(self._store.commit, *writes))
 
     async def status(self, key: str) -> BroadcastStatus:
         """Return how far a broadcast is; ``none`` for a key that was never started."""
@@ -355,9 +360,7 @@ class Broadcasts:
     async def live(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks until `rest`, and through the grace after it. `open_broadcasts` does both."""
         with self._shield:
-            for job in await self._store.broadcasts():
-                if not job.status.over:
-                    self._due[job.key] = None
+            self._due |= {job.key: None for job in await self._store.broadcasts() if not job.status.over}
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 while not self._resting.is_set():
@@ -388,10 +391,8 @@ class Broadcasts:
                 del self._due[key]
                 continue
             job = await self._store.broadcast(key)
-            if job is None or job.status.over:
+            if job is None or job.status.over or key in self._capturing:
                 self._due.pop(key, None)
-            elif key in self._capturing:
-                pass
             elif job.status.state == "capturing":
                 # Not repeated here: when there is room, the key may have been started again.
                 if await self._committed(DropBroadcast(key)):
@@ -521,9 +522,8 @@ class Broadcasts:
         try:
             await self._store.commit(*writes)
         except StoreFullError as error:
-            self._raise_alarm(
-                Alarm("store_unwritable", "store", f"the store can't be written: {error.remedy}")
-            )
+            text = f"the store can't be written: {error.remedy}"
+            self._raise_alarm(Alarm("store_unwritable", "store", text))
             return False
         return True
 

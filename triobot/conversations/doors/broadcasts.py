@@ -148,7 +148,7 @@ class Broadcast:
     async def _chats(self, to: Audience) -> AsyncGenerator[ChatId]:
         if isinstance(to, Key | Everybody):
             after: ChatId | None = None
-            while page := await self._keeping.keyed(to.name, after):
+            while page := await await_store(partial(self._keeping.keyed, to.name, after)):
                 for chat_id, _ in page:
                     yield chat_id
                 after = page[-1][0]
