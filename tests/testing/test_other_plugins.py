@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+
+from triobot import Bot
+from triobot.errors import ConfigError
+from triobot.testing import drive
 
 pytest_plugins = ["pytester"]
 
@@ -130,6 +135,17 @@ def test_a_bot_s_test_is_not_asyncio_s_unless_it_says_so(beside: pytest.Pytester
     )
     plugins = ("-p", "_hypothesis_pytestplugin", "-p", "triobot_pytest", "-p", "pytest_asyncio.plugin")
     beside.runpytest_subprocess(*plugins).assert_outcomes(passed=8, skipped=1)
+
+
+def test_a_bot_that_asyncio_runs_is_said_to_need_trio() -> None:
+    """So it is in each async fixture and each marked test of pytest-asyncio's."""
+
+    async def fixture() -> None:
+        async with drive(Bot()):
+            pass
+
+    with pytest.raises(ConfigError, match=r"needs Trio.*pytest-asyncio.*enter drive\(\)"):
+        asyncio.run(fixture())
 
 
 def test_each_example_runs_in_virtual_time(beside: pytest.Pytester) -> None:

@@ -93,13 +93,14 @@ def virtual_time() -> Generator[Callable[[Callable[[], int]], Awaitable[None]]]:
     time pass, as ``while not done: await trio.lowlevel.checkpoint()``; what waits for a real socket.
 
     Raises:
-        ConfigError: the clock is a real one.
+        ConfigError: it isn't Trio that runs this; or the clock is a real one.
     """
-    clock = trio.lowlevel.current_clock()
+    clock = trio.lowlevel.current_clock() if trio.lowlevel.in_trio_run() else None
     if not isinstance(clock, MockClock):
         raise ConfigError(
-            "drive() needs virtual time: pytest gives it to async tests by itself, but in pytest-trio's Trio "
-            "mode, where a test takes its fixture autojump_clock; elsewhere run it with triobot.testing.run"
+            "drive() needs Trio and virtual time: pytest gives both to async tests, in pytest-trio's Trio "
+            "mode with its fixture autojump_clock, but to no fixture or marked test of pytest-asyncio's: "
+            "have a test itself enter drive(); elsewhere use triobot.testing.run"
         )
     threads, stuck = _ThreadsFirst(clock), _StuckDetector()
     trio.lowlevel.add_instrument(threads)
