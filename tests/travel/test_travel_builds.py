@@ -205,7 +205,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @asynccontextmanager
 async def looking(folder: Path, stored: Stored) -> AsyncGenerator[Twins]:
-    command = [sys.executable, "-m", "triobot.studio.commands.twin"]
+    command = [sys.executable, "-m", "triobot.studio.commands.twin", "dev"]
     twins = Twins(command, ENVIRON, f"{folder / 'shop.py'}:bot", stored, lambda: None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(twins.run, trio.lowlevel.checkpoint)
