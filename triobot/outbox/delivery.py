@@ -54,9 +54,6 @@ def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
     payment: money must not wait behind a text that can't be delivered. So have actions and answers, which
     are worth nothing when late.
     """
-    if isinstance(operation, SendMessage):  # nearly all are
-        chat = chat_of(operation.chat_id)
-        return ("chat", chat), chat
     facts = operation.facts
     if facts.lane is None:
         alone = object()
