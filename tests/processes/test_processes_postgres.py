@@ -14,7 +14,7 @@ import trio
 
 from tests.loopback import PATIENCE, Users, open_platform
 from tests.postgres import Server
-from tests.processes.nodes import READY, Node
+from tests.processes.nodes import READY, STANDBY, Node
 from tests.processes.ordering import order_all
 from tests.processes.process import SECRET, BotProcess, environment, listen, start_bot, start_node
 from tests.wire_proxy import proxying
@@ -184,7 +184,7 @@ async def test_operators_are_told_which_of_two_nodes_is_active(
         triobot = Operator(platform.url, store)
         nodes: list[BotProcess] = []
         try:
-            for port, ready in zip(ports, (b" 200 ", b" 503 "), strict=True):
+            for port, ready in zip(ports, (READY, STANDBY), strict=True):
                 node = partial(start_node, "orders", port=port, platform=platform.url, store=store)
                 nodes.append(await node(log=tmp_path / f"log{port}", ready=ready))
             active, other = nodes
