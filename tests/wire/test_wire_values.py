@@ -42,7 +42,6 @@ from triobot.wire.events import (
     Submission,
     UnknownEvent,
 )
-from triobot.wire.facts import Facts
 from triobot.wire.forms import Checkbox, Form, Inbuilt, Radio, Select, Submit, TextArea, TextField
 from triobot.wire.markup import CallbackButton, InlineKeyboard, Key, LinkButton, PayButton, ReplyKeyboard
 from triobot.wire.operations import (
@@ -60,6 +59,7 @@ from triobot.wire.operations import (
     VerifyPayment,
 )
 from triobot.wire.results import InvoiceCreated, PaymentState, Sent
+from triobot.wire.traits import Traits
 from triobot.wire.undocumented import (
     GetGameConfig,
     GetGameData,
@@ -321,7 +321,7 @@ def test_every_class_and_field_is_covered() -> None:
     assert covered == existing
 
 
-def test_each_operation_has_its_facts_and_is_listed() -> None:
+def test_each_operation_has_its_traits_and_is_listed() -> None:
     """One that isn't would not be read by the emulated platform."""
     declared = [
         kind
@@ -332,7 +332,7 @@ def test_each_operation_has_its_facts_and_is_listed() -> None:
     listed = (*operations.OPERATIONS, *undocumented.UNDOCUMENTED)
 
     assert [kind for kind in declared if kind is not Operation] == [*listed]
-    assert all(isinstance(kind.facts, Facts) for kind in listed)
+    assert all(isinstance(kind.traits, Traits) for kind in listed)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing_extensions import TypeVar
 
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..wire.content import Image, decode_content
-from ..wire.facts import names_of
 from ..wire.markup import (
     Currency,
     InlineKeyboard,
@@ -30,6 +29,7 @@ from ..wire.operations import (
     Upload,
 )
 from ..wire.rules import is_digits, their_fault
+from ..wire.traits import names_of
 from ..wire.undocumented import UNDOCUMENTED, GetLeaderBoard, PutGameData
 
 V = TypeVar("V")

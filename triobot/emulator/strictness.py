@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias, final
 
 from ..base.frozen import guarded
 from ..wire.content import Descriptor
-from ..wire.facts import promised
 from ..wire.operations import OPERATIONS, AnswerCallback, EditMessage, SendAction, SendMessage
+from ..wire.traits import promised
 from .blobs import UploadedFiles
 
 

@@ -54,13 +54,13 @@ def way_of(operation: Operation[object]) -> tuple[Hashable, Hashable]:
     payment: money must not wait behind a text that can't be delivered. So have actions and answers, which
     are worth nothing when late.
     """
-    facts = operation.facts
-    if facts.lane is None:
+    traits = operation.traits
+    if traits.lane is None:
         alone = object()
         return alone, alone
     addressed: Any = operation
     chat = chat_of(addressed.chat_id)
-    return (facts.lane, getattr(operation, facts.number) if facts.number else chat), chat
+    return (traits.lane, getattr(operation, traits.number) if traits.number else chat), chat
 
 
 @final

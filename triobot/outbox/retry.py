@@ -109,7 +109,7 @@ def retry_after(error: Exception) -> float:
 
 def is_never_repeated(operation: Operation[object], on_unknown: OnUnknown) -> bool:
     """Return whether an attempt that may have taken effect is the last one."""
-    repeat = operation.facts.repeat
+    repeat = operation.traits.repeat
     return repeat == "never" or (repeat == "as chosen" and on_unknown is OnUnknown.RAISE)
 
 
@@ -149,7 +149,7 @@ def judge(
         doubtful: an earlier attempt may have taken effect.
         random: full jitter needs one draw.
     """
-    if not operation.facts.late:
+    if not operation.traits.late:
         return GiveUp(error)
     if isinstance(error, RefusedError) and error.status in _TOKEN_OR_CHAT:
         return Suspect(error)
@@ -193,4 +193,4 @@ def copy_for(error: Exception) -> Exception:
 
 
 def _patience(operation: Operation[object], rules: RetryRules) -> float:
-    return rules.money_patience if operation.facts.money else rules.patience
+    return rules.money_patience if operation.traits.money else rules.patience

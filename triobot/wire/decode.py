@@ -579,7 +579,7 @@ def decode_result(operation: Operation[R], status: int, body: bytes, retry_after
     if isinstance(answer, dict) and answer.get("error"):
         raise _refusal(operation, status, body)
     try:
-        return cast("R", operation.facts.result(operation, answer, body))
+        return cast("R", operation.traits.result(operation, answer, body))
     except RemoteProtocolError as error:
         raise RemoteProtocolError(error.field, error.rule, raw=body) from None
 
@@ -590,7 +590,7 @@ def take_unread(operation: Operation[R]) -> R:
     Raises:
         RemoteProtocolError: the operation's result is in the body.
     """
-    return cast("R", operation.facts.result(operation, None, _UNREAD))
+    return cast("R", operation.traits.result(operation, None, _UNREAD))
 
 
 def shape_of(body: bytes) -> str:

@@ -32,7 +32,6 @@ from .events import (
     Submission,
     UnknownEvent,
 )
-from .facts import names_of
 from .json_text import MENDED
 from .markup import (
     InlineKeyboard,
@@ -44,6 +43,7 @@ from .markup import (
 from .operations import Operation, SendMessage, Upload
 from .results import Answer, InvoiceCreated, PaymentState, Sent
 from .rules import JsonValue, check_text, compact_json
+from .traits import names_of
 
 R = TypeVar("R")
 

@@ -14,7 +14,6 @@ from typing_extensions import TypeVar
 from ..base.frozen import guarded
 from ..errors import LocalProtocolError
 from .content import CONTENT_CLASSES, MEDIA, Blob, Content, Descriptor, LocalFile, Media, MediaKind
-from .facts import OUTSIDE, Facts, told
 from .forms import Form
 from .ids import (
     CallbackId,
@@ -52,6 +51,7 @@ from .rules import (
     is_optional,
     is_text,
 )
+from .traits import OUTSIDE, Traits, told
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -61,12 +61,12 @@ class Operation(Generic[R_co]):
 
     Attributes:
         path: appended to the base URL.
-        facts: what else there is to know of it.
+        traits: what else holds for each of its values.
     """
 
     __slots__ = ()
     path: ClassVar[str]
-    facts: ClassVar[Facts]
+    traits: ClassVar[Traits]
 
 
 def check_content(field: str, value: object) -> None:
@@ -101,7 +101,7 @@ class SendMessage(Operation[Sent]):
     """
 
     path: ClassVar[str] = "sendMessage"
-    facts: ClassVar[Facts] = Facts(read_sent, "chat", word="send")
+    traits: ClassVar[Traits] = Traits(read_sent, "chat", word="send")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     content: Content = attrs.field(validator=_is_content, repr=False, metadata=told("type", "data"))
@@ -124,7 +124,7 @@ class EditMessage(Operation[None]):
     """
 
     path: ClassVar[str] = "editMessage"
-    facts: ClassVar[Facts] = Facts(read_nothing, "chat", repeat="freely", word="edit")
+    traits: ClassVar[Traits] = Traits(read_nothing, "chat", repeat="freely", word="edit")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     message_id: MessageId = attrs.field(converter=as_message_id)
@@ -146,7 +146,7 @@ class DeleteMessage(Operation[None]):
     """Delete a message of ours. Repeatable: deleting what is gone is answered 200."""
 
     path: ClassVar[str] = "deleteMessage"
-    facts: ClassVar[Facts] = Facts(read_nothing, "chat", repeat="freely", word="delete")
+    traits: ClassVar[Traits] = Traits(read_nothing, "chat", repeat="freely", word="delete")
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     message_id: MessageId = attrs.field(converter=as_message_id)
@@ -158,7 +158,7 @@ class SendAction(Operation[None]):
     """Show that the bot is typing. Repeatable."""
 
     path: ClassVar[str] = "sendAction"
-    facts: ClassVar[Facts] = Facts(read_nothing, "action", repeat="freely", late=False)
+    traits: ClassVar[Traits] = Traits(read_nothing, "action", repeat="freely", late=False)
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     action: Literal["typing"] = attrs.field(default="typing", metadata=told("type"))
@@ -176,7 +176,9 @@ class AnswerCallback(Operation[None]):
     """
 
     path: ClassVar[str] = "answerCallback"
-    facts: ClassVar[Facts] = Facts(read_nothing, "answer", "callback_id", "freely", late=False, word="answer")
+    traits: ClassVar[Traits] = Traits(
+        read_nothing, "answer", "callback_id", "freely", late=False, word="answer"
+    )
 
     chat_id: Recipient = attrs.field(converter=as_recipient, repr=False)
     callback_id: CallbackId = attrs.field(converter=as_callback_id)
@@ -193,7 +195,7 @@ class Upload(Operation[Descriptor]):
     """
 
     path: ClassVar[str] = "upload"
-    facts: ClassVar[Facts] = Facts(read_descriptor, repeat="freely")
+    traits: ClassVar[Traits] = Traits(read_descriptor, repeat="freely")
 
     kind: MediaKind = attrs.field(
         validator=is_one_of("image", "video", "audio", "voice", "file"), metadata=told(*MEDIA)
@@ -236,7 +238,7 @@ class CreateInvoice(Operation[InvoiceCreated]):
     """
 
     path: ClassVar[str] = "invoice"
-    facts: ClassVar[Facts] = Facts(read_invoice_created, "chat", repeat="never")
+    traits: ClassVar[Traits] = Traits(read_invoice_created, "chat", repeat="never")
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     amount: int = attrs.field(validator=is_amount)
@@ -253,7 +255,7 @@ class VerifyInvoice(Operation[PaymentState]):
     """Capture a paid invoice. What is not captured within its hour goes back to the user."""
 
     path: ClassVar[str] = "invoice/verify"
-    facts: ClassVar[Facts] = Facts(read_payment_state, "invoice", "invoice_id", "freely", money=True)
+    traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
@@ -265,7 +267,7 @@ class InquireInvoice(Operation[PaymentState]):
     """Ask where an invoice stands; captures nothing."""
 
     path: ClassVar[str] = "invoice/inquiry"
-    facts: ClassVar[Facts] = Facts(read_payment_state, "invoice", "invoice_id", "freely", money=True)
+    traits: ClassVar[Traits] = Traits(read_payment_state, "invoice", "invoice_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     invoice_id: InvoiceId = attrs.field(converter=as_invoice_id, metadata=told("ref_id"))
@@ -277,7 +279,7 @@ class VerifyPayment(Operation[PaymentState]):
     """Capture an in-app payment (interface section 4.2)."""
 
     path: ClassVar[str] = "payment/verify"
-    facts: ClassVar[Facts] = Facts(read_payment_state, "payment", "ref_id", "freely", money=True)
+    traits: ClassVar[Traits] = Traits(read_payment_state, "payment", "ref_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     ref_id: RefId = attrs.field(converter=as_ref_id)
@@ -289,7 +291,7 @@ class InquirePayment(Operation[PaymentState]):
     """Ask where an in-app payment stands; captures nothing."""
 
     path: ClassVar[str] = "payment/inquiry"
-    facts: ClassVar[Facts] = Facts(read_payment_state, "payment", "ref_id", "freely", money=True)
+    traits: ClassVar[Traits] = Traits(read_payment_state, "payment", "ref_id", "freely", money=True)
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     ref_id: RefId = attrs.field(converter=as_ref_id)
@@ -313,4 +315,4 @@ OPERATIONS: Final = (
 
 def repeatable(operation: Operation[object]) -> bool:
     """Return whether an operation may be repeated if its outcome is unknown: twice is as good as once."""
-    return operation.facts.repeat == "freely"
+    return operation.traits.repeat == "freely"

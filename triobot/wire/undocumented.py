@@ -10,13 +10,13 @@ from typing import ClassVar, Final, Literal, final
 import attrs
 
 from ..base.frozen import guarded
-from .facts import Facts
 from .ids import ChatId, as_chat_id
 from .operations import Operation
 from .results import Answer, read_answer
 from .rules import is_a, is_one_of, is_text
+from .traits import Traits
 
-_FACTS: Final = Facts(read_answer, "chat")
+_TRAITS: Final = Traits(read_answer, "chat")
 
 
 @final
@@ -25,7 +25,7 @@ class RequestWalletCharge(Operation[Answer]):
     """Ask the user to top up the wallet."""
 
     path: ClassVar[str] = "requestWalletCharge"
-    facts: ClassVar[Facts] = _FACTS
+    traits: ClassVar[Traits] = _TRAITS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     desc: str = attrs.field(validator=is_text(), repr=False)
@@ -37,7 +37,7 @@ class GetGameData(Operation[Answer]):
     """Read a user's game data of one type."""
 
     path: ClassVar[str] = "getGameData"
-    facts: ClassVar[Facts] = _FACTS
+    traits: ClassVar[Traits] = _TRAITS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     type: str = attrs.field(validator=is_text())
@@ -49,7 +49,7 @@ class PutGameData(Operation[Answer]):
     """Write a user's game data of one type; `force` overwrites a higher score."""
 
     path: ClassVar[str] = "gameData"
-    facts: ClassVar[Facts] = _FACTS
+    traits: ClassVar[Traits] = _TRAITS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     type: str = attrs.field(validator=is_text())
@@ -63,7 +63,7 @@ class GetGameConfig(Operation[Answer]):
     """Read a game's configuration."""
 
     path: ClassVar[str] = "getGameConfig"
-    facts: ClassVar[Facts] = _FACTS
+    traits: ClassVar[Traits] = _TRAITS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     key: str = attrs.field(validator=is_text())
@@ -75,7 +75,7 @@ class SendGameEvent(Operation[Answer]):
     """Record an event of a game."""
 
     path: ClassVar[str] = "gameEvent"
-    facts: ClassVar[Facts] = _FACTS
+    traits: ClassVar[Traits] = _TRAITS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     event: str = attrs.field(validator=is_text())
@@ -88,7 +88,7 @@ class GetLeaderBoard(Operation[Answer]):
     """Read a game's best players of a period (gap 14: the field's name)."""
 
     path: ClassVar[str] = "leaderBoard"
-    facts: ClassVar[Facts] = _FACTS
+    traits: ClassVar[Traits] = _TRAITS
 
     chat_id: ChatId = attrs.field(converter=as_chat_id, repr=False)
     time: Literal["all", "month", "week", "day"] = attrs.field(

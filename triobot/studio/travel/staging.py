@@ -118,7 +118,7 @@ class ChatStage:
 
     def _performed(self, operation: Operation[object], outcome: object, at: int) -> None:
         world = self._world
-        if operation.facts.lane == "chat":
+        if operation.traits.lane == "chat":
             addressed: Any = operation
             self._fence.welcome(addressed.chat_id, getattr(operation, "message_id", None))
         if isinstance(operation, SendMessage | EditMessage):

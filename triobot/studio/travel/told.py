@@ -215,7 +215,7 @@ def dot_of(record: Record, came: JsonObject | None) -> str:
 def told_operation(operation: Operation[object], chat_id: ChatId) -> JsonObject:
     """Tell what a conversation hands to its outbox."""
     told: JsonObject = {
-        "kind": operation.facts.word or operation.path,
+        "kind": operation.traits.word or operation.path,
         "chat_id": cast("int | str", getattr(operation, "chat_id", 0)),
     }
     if (message_id := getattr(operation, "message_id", None)) is not None:

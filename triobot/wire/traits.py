@@ -1,6 +1,7 @@
-"""What there is to know of an operation beside its fields, said once where the operation is declared.
+"""What holds for each operation of a class, said once where the class is declared.
 
-Who writes, reads, orders, repeats or shows operations asks here, and names those only that need more.
+Code that writes, reads, orders, repeats or shows operations asks for this, and names a class only where it
+needs more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OUTSIDE: Final[Mapping[str, object]] = {"outside": True}
 
 @final
 @guarded
-class Facts:
+class Traits:
     """What holds for each operation of a class.
 
     Attributes:
