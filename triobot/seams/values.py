@@ -37,6 +37,7 @@ from ..errors import ConfigError, UnreadableRecordError, UnrecordableError
 
 Node: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 C = TypeVar("C", bound=type)
+T = TypeVar("T")
 
 _VERSION: Final = 1
 # Deeper than any value that a person would look at, and far from Python's own limit.
@@ -316,19 +317,19 @@ def _node(value: object, depth: int) -> Node:
     if kind in _fields:
         return _attrs_node(value, kind, depth)
     if kind is tuple:
-        return {"tuple": _nodes(of_any, depth)}
+        return {"tuple": _each(_node, of_any, depth)}
     if kind is list:
-        return _nodes(of_any, depth)
+        return _each(_node, of_any, depth)
     if kind is int and -_PLAIN_INTEGER <= of_any <= _PLAIN_INTEGER:
         return plain
     return cast("Node", json.loads(_text(value, depth)))
 
 
-def _nodes(values: Iterable[object], depth: int) -> list[Node]:
-    done: list[Node] = []
+def _each(make: Callable[[object, int], T], values: Iterable[object], depth: int) -> list[T]:
+    done: list[T] = []
     try:
         for value in values:
-            done.append(_node(value, depth + 1))
+            done.append(make(value, depth + 1))
     except _UnfitValueError as refused:
         refused.path.append(f"[{len(done)}]")
         raise
@@ -386,27 +387,16 @@ def _text(value: object, depth: int) -> str:
 
 def _container_text(value: object, kind: type, depth: int) -> str:
     if kind is list:
-        return f"[{','.join(_texts(cast('list[object]', value), depth))}]"
+        return f"[{','.join(_each(_text, cast('list[object]', value), depth))}]"
     if kind is tuple:
-        return f'{{"tuple":[{",".join(_texts(cast("tuple[object, ...]", value), depth))}]}}'
+        return f'{{"tuple":[{",".join(_each(_text, cast("tuple[object, ...]", value), depth))}]}}'
     if kind is dict:
         entries = cast("dict[object, object]", value)
-        keys, values = _texts(entries, depth), _texts(entries.values(), depth)
+        keys, values = _each(_text, entries, depth), _each(_text, entries.values(), depth)
         return f'{{"dict":[[{",".join(keys)}],[{",".join(values)}]]}}'
     # The order of a set differs between processes; the text of one value shouldn't.
-    members = sorted(_texts(cast("Iterable[object]", value), depth))
+    members = sorted(_each(_text, cast("Iterable[object]", value), depth))
     return f'{{"{kind.__name__}":[{",".join(members)}]}}'
-
-
-def _texts(values: Iterable[object], depth: int) -> list[str]:
-    done: list[str] = []
-    try:
-        for value in values:
-            done.append(_text(value, depth + 1))
-    except _UnfitValueError as refused:
-        refused.path.append(f"[{len(done)}]")
-        raise
-    return done
 
 
 def _attrs_text(value: object, kind: type, depth: int) -> str:
