@@ -89,7 +89,7 @@ class Answer:
 
 
 def read_nothing(operation: object, answer: JsonValue, body: bytes) -> None:
-    """Whatever the answer is, the operation has taken effect."""
+    """Return nothing: whatever the answer says, the operation has taken effect."""
 
 
 def read_sent(operation: Any, answer: JsonValue, body: bytes) -> Sent:

@@ -419,7 +419,7 @@ class Twins:
             TravelError: the new code can't be loaded, or a process ended meanwhile.
         """
         before, fits, texts, parts = self._before, 0, dict[str, None](), list[JsonObject]()
-        # What was saved before it had loaded the code as it was may be what it has loaded.
+        # A process that loaded the code while a file was saved has the new one; the store says what the bot runs.
         ran = [one["sources"] for one in await self._journals.code() if "sources" in one]
         if before is not None and ran and not before.digests.issuperset(cast("list[str]", ran[-1])):
             before = None
