@@ -419,10 +419,11 @@ class Twins:
             TravelError: the new code can't be loaded, or a process ended meanwhile.
         """
         before, fits, texts, parts = self._before, 0, dict[str, None](), list[JsonObject]()
-        # A process that loaded the code while a file was saved has the new one; the store says what the bot runs.
-        ran = [one["sources"] for one in await self._journals.code() if "sources" in one]
-        if before is not None and ran and not before.digests.issuperset(cast("list[str]", ran[-1])):
-            before = None
+        if before is not None and journals:
+            # One that loaded the code while a file was saved has the new code already.
+            ran = [one["sources"] for one in await self._journals.code() if "sources" in one]
+            is_run = not ran or before.digests.issuperset(cast("list[str]", ran[-1]))
+            before = before if is_run else None
         after = await self._loaded()
         for lines in journals:
             new = await _trail(after, lines)
