@@ -87,8 +87,7 @@ def take(lease: Lease, id_: ConversationId, position: int, arrival: Arrival) -> 
 
 async def one_event(store: Store, id_: int, positions: dict[int, int], chance: random.Random) -> None:
     """An event is accepted and taken in one commit, as when its conversation waits for it."""
-    lease = store.lease(ChatId(id_))
-    assert lease is not None
+    lease = store.lease
     position = positions.get(id_, len(RECORDS))
     positions[id_] = position + 1
     arrival = Arrival(ChatId(id_), None, 0, "application/json", b"x" * 300, key=f"{id_}:{chance.random()}")
@@ -121,8 +120,7 @@ async def appends(store: Store, parked: int, callers: int, seconds: float) -> fl
 
     async def call(id_: int) -> None:
         nonlocal done
-        lease = store.lease(ChatId(id_))
-        assert lease is not None
+        lease = store.lease
         journal = await store.journal(ConversationId(id_))
         assert journal is not None
         for position in range(journal.row.position, 10**9):

@@ -62,8 +62,7 @@ def command(triobot: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
 async def keep_two() -> None:
     """A conversation that waits and one that crashed, as a bot leaves them."""
     async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
-        lease = store.lease(ChatId(7))
-        assert lease is not None
+        lease = store.lease
         for n, chat in ((1, 7), (2, 8)):
             await store.commit(
                 BeginConversation(lease, ConversationId(n), ChatId(chat), "pizza", "v1", Clock().now()),
@@ -292,8 +291,7 @@ async def keep_what_was_said() -> None:
     answer = """["D",9,4,"receive","",{"tuple":["Valiasr 1",41,6,null]},41]"""
     ended = """["Z",9,["builtins.ValueError",["Valiasr 1"]]]"""
     async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
-        lease = store.lease(ChatId(7))
-        assert lease is not None
+        lease = store.lease
         for n, record in ((1, answer), (2, ended)):
             id = ConversationId(n)
             await store.commit(
@@ -361,8 +359,7 @@ async def keep_parked() -> None:
     """Three conversations of a route that the bot doesn't have any more."""
     async with open_store(STORE, stamp=Stamp("http://127.0.0.1:9", "rig-token"), clock=Clock()) as store:
         for n, because in ((1, "no such route"), (2, "no such route"), (3, "it went on here")):
-            lease, id_ = store.lease(ChatId(n)), ConversationId(n)
-            assert lease is not None
+            lease, id_ = store.lease, ConversationId(n)
             await store.commit(
                 BeginConversation(lease, id_, ChatId(n), "pizza", "v1", Clock().now()),
                 AppendRecords(lease, id_, 0, (RECORD,)),

@@ -125,7 +125,7 @@ def _town(router: Router, store: FakeStore, outbox: FakeOutbox) -> object:
 async def accept(store: FakeStore, function: str, was: str, now: str) -> None:
     from triobot.seams.journals import AcceptChange, AcceptedChange
 
-    lease = store.lease(ChatId(1))
+    lease = store.lease
     await store.commit(AcceptChange(lease, AcceptedChange(function, was, now)))
 
 

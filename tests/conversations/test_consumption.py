@@ -39,7 +39,7 @@ def never(row: PaymentRow | None) -> Sequence[Decided]:
 
 REFUSED: dict[str, Write] = {
     "StaleRowError": MovePayment(RefId("1111"), never, lambda: None),
-    "JournalConflictError": AppendRecords(Lease(0, 1), ConversationId(5), 0, ("{}",)),
+    "JournalConflictError": AppendRecords(Lease(1), ConversationId(5), 0, ("{}",)),
     "LocalProtocolError": PutPayment(attrs.evolve(ROW, amount=-1), "made", 1),
 }
 

@@ -103,7 +103,7 @@ def test_what_is_beside_a_journal() -> None:
 
 
 ROW = ConversationRow(
-    ConversationId(1), Lease(0, 0), ChatId(5), "shop.order", "conversation", "1", None, None, 1,
+    ConversationId(1), Lease(0), ChatId(5), "shop.order", "conversation", "1", None, None, 1,
     unfinished=True, wake_at=None, parked_because=None, error=None, in_hand=0, position=1,
     started_at=1, updated_at=1,
 )  # fmt: skip

@@ -110,8 +110,7 @@ async def answer(place: Path, request: Request) -> list[Told]:
 
 
 async def begin(store: Store, id_: int, chat: int = 7) -> None:
-    lease = store.lease(ChatId(chat))
-    assert lease is not None
+    lease = store.lease
     conversation = ConversationId(id_)
     await store.commit(
         BeginConversation(lease, conversation, ChatId(chat), "pizza", "v1", NOON),

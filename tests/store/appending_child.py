@@ -59,8 +59,7 @@ def arrival_of(chat: ChatId) -> Arrival:
 
 
 async def converse(store: Store, chat: ChatId) -> None:
-    lease = store.lease(chat)
-    assert lease is not None
+    lease = store.lease
     for round_ in range(1_000_000):
         row = await store.accept(arrival_of(chat), quota=Quota(events_per_chat=10**9))
         assert isinstance(row, InboxRow)

@@ -62,8 +62,7 @@ async def fill(address: str, seed: int = 1, *, many: int = 1) -> None:
 
 
 async def _fill_place(store: Store, place: ChatId, chance: random.Random, many: int) -> None:
-    lease = store.lease(place)
-    assert lease is not None
+    lease = store.lease
     for n in range(many * chance.randrange(2, 5)):
         text = f"{place}/{n}"
         event = arrival(
@@ -126,8 +125,7 @@ async def _fill_the_rest(store: Store, chance: random.Random) -> None:
         await store.commit(AdvanceBroadcast(key, meant, outcomes))
         if state != "sending":
             await store.commit(TurnBroadcast(key, state))  # type: ignore[arg-type]
-    lease = store.lease(SHARED)
-    assert lease is not None
+    lease = store.lease
     await store.commit(
         KeepCode(
             lease,

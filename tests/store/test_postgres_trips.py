@@ -62,8 +62,7 @@ async def come(store: Store, chats: range) -> list[InboxRow]:
 async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
     """Alone or together, in chats that are new or in the midst of conversations."""
     async with opened(postgres) as (store, proxy):
-        lease = store.lease(ChatId(1))
-        assert lease is not None
+        lease = store.lease
         if busy:
             begun = [
                 BeginConversation(lease, ConversationId(5000 + chat), ChatId(chat), "pizza", "v", NOON)
@@ -86,8 +85,7 @@ async def test_events_that_come_in(postgres: Server, busy: bool) -> None:
 async def test_turns_payments_and_data(postgres: Server) -> None:
     """What turns of many conversations write goes in one trip, and so does what one writes."""
     async with opened(postgres) as (store, proxy):
-        lease = store.lease(ChatId(1))
-        assert lease is not None
+        lease = store.lease
         rows = await come(store, range(1, MANY))
         begun = [
             BeginConversation(lease, ConversationId(row.seq), row.chat_id, "pizza", "v", NOON) for row in rows
@@ -118,8 +116,7 @@ async def test_turns_payments_and_data(postgres: Server) -> None:
 async def test_ends_redeliveries_and_what_is_over_quota(postgres: Server) -> None:
     """Among events that are taken in, those that aren't cost no trip; and an end tells whether it was one."""
     async with opened(postgres) as (store, proxy):
-        lease = store.lease(ChatId(1))
-        assert lease is not None
+        lease = store.lease
         rows = await come(store, range(1, MANY))
         numbers = [ConversationId(row.seq) for row in rows]
         await store.commit(
@@ -172,8 +169,7 @@ async def test_an_event_that_a_conversation_takes(postgres: Server) -> None:
     """Whether it is new is found out by the writing itself."""
     async with opened(postgres) as (store, proxy):
         (row,) = await come(store, range(1, 2))
-        lease = store.lease(row.chat_id)
-        assert lease is not None
+        lease = store.lease
         number = ConversationId(row.seq)
         await store.commit(BeginConversation(lease, number, row.chat_id, "pizza", "v", NOON))
         taken = Accept(arrival(1, key="said", once=True, sender_id=SenderId(1)))

@@ -17,7 +17,7 @@ import trio
 from sqlite_rig import STAMP, as_a_crash_leaves_it, opened
 
 from tests.store.contract.contract import MINUTE, NOON, SettableClock, accepted, arrival
-from tests.store.contract.journals import append, begin, lease_of, records_of, standing
+from tests.store.contract.journals import append, begin, records_of, standing
 from triobot.errors import ConfigError, StoreCorruptError, StoreLockedError
 from triobot.seams.broadcasts import (
     AddReceivers,
@@ -630,7 +630,7 @@ async def test_an_examination_finds_what_is_wrong(
         crashed = await accepted(store, arrival())
         await store.commit(
             begin(store, crashed.seq),
-            EndConversation(lease_of(store), ConversationId(crashed.seq), NOON, "E"),
+            EndConversation(store.lease, ConversationId(crashed.seq), NOON, "E"),
         )
         with pytest.raises(StoreLockedError):
             await examine_sqlite(path)

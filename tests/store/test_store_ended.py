@@ -8,7 +8,7 @@ import pytest
 from sqlite_rig import opened
 
 from tests.store.contract.contract import DAY, MINUTE, NOON, SettableClock
-from tests.store.contract.journals import append, begin, lease_of
+from tests.store.contract.journals import append, begin
 from triobot.seams.journals import ConversationId, EndConversation
 from triobot.seams.writes import PutSetting
 from triobot.store import Retention, Store
@@ -19,7 +19,7 @@ CHAT = ChatId(1)
 
 async def end(store: Store, id_: int, at: int, error: str | None = None) -> None:
     await store.commit(begin(store, id_), append(store, id_, 0, f"record {id_}"))
-    ended = EndConversation(lease_of(store), ConversationId(id_), at, error, kept=error is None)
+    ended = EndConversation(store.lease, ConversationId(id_), at, error, kept=error is None)
     await store.commit(ended)
 
 

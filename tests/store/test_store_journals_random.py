@@ -41,7 +41,7 @@ from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
-LEASE = Lease(0, 0)
+LEASE = Lease(0)
 IDS = [ConversationId(n) for n in (1, 2, 3)]
 
 ids = st.sampled_from(IDS)

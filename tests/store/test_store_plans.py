@@ -32,7 +32,7 @@ from triobot.store.schema import MIGRATIONS, run_migration
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
-LEASE = Lease(0, 0)
+LEASE = Lease(0)
 ONE, TWO = ConversationId(1), ConversationId(2)
 
 

@@ -30,7 +30,7 @@ from tests.store.contract.contract import (
     arrival,
     gathering,
 )
-from tests.store.contract.journals import begin, lease_of
+from tests.store.contract.journals import begin
 from triobot.errors import (
     ConfigError,
     StoreCorruptError,
@@ -1025,7 +1025,7 @@ async def test_every_earlier_schema_is_brought_up_to_date(path: Path, schema: in
         await store.commit(
             PutData(ChatId(1), "language", '"fa"'),
             begin(store, row.seq),
-            AppendRecords(lease_of(store), ConversationId(row.seq), 0, ("[]",)),
+            AppendRecords(store.lease, ConversationId(row.seq), 0, ("[]",)),
         )
 
     async with opened(path) as store:
@@ -1129,7 +1129,7 @@ async def test_a_consumed_row_is_counted_out_once_whoever_took_it_in(path: Path)
         new = await accepted(store, arrival(8, body=b"12345"))
         both = Consume((old.seq, new.seq, new.seq))
         with pytest.raises(JournalConflictError):
-            await store.commit(both, AppendRecords(lease_of(store), ConversationId(99), 0, ("[]",)))
+            await store.commit(both, AppendRecords(store.lease, ConversationId(99), 0, ("[]",)))
         found = store.statistics()
         assert (found.inbox, found.inbox_bytes) == (2, 8)
         for _ in range(2):

@@ -29,7 +29,7 @@ from triobot.store.journal_rows import OneByOneError
 from triobot.store.statements import Tables
 from triobot.wire.ids import ChatId
 
-LEASE = Lease(0, 1)
+LEASE = Lease(1)
 QUOTA = Quota(events_per_chat=6)
 
 
@@ -50,7 +50,7 @@ def chances(seed: int) -> tuple[random.Random, Callable[[int], Write]]:
         writes: list[JournalWrite | Write] = [
             BeginConversation(LEASE, id_, ChatId(conversation % 3), "route", "1", NOON),
             AppendRecords(LEASE, id_, position, ("one", "two")),
-            AppendRecords(LEASE if chance.random() < 0.98 else Lease(0, 0), id_, position, ("one",)),
+            AppendRecords(LEASE if chance.random() < 0.98 else Lease(0), id_, position, ("one",)),
             PutStanding(LEASE, id_, NOON + number, chance.random() < 0.5, chance.choice((None, NOON))),
             Accept(said),
             Consume((chance.randrange(1, 20), chance.randrange(1, 20))),

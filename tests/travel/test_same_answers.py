@@ -244,8 +244,7 @@ async def test_it_takes_the_place_of_what_was_stored(autojump_clock: MockClock) 
         instead = replacement_of(json.loads(json.dumps((await same.replacement()).told())))
     async with open_memory(clock=StoppedClock(instead.at)) as store:
         chat_id = stored.row.chat_id
-        lease = store.lease(chat_id)
-        assert lease is not None
+        lease = store.lease
         await store.commit(*written_down(stored, lease))
         await store.commit(*instead.writes(lease, chat_id))
 

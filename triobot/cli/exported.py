@@ -71,9 +71,7 @@ def _row(told: Mapping[str, object]) -> ConversationRow:
     known = {field.name for field in attrs.fields(ConversationRow)}
     fields: dict[str, Any] = {name: value for name, value in told.items() if name in known}
     try:
-        return ConversationRow(
-            id=ConversationId(cast("int", told["conversation"])), lease=Lease(0, 0), **fields
-        )
+        return ConversationRow(id=ConversationId(cast("int", told["conversation"])), lease=Lease(0), **fields)
     except TypeError:
         raise ConfigError("this journal's first line is another version's") from None
 

@@ -254,8 +254,6 @@ class EarlyDoor:
         # What the chat keeps isn't known before the event is stored.
         if dispatcher.table.asks_kept or dispatcher.commits.has_data(chat_id):
             return None
-        if services.store.lease(chat_id) is None:
-            return None
         start = self._decide(event, at, None, asked)
         if type(start) is not Start or start.call is not None or not start.route.durable:
             return None

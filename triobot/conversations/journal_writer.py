@@ -35,7 +35,7 @@ from ..engine.records import (
     Node,
     time_of,
 )
-from ..errors import LocalProtocolError, NondeterminismError
+from ..errors import NondeterminismError
 from ..seams.inbox import Arrival
 from ..seams.journals import (
     AppendRecords,
@@ -152,15 +152,12 @@ class JournalWriter(Host):
         durable: bool = True,
         carried: Carried | None = None,
     ) -> None:
-        lease = conversation.services.store.lease(conversation.life.chat_id)
-        if lease is None:
-            raise LocalProtocolError("chat_id", "is another process's")
         self.durable = durable
         self.over = self.lost = False
         self.repeated_ids: frozenset[Id] = frozenset()
         self._conversation = conversation
         self._commits = conversation.work.commits
-        self._lease = lease if row is None else row.lease
+        self._lease = conversation.services.store.lease if row is None else row.lease
         self._id = ConversationId(conversation.seq)
         self.run_number = 1 if row is None else row.run
         self._begun = row is not None

@@ -190,9 +190,8 @@ class Jumps:
     def took(self, by: int) -> None:
         """Note that the time of day has jumped; the clock is read anywhere, and so nothing runs yet."""
         writes: list[Write] = [self._written()]
-        lease = self._services.store.lease(ChatId(0))
-        if by < 0 and lease is not None:
-            writes.append(WakeEarlier(lease, -by))
+        if by < 0:
+            writes.append(WakeEarlier(self._services.store.lease, -by))
         self._commits.add(writes)
         self._timers.wake_all()
         self._waking.look_again()

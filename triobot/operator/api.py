@@ -15,7 +15,7 @@ from ..errors import ConfigError, ConflictError, NotFoundError
 from ..seams.inbox import InboxRow
 from ..seams.journals import AcceptChange, AcceptedChange, ConversationId, ConversationRow, Journal, Lease
 from ..seams.money import AcknowledgeAlarms, AlarmRow
-from ..seams.rooms import SHARED, is_chat
+from ..seams.rooms import is_chat
 from ..seams.writes import STREAM_ID, PutSetting, Shipped
 from ..store import Store
 from ..wire.ids import ChatId
@@ -130,9 +130,7 @@ class OperatorApi:
             case ReadCode():
                 await self._read_code(tell)
             case AcceptLines(function, was, now):
-                if (lease := self._store.lease(SHARED)) is None:
-                    raise ConflictError("another process has the store")
-                await self._store.commit(AcceptChange(lease, AcceptedChange(function, was, now)))
+                await self._store.commit(AcceptChange(self._store.lease, AcceptedChange(function, was, now)))
             case ReadKept(key, after):
                 found = await self._store.keyed(
                     key, after=None if after is None else ChatId(after), limit=_PAGE
@@ -450,6 +448,5 @@ class Filing:
         return [found[id] for id in sorted(found) if end is None or id <= end], end
 
     def _of(self, rows: Sequence[InboxRow]) -> Sequence[Journal]:
-        leased = [(row, self._store.lease(row.chat_id)) for row in rows if row.begun is not None]
-        found = [self._begun(row, lease) for row, lease in leased if lease is not None]
+        found = [self._begun(row, self._store.lease) for row in rows if row.begun is not None]
         return [journal for journal in found if journal is not None]

@@ -5,9 +5,8 @@ memory: whose it is, what runs it, whether it has work left, when to wake it. Th
 list of what happened to it; the store counts its records and knows nothing of what is in them. Beside it,
 *effects*: an intent before an operation leaves, its result once that is known.
 
-Everything of a conversation is written under a lease. Where one process has the whole store, there is one
-lease; where several machines share it, a machine that has lost the lease can't write any more, whatever it
-still believes.
+Everything of a conversation is written under the lease of the run that opened the store: a process that has
+lost the store can't write any more, whatever it still believes.
 """
 
 from __future__ import annotations
@@ -23,24 +22,13 @@ from ..wire.ids import ChatId, SenderId
 ConversationId = NewType("ConversationId", int)
 """The number of the inbox row that started a conversation; never given twice."""
 
+Lease = NewType("Lease", int)
+"""The right to write: counts the runs that opened the store; a write with an older one is refused."""
+
 LARGEST_RECORD: Final = 16 * 1024 * 1024
 """Characters of one record, intent or result."""
 
 RunKind: TypeAlias = Literal["conversation", "interrupt", "aside", "room", "job"]
-
-
-@final
-@frozen
-class Lease:
-    """The right to write a share of all chats.
-
-    Attributes:
-        shard: the share.
-        fence: grows with every change of hands; a write with an older one is refused.
-    """
-
-    shard: int
-    fence: int
 
 
 @final
@@ -367,7 +355,7 @@ class TakeInHand:
 @final
 @frozen
 class WakeEarlier:
-    """Let every conversation of the lease's share wake earlier, but not before 1970: the clock was set back.
+    """Let every conversation wake earlier, but not before 1970: the clock was set back.
 
     Attributes:
         by: milliseconds.

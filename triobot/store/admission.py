@@ -263,8 +263,7 @@ def admit_journal_write(write: JournalWrite) -> None:
     Raises:
         LocalProtocolError: names the field. Repeating never helps.
     """
-    lease = write.lease
-    if not (0 <= lease.shard <= LARGEST_INTEGER and 0 <= lease.fence <= LARGEST_INTEGER):
+    if not 0 <= write.lease <= LARGEST_INTEGER:
         raise LocalProtocolError("lease", "is none that a store has given")
     match write:
         case AppendRecords():

@@ -304,7 +304,7 @@ def open_file(
             connection, file.tables, lock.notes, machine=machine_boot(), now=now, visit=visit
         )
         file.tables.retention = retention
-        file.tables.journals.lease = Lease(0, file.opening.boot)
+        file.tables.journals.lease = Lease(file.opening.boot)
         file.transactions.fold(erase=True)
         if not visit:
             grow_log(path)

@@ -129,7 +129,7 @@ class JournalTables:
         self._tally = tally
         self.code = CodeTables(connection)
         self.newest = newest
-        self.lease = Lease(0, 0)
+        self.lease = Lease(0)
 
     # --- writing
 

@@ -244,6 +244,7 @@ class Store:
     Attributes:
         payments: what was asked for, and how far it got.
         alarms: what an operator should know.
+        lease: under which this process writes.
         held: tells for how long this process has the store for certain: while it has not, nothing may begin
             that others see. None: it has it for as long as it lives.
         news: tells of events that were put into the inbox; None: only this process puts any in. If there is
@@ -271,7 +272,7 @@ class Store:
         self.news = news
         self.stream = stream
         self._opening = opening
-        self._lease = Lease(0, opening.boot)
+        self.lease = Lease(opening.boot)
         self._writer = writer
         self._notes = notes
         # These are called for each event, the last several times.
@@ -373,10 +374,6 @@ class Store:
     def opening(self) -> Opening:
         """Return what is known of this run of the program and of the one before."""
         return self._opening
-
-    def lease(self, chat_id: ChatId) -> Lease | None:
-        """Return the lease under which this process may write the chat's conversations; None: another's."""
-        return self._lease
 
     async def conversations(self, chat_id: ChatId) -> Sequence[ConversationRow]:
         """Read the chat's conversations that have not ended, oldest first."""

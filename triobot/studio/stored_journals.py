@@ -111,9 +111,7 @@ class StoredJournals:
         async with open_store(
             settings.store, stamp=stamp_of(settings), clock=SystemClock(), visit=True
         ) as store:
-            lease = store.lease(chat_id)
-            assert lease is not None, "one process has the whole store"
-            await store.commit(*instead.writes(lease, chat_id))
+            await store.commit(*instead.writes(store.lease, chat_id))
 
     async def _lines(self, request: Request) -> list[JsonObject]:
         try:

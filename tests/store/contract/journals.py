@@ -54,29 +54,22 @@ from triobot.wire.ids import ChatId, SenderId
 from .contract import ALI, DAY, MINUTE, NOON, ROOMY, SARA, SECOND, Contract, SettableClock, accepted, arrival
 
 
-def lease_of(store: Store, chat: int = 1) -> Lease:
-    """Return the store's lease of a chat."""
-    lease = store.lease(ChatId(chat))
-    assert lease is not None
-    return lease
-
-
 def begin(store: Store, id_: int, chat: int = 1, **rest: Any) -> BeginConversation:
     """Make the write that begins a conversation."""
     write = BeginConversation(
-        lease_of(store, chat), ConversationId(id_), ChatId(chat), route="pizza", version="v1", at=NOON
+        store.lease, ConversationId(id_), ChatId(chat), route="pizza", version="v1", at=NOON
     )
     return attrs.evolve(write, **rest)
 
 
 def append(store: Store, id_: int, position: int, *records: str) -> AppendRecords:
-    return AppendRecords(lease_of(store), ConversationId(id_), position, records)
+    return AppendRecords(store.lease, ConversationId(id_), position, records)
 
 
 def standing(
     store: Store, id_: int, *, unfinished: bool = False, wake_at: int | None = None, at: int = NOON
 ) -> PutStanding:
-    return PutStanding(lease_of(store), ConversationId(id_), at, unfinished, wake_at)
+    return PutStanding(store.lease, ConversationId(id_), at, unfinished, wake_at)
 
 
 async def row_of(store: Store, id_: int) -> ConversationRow:
@@ -93,7 +86,7 @@ async def records_of(store: Store, id_: int) -> tuple[int, tuple[str, ...]]:
 
 def late_writes(store: Store) -> list[JournalWrite]:
     """Return writes that need a conversation 5."""
-    lease, id_ = lease_of(store), ConversationId(5)
+    lease, id_ = store.lease, ConversationId(5)
     return [
         append(store, 5, 1, "y"),
         standing(store, 5),
@@ -117,7 +110,7 @@ class JournalContract(Contract):
 
         assert row == ConversationRow(
             id=ConversationId(5),
-            lease=lease_of(store),
+            lease=store.lease,
             chat_id=ChatId(7),
             route="pizza",
             kind="conversation",
@@ -161,22 +154,22 @@ class JournalContract(Contract):
         assert after.parked and not other.parked
         assert [row.parked for row in await store.pending(ChatId(7), after=0, limit=9)] == [True, True]
         assert [row.parked for row in await store.backlog(after=0, limit=9)] == [True, True, False]
-        await store.commit(EndConversation(lease_of(store), ConversationId(before.seq), NOON))
+        await store.commit(EndConversation(store.lease, ConversationId(before.seq), NOON))
         assert not (await accepted(store, arrival(7))).parked
         assert not any(row.parked for row in await store.backlog(after=0, limit=9))
 
     async def test_a_crashed_conversation_that_is_kept_is_none_of_the_chats(self, store: Store) -> None:
         await store.commit(begin(store, 5, 7))
-        await store.commit(EndConversation(lease_of(store), ConversationId(5), NOON, error="E-1"))
+        await store.commit(EndConversation(store.lease, ConversationId(5), NOON, error="E-1"))
         assert not (await accepted(store, arrival(7))).parked
         assert list(await store.conversations(ChatId(7))) == []
 
     async def test_a_chats_crashed_conversations_can_be_read(self, store: Store) -> None:
         await store.commit(*(begin(store, n, 7) for n in (5, 6, 7)), begin(store, 8, 9))
-        await store.commit(EndConversation(lease_of(store), ConversationId(6), NOON, error="E-1"))
-        await store.commit(EndConversation(lease_of(store), ConversationId(5), NOON + 1, error="E-2"))
-        await store.commit(EndConversation(lease_of(store), ConversationId(7), NOON + 1))
-        await store.commit(EndConversation(lease_of(store, 9), ConversationId(8), NOON, error="E-3"))
+        await store.commit(EndConversation(store.lease, ConversationId(6), NOON, error="E-1"))
+        await store.commit(EndConversation(store.lease, ConversationId(5), NOON + 1, error="E-2"))
+        await store.commit(EndConversation(store.lease, ConversationId(7), NOON + 1))
+        await store.commit(EndConversation(store.lease, ConversationId(8), NOON, error="E-3"))
         crashed = await store.crashed(ChatId(7))
         assert [(row.id, row.error, row.ended_at) for row in crashed] == [
             (5, "E-2", NOON + 1),
@@ -185,7 +178,7 @@ class JournalContract(Contract):
         assert list(await store.crashed(ChatId(6))) == []
 
     async def test_statistics_count_conversations(self, store: Store) -> None:
-        lease = lease_of(store)
+        lease = store.lease
         await store.commit(*(begin(store, n, n) for n in (1, 2, 3)))
         await store.commit(ParkConversation(lease, ConversationId(2), NOON, "differs"))
         assert (store.statistics().conversations, store.statistics().parked) == (3, 1)
@@ -243,7 +236,7 @@ class JournalContract(Contract):
                 append(store, 5, 1, "1"),
                 standing(store, 5),
                 begin(store, 7),
-                EndConversation(lease_of(store), ConversationId(6), NOON),
+                EndConversation(store.lease, ConversationId(6), NOON),
                 append(store, 5, 3, "3"),
             )
         await store.commit(append(store, 5, 1, "another"))
@@ -268,8 +261,8 @@ class JournalContract(Contract):
         for n in range(1, 8):
             await store.commit(begin(store, n, n))
         await store.commit(standing(store, 2), standing(store, 4, wake_at=NOON))
-        await store.commit(ParkConversation(lease_of(store), ConversationId(5), NOON, "differs"))
-        await store.commit(EndConversation(lease_of(store), ConversationId(6), NOON, "E-1"))
+        await store.commit(ParkConversation(store.lease, ConversationId(5), NOON, "differs"))
+        await store.commit(EndConversation(store.lease, ConversationId(6), NOON, "E-1"))
 
         first = await store.unfinished(after=0, limit=2)
         second = await store.unfinished(after=first[-1].id, limit=2)
@@ -279,8 +272,8 @@ class JournalContract(Contract):
     async def test_what_is_due_comes_earliest_first_page_by_page(self, store: Store) -> None:
         for n, wake in enumerate([30, 10, 20, 20, 20, 41, None, 15, 16], start=1):
             await store.commit(begin(store, n, n), standing(store, n, wake_at=wake))
-        await store.commit(ParkConversation(lease_of(store), ConversationId(8), NOON, "differs"))
-        await store.commit(EndConversation(lease_of(store), ConversationId(9), NOON, "E-1"))
+        await store.commit(ParkConversation(store.lease, ConversationId(8), NOON, "differs"))
+        await store.commit(EndConversation(store.lease, ConversationId(9), NOON, "E-1"))
 
         found: list[ConversationRow] = []
         while page := await store.due(
@@ -294,7 +287,7 @@ class JournalContract(Contract):
         assert await store.next_wake(after=41) is None
 
     async def test_a_parked_conversation_wakes_for_nothing_until_it_is_taken_back(self, store: Store) -> None:
-        lease = lease_of(store)
+        lease = store.lease
         await store.commit(begin(store, 5, wake_at=NOON))
         await store.commit(TakeInHand(lease, ConversationId(5), NOON))
         await store.commit(ParkConversation(lease, ConversationId(5), NOON + 1, "differs", error="E-1"))
@@ -315,16 +308,16 @@ class JournalContract(Contract):
     async def test_a_clock_set_back_lets_all_wake_earlier(self, store: Store) -> None:
         for n, wake in enumerate([NOON, 30, None], start=1):
             await store.commit(begin(store, n, n), standing(store, n, wake_at=wake))
-        await store.commit(ParkConversation(lease_of(store), ConversationId(1), NOON, "differs"))
+        await store.commit(ParkConversation(store.lease, ConversationId(1), NOON, "differs"))
 
-        await store.commit(WakeEarlier(lease_of(store), 100))
+        await store.commit(WakeEarlier(store.lease, 100))
 
         rows = await store.all_conversations(after=0, limit=10)
         assert [row.wake_at for row in rows] == [NOON - 100, 0, None]
         assert [row.updated_at for row in rows] == [NOON, NOON, NOON]
 
     async def test_revivals_are_counted_until_it_comes_to_rest(self, store: Store) -> None:
-        in_hand = TakeInHand(lease_of(store), ConversationId(5), NOON)
+        in_hand = TakeInHand(store.lease, ConversationId(5), NOON)
         await store.commit(begin(store, 5))
         await store.commit(in_hand)
         await store.commit(in_hand, standing(store, 5, unfinished=True))
@@ -335,7 +328,7 @@ class JournalContract(Contract):
     # --- effects
 
     async def test_intent_and_result_are_kept_beside_the_journal(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         await store.commit(begin(store, 5), begin(store, 6))
         await store.commit(KeepIntent(lease, id_, 1, "0.1", NOON, "meant"))
         await store.commit(KeepIntent(lease, id_, 1, "0.1", NOON + 1, "meant again"))
@@ -353,7 +346,7 @@ class JournalContract(Contract):
         }
 
     async def test_effects_of_unknown_outcome_are_counted(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         assert await store.unknown_effects() == 0
         await store.commit(begin(store, 5), begin(store, 6))
         for operation in "abc":
@@ -372,7 +365,7 @@ class JournalContract(Contract):
         assert await store.unknown_effects() == 0
 
     async def test_effects_are_dropped_by_name(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         await store.commit(begin(store, 5), *(KeepResult(lease, id_, 1, n, NOON, n) for n in "abc"))
         await store.commit(DropEffects(lease, id_, 1, ("a", "c", "never seen")))
         await store.commit(DropEffects(lease, id_, 2, ("b",)))
@@ -381,7 +374,7 @@ class JournalContract(Contract):
         assert set(journal.effects) == {"b"}
 
     async def test_a_late_result_is_nothing_and_a_late_intent_is_refused(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         late_result = KeepResult(lease, id_, 1, "0.1", NOON, "late")
         late_intent = KeepIntent(lease, id_, 1, "0.1", NOON, "late")
         await store.commit(late_result, PutSetting("and", "the rest"))
@@ -403,7 +396,7 @@ class JournalContract(Contract):
     # --- the ends
 
     async def test_an_ended_conversation_leaves_nothing(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         await store.commit(begin(store, 5), append(store, 5, 0, "x"), KeepResult(lease, id_, 1, "a", 1, "b"))
         await store.commit(EndConversation(lease, id_, NOON))
 
@@ -413,7 +406,7 @@ class JournalContract(Contract):
         assert await records_of(store, 5) == (0, ())
 
     async def test_a_crashed_one_is_kept_and_changes_no_more(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         await store.commit(begin(store, 5, wake_at=NOON), append(store, 5, 0, "x"))
         await store.commit(EndConversation(lease, id_, NOON + 1, error="E-1"))
 
@@ -438,7 +431,7 @@ class JournalContract(Contract):
         assert await store.setting("trace") is None
 
     async def test_a_new_run_replaces_the_journal_and_positions_count_on(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         await store.commit(begin(store, 5, wake_at=NOON), append(store, 5, 0, "0", "1"))
         await store.commit(append(store, 5, 2, "2"), KeepResult(lease, id_, 1, "a", NOON, "b"))
         for position in (0, 2, 4):
@@ -509,7 +502,7 @@ class LeaseContract(Contract):
 
         await store.commit(PutData(ChatId(7), "a", "b"), begin(store, 5, 8))
         rows = [await come(7, ALI), await come(7, ALI), await come(8), await come(9, ALI), await come(10)]
-        over = EndConversation(lease_of(store), ConversationId(5), NOON)
+        over = EndConversation(store.lease, ConversationId(5), NOON)
         await store.commit(Consume(tuple(row.seq for row in rows)), over)
         # Nothing waits any more, nothing goes on; but now a second one speaks in chat 9.
         rows += [await come(7, ALI), await come(8), await come(9, SARA)]
@@ -593,9 +586,9 @@ class LeaseContract(Contract):
     # --- leases, and runs of the program
 
     async def test_a_write_under_another_lease_is_refused(self, store: Store) -> None:
-        lease = lease_of(store)
+        lease = store.lease
         await store.commit(begin(store, 5))
-        for stale in (Lease(lease.shard, lease.fence - 1), Lease(lease.shard + 1, lease.fence)):
+        for stale in (Lease(lease - 1), Lease(lease + 1)):
             for write in (*late_writes(store), KeepResult(lease, ConversationId(5), 1, "a", NOON, "b")):
                 with pytest.raises(LeaseLostError):
                     await store.commit(PutSetting("trace", "of it"), attrs.evolve(write, lease=stale))
@@ -603,7 +596,7 @@ class LeaseContract(Contract):
 
     async def test_each_run_has_a_lease_of_its_own(self, clock: SettableClock, tmp_path: Path) -> None:
         async with self.opened(clock, tmp_path) as store:
-            before, first = store.opening(), lease_of(store)
+            before, first = store.opening(), store.lease
             await store.commit(begin(store, 5))
         clock.time += MINUTE
         async with self.opened(clock, tmp_path) as store:
@@ -611,7 +604,7 @@ class LeaseContract(Contract):
             assert (before.boot, before.at, before.unclean, before.previous_at) == (1, NOON, 0, None)
             assert (now.boot, now.at, now.unclean, now.previous_at) == (2, NOON + MINUTE, 0, NOON)
             (row,) = await store.conversations(ChatId(1))
-            assert row.lease == lease_of(store) != first
+            assert row.lease == store.lease != first
             with pytest.raises(LeaseLostError):
                 await store.commit(AppendRecords(first, ConversationId(5), 0, ("x",)))
             await store.commit(AppendRecords(row.lease, ConversationId(5), 0, ("x",)))
@@ -620,8 +613,8 @@ class LeaseContract(Contract):
         id_ = ConversationId(5)
         async with self.opened(clock, tmp_path) as store:
             await store.commit(begin(store, 5), append(store, 5, 0, "0"), begin(store, 6))
-            await store.commit(KeepIntent(lease_of(store), id_, 1, "a", NOON, "b"))
-            await store.commit(ParkConversation(lease_of(store), ConversationId(6), NOON, "differs"))
+            await store.commit(KeepIntent(store.lease, id_, 1, "a", NOON, "b"))
+            await store.commit(ParkConversation(store.lease, ConversationId(6), NOON, "differs"))
             before = await store.journal(id_)
             assert before is not None
         async with self.opened(clock, tmp_path) as store:
@@ -633,7 +626,7 @@ class LeaseContract(Contract):
 
     async def test_what_is_left_over_goes_after_a_week(self, store: Store, clock: SettableClock) -> None:
         """Delete crashed conversations and unreadable requests after a week, and never what lives."""
-        lease = lease_of(store)
+        lease = store.lease
         for id_, day in ((5, 0), (6, 5)):
             at = NOON + day * DAY
             await store.commit(
@@ -656,7 +649,7 @@ class LeaseContract(Contract):
     # --- forgetting
 
     async def test_a_forgotten_chat_leaves_nothing(self, store: Store) -> None:
-        lease = lease_of(store)
+        lease = store.lease
         for chat in (7, 8):
             await accepted(store, arrival(chat, sender_id=ALI))
             await store.commit(
@@ -718,14 +711,14 @@ class LeaseContract(Contract):
         await store.commit(begin(store, 5))
         assert ((row := await row_of(store, 5)).rests, row.build) == (None, 0)
         for rests in ("[1,[]]", None):
-            await store.commit(PutRested(lease_of(store), ConversationId(5), rests, 2**40))
+            await store.commit(PutRested(store.lease, ConversationId(5), rests, 2**40))
             await store.commit(standing(store, 5))
             assert ((row := await row_of(store, 5)).rests, row.build) == (rests, 2**40)
         with pytest.raises(JournalConflictError):
-            await store.commit(PutRested(lease_of(store), ConversationId(6), None, 1))
+            await store.commit(PutRested(store.lease, ConversationId(6), None, 1))
 
     async def test_sources_and_sites_are_kept_once(self, store: Store) -> None:
-        lease, text = lease_of(store), "async def order(chat): ...\n# \u062f\n"
+        lease, text = store.lease, "async def order(chat): ...\n# \u062f\n"
         sites = ((7, 0, "d1", "order", 1, 0, 1, 9), (2**40, 7, "!c", "<lambda>", None, None, None, None))
         kept = KeepCode(lease, (("d1", "shop", text),), sites, Deployed(NOON, 3, ("d1",)))
         for _ in range(2):
@@ -738,7 +731,7 @@ class LeaseContract(Contract):
         assert await store.source("d2") is None
 
     async def test_what_no_conversation_can_name_goes_when_other_code_runs(self, store: Store) -> None:
-        lease = lease_of(store)
+        lease = store.lease
 
         async def deploy(at: int) -> None:
             sources = ((f"d{at}", "shop", f"# {at}"), ("all", "texts", ""))
@@ -769,7 +762,7 @@ class LeaseContract(Contract):
     # --- what can't be stored
 
     async def test_a_journal_write_that_cannot_be_stored_is_refused(self, store: Store) -> None:
-        lease, id_ = lease_of(store), ConversationId(5)
+        lease, id_ = store.lease, ConversationId(5)
         await store.commit(begin(store, 5))
         bad: list[JournalWrite] = [
             begin(store, 0),
@@ -781,7 +774,7 @@ class LeaseContract(Contract):
             begin(store, 6, at=-1),
             begin(store, 6, wake_at=2**53),
             begin(store, 6, sender_id=True),
-            begin(store, 6, lease=Lease(-1, 0)),
+            begin(store, 6, lease=Lease(-1)),
             append(store, 5, 0),
             append(store, 5, -1, "x"),
             append(store, 5, 0, "two\nlines"),

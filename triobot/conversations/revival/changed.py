@@ -41,7 +41,6 @@ from ...exact.sites import (
 from ...exact.sources import Source
 from ...exact.verdicts import Build, Comparison, Judge, Parting, Told
 from ...seams.journals import ConversationRow, Deployed, KeepCode, Lease, SiteRow, StoredCode
-from ...seams.rooms import SHARED
 from ...wire.events import Event
 from ...wire.operations import Operation
 from ..routes.declarations import Table
@@ -154,8 +153,7 @@ class Code:
             return None
         # The clock may have been set back, and the newest is what runs.
         self._since = max(now, 0 if last is None else last.at + 1)
-        lease = store.lease(SHARED)
-        return None if lease is None else self.unkept(lease)
+        return self.unkept(store.lease)
 
     def unkept(self, lease: Lease) -> KeepCode:
         """Return what the store doesn't have yet of sites, and of the sources that these name."""

@@ -155,8 +155,7 @@ async def write_out(store: Store) -> int:
         newest = rows[-1].seq
         writes: list[Write] = []
         for row in rows:
-            lease = None if row.begun is None else store.lease(row.chat_id)
-            journal = None if lease is None else begun_journal(row, lease)
+            journal = None if row.begun is None else begun_journal(row, store.lease)
             if journal is not None:
                 it = journal.row
                 begin = BeginConversation(

@@ -191,7 +191,7 @@ class Shard:
         self.notes.begin(int(self._run or 0))
         self.opening = attrs.evolve(opening, risk=risk_of(self._session.connection), node=own_name())
         self.tables.retention = retention
-        self.tables.journals.lease = Lease(0, self.opening.boot)
+        self.tables.journals.lease = Lease(self.opening.boot)
         self._lease = SpokenLease(self.node, asked)
         self._transactions = ShardTransactions(
             self._session, self.tables, self._renew, self._lease, name=self.name

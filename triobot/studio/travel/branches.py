@@ -532,8 +532,7 @@ def _newest_row(journals: Sequence[Stored]) -> int:
 
 async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]) -> None:
     """Put what was at the notch into an empty store."""
-    lease = store.lease(past.chat_id)
-    assert lease is not None
+    lease = store.lease
     _, set_by, unseen = times_of(past.stored.records)
     writes: list[Write] = [PutSetting(JUMPED, f"{set_by - unseen} {past.at}"), *ledger]
     # The present code may not fit what is over, and need not: its journal is kept to be looked at only.

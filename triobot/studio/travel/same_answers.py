@@ -104,8 +104,7 @@ def replacement_of(told: Mapping[str, Any]) -> Replacement:
     load_world(world, told["platform"])
     journal = None
     if row is not None:
-        fields: dict[str, Any] = {**row, "lease": Lease(**row["lease"])}
-        stored = ConversationRow(**fields)
+        stored = ConversationRow(**row)
         journal = Journal(stored, stored.position - len(told["records"]), tuple(told["records"]), {})
     return Replacement(
         told["conversation"],
