@@ -242,11 +242,11 @@ class Server:
         self.ask(
             f"""DO $$ DECLARE name text; BEGIN
             FOR name IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
-                WHERE schemaname = '{schema}' AND tablename NOT IN ('meta', 'shard')
+                WHERE schemaname = '{schema}' AND tablename NOT IN ('meta', 'owner')
             LOOP EXECUTE 'DELETE FROM ' || name; END LOOP;
-            IF to_regclass('{schema}.shard') IS NOT NULL THEN
+            IF to_regclass('{schema}.owner') IS NOT NULL THEN
                 DELETE FROM {schema}.meta WHERE meta.name NOT IN ({kept});
-                UPDATE {schema}.shard SET fence = 0, commits = 0, owner = NULL;
+                UPDATE {schema}.owner SET id = NULL, name = NULL;
                 PERFORM setval('{schema}.numbers', 0);
             END IF; END $$"""
         )

@@ -216,8 +216,7 @@ async def test_an_owner_that_does_not_come_back_begins_an_epoch(
         first = await accepts(store, "a")
     another_history(postgres)
     postgres.ask(
-        "INSERT INTO triobot.nodes VALUES (7, 'gone', 'infinity')",
-        "UPDATE triobot.shard SET owner = 7",
+        "UPDATE triobot.owner SET id = 7, name = 'gone'",
         "DELETE FROM triobot.meta WHERE name = 'clean'",
     )
     with fresh_memory(monkeypatch):

@@ -412,14 +412,14 @@ async def test_a_fence_that_was_moved_under_a_living_session_holds(postgres: Ser
 
 def taken_over(server: Server) -> None:
     """As by another process, which has found the lock free."""
-    server.ask("DELETE FROM triobot.nodes", "DELETE FROM triobot.commits")
+    server.ask("DELETE FROM triobot.commits")
 
 
 def everything(server: Server) -> object:
     """All that is in a store's tables, but for what says who has it."""
     tables = server.ask(
         "SELECT tablename FROM pg_tables WHERE schemaname = 'triobot'"
-        " AND tablename NOT IN ('nodes', 'shard', 'commits') ORDER BY 1"
+        " AND tablename NOT IN ('owner', 'commits') ORDER BY 1"
     )
     return [(name, sorted(map(str, server.ask(f"SELECT * FROM triobot.{name}")))) for (name,) in tables]
 
@@ -453,16 +453,15 @@ async def test_who_stands_still_while_it_commits_does_not_keep_the_store(postgre
     frozen = psycopg.connect(postgres.url(), autocommit=True, cursor_factory=psycopg.RawCursor)
     hold(frozen, 7)
     postgres.ask(
-        "INSERT INTO triobot.nodes VALUES (7, 'frozen', 'infinity')",
         "INSERT INTO triobot.commits VALUES (7, 0)",
-        "UPDATE triobot.shard SET owner = 7",
+        "UPDATE triobot.owner SET id = 7, name = 'frozen'",
     )
     with suppress(psycopg.OperationalError), frozen.pipeline():
-        for statement in ("BEGIN", "SELECT 1 FROM triobot.shard FOR UPDATE"):
+        for statement in ("BEGIN", "SELECT 1 FROM triobot.owner FOR UPDATE"):
             frozen.execute(statement)
         frozen.pgconn.send_flush_request()
         frozen.pgconn.flush()
-        locked = "SELECT count(*) FROM pg_stat_activity JOIN triobot.shard ON backend_xid = shard.xmax"
+        locked = "SELECT count(*) FROM pg_stat_activity JOIN triobot.owner ON backend_xid = owner.xmax"
         while postgres.ask(locked) == [(0,)]:
             await trio.sleep(0.01)
         async with opened(postgres) as store:
@@ -487,8 +486,7 @@ async def test_who_is_silent_for_three_seconds_loses_the_store_and_who_speaks_ke
     silent = psycopg.connect(postgres.url(), autocommit=True, cursor_factory=psycopg.RawCursor)
     hold(silent, 7)
     postgres.ask(
-        "INSERT INTO triobot.nodes VALUES (7, 'silent', 'infinity')",
-        "UPDATE triobot.shard SET owner = 7",
+        "UPDATE triobot.owner SET id = 7, name = 'silent'",
     )
     async with opened(postgres) as store:
         await store.commit(PutSetting("whose", "another's"))
@@ -510,10 +508,10 @@ async def test_a_commit_leaves_no_version_of_a_row_that_the_next_one_walks(postg
     """Beside a long transaction dead versions stay, and a count in one row would grow by one a commit."""
     async with opened(postgres) as store:
         await accepted(store, arrival(key="0"))
-        before = postgres.ask("SELECT ctid::text FROM triobot.shard")
+        before = postgres.ask("SELECT ctid::text FROM triobot.owner")
         for number in range(1, 20):
             await accepted(store, arrival(key=str(number)))
-        assert postgres.ask("SELECT ctid::text FROM triobot.shard") == before
+        assert postgres.ask("SELECT ctid::text FROM triobot.owner") == before
 
 
 async def test_who_lost_its_store_hears_of_it_without_asking(postgres: Server) -> None:
@@ -599,21 +597,6 @@ async def test_who_waits_is_told_when_the_store_is_free(postgres: Server) -> Non
             nursery.start_soon(waits)
             await trio.sleep_forever()
     assert taken == ["first"]
-
-
-async def test_a_store_that_was_made_before_leases_gains_them(postgres: Server) -> None:
-    url = postgres.url(query="schema=older")
-    async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
-        await accepted(store, arrival(key="a"))
-    postgres.ask(
-        "DROP TABLE older.nodes, older.commits",
-        "DROP SEQUENCE older.numbers",
-        "ALTER TABLE older.shard DROP COLUMN owner, ADD COLUMN last_seq bigint NOT NULL DEFAULT 1",
-    )
-    async with open_store(url, stamp=STAMP, clock=SettableClock()) as store:
-        assert store.statistics().inbox == 1
-        assert (await accepted(store, arrival(key="b"))).seq == 2
-    postgres.ask("DROP SCHEMA older CASCADE")
 
 
 # --- the rest

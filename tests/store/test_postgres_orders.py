@@ -181,12 +181,8 @@ async def test_a_process_that_ends_over_its_answer_is_named(postgres: Server) ->
 async def test_if_a_process_ends_before_it_has_begun_the_next_one_is_asked(postgres: Server) -> None:
     """Another one had the store when the order was put down; it ends, and nothing had been done."""
     async with running(postgres), trio.open_nursery() as nursery:
-        own = "UPDATE triobot.shard SET owner = (SELECT id FROM triobot.nodes WHERE id <> 7)"
-        postgres.ask(
-            "SELECT pg_advisory_lock(7)",
-            "INSERT INTO triobot.nodes VALUES (7, 'another', 'infinity')",
-            "UPDATE triobot.shard SET owner = 7",
-        )
+        ((own,),) = postgres.ask("SELECT id FROM triobot.owner")
+        postgres.ask("SELECT pg_advisory_lock(7)", "UPDATE triobot.owner SET id = 7")
 
         async def ask() -> None:
             assert await asked(postgres) == (200, b"GET\n/hi?a=1\n{}\n")
@@ -194,7 +190,7 @@ async def test_if_a_process_ends_before_it_has_begun_the_next_one_is_asked(postg
         nursery.start_soon(ask)
         while left(postgres) == NOTHING_LEFT:
             await trio.sleep(0.01)
-        postgres.ask("SELECT pg_advisory_unlock(7)", "DELETE FROM triobot.nodes WHERE id = 7", own)
+        postgres.ask("SELECT pg_advisory_unlock(7)", f"UPDATE triobot.owner SET id = {own}")
 
 
 async def test_if_a_process_ends_before_it_has_begun_and_none_follows_nobody_is_asked(
@@ -217,7 +213,7 @@ async def test_if_a_process_ends_before_it_has_begun_and_none_follows_nobody_is_
 def put_by_hand(server: Server, number: int = 1) -> None:
     """Put an order down as a command does that was killed then."""
     server.ask(
-        f"INSERT INTO triobot.orders SELECT {number}, id, 'GET', '/', '', false FROM triobot.nodes",
+        f"INSERT INTO triobot.orders SELECT {number}, id, 'GET', '/', '', false FROM triobot.owner",
         "SELECT pg_notify('triobot has events', '')",
     )
 
@@ -246,27 +242,19 @@ async def test_whoever_lost_the_store_takes_no_order(postgres: Server) -> None:
 
     async with running(postgres, answer):
         postgres.ask("SELECT pg_advisory_lock(1)")
-        postgres.ask("UPDATE triobot.shard SET owner = 7")
+        ((own,),) = postgres.ask("SELECT id FROM triobot.owner")
+        postgres.ask("UPDATE triobot.owner SET id = 7")
         put_by_hand(postgres)
         put_by_hand(postgres, 2)  # when it is gone, whoever swept it had looked for orders
         while left(postgres) != [(1,)]:
             await trio.sleep(0.01)
-        postgres.ask("UPDATE triobot.shard SET owner = (SELECT id FROM triobot.nodes)")
+        postgres.ask(f"UPDATE triobot.owner SET id = {own}")
         postgres.ask("SELECT pg_advisory_unlock(1)")
         await until_nothing_is_left(postgres)
     assert taken == []
 
 
 # --- who may not
-
-
-async def test_a_bot_of_an_older_version_is_named(postgres: Server) -> None:
-    async with running(postgres, None):
-        postgres.ask("DROP TABLE triobot.orders")
-        with pytest.raises(StoreError, match="of another version"):
-            await asked(postgres)
-    async with running(postgres):
-        assert await asked(postgres) is not None
 
 
 async def test_another_role_is_told_as_whom_to_ask(postgres: Server) -> None:

@@ -34,7 +34,7 @@ ROWS = 3_000
 TIMES = 12
 """By then the server has chosen a plan that it keeps, which it does at a statement's sixth time."""
 
-SMALL = {"raw", "shard", "meta", "settings", "broadcasts", "nodes", "numbers"}
+SMALL = {"raw", "owner", "meta", "settings", "broadcasts", "numbers"}
 """Tables of a few rows each."""
 
 SOME = 100

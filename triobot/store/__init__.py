@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -29,7 +28,6 @@ from .replica import lock_replica as lock_replica
 from .rules import DAY as DAY
 from .rules import RETENTION
 from .rules import Retention as Retention
-from .schema import IN_ONE_FILE
 from .schema import Stamp as Stamp
 from .schema import file_of as file_of
 from .sqlite import back_up_sqlite as back_up_sqlite
@@ -143,7 +141,6 @@ async def open_store(
         async with open_memory(clock=clock, retention=retention) as store:
             yield store
     elif (file := file_of(url)) is not None and not place.startswith("//"):
-        _refuse_beside_several(file)
         opened = open_sqlite(file, stamp=stamp, clock=clock, retention=retention, visit=visit)
         async with opened as store:
             yield store
@@ -186,16 +183,3 @@ async def read_nodes(url: str) -> Sequence[NodeRow]:
     with needing("postgres", "a store in PostgreSQL"):
         from .postgres.roster import read_postgres_nodes
     return await read_postgres_nodes(place)
-
-
-def _refuse_beside_several(path: Path) -> None:
-    """Refuse to make a new store beside the files of one that was made in several.
-
-    Raises:
-        ConfigError: there is one: the bot would begin anew, and nobody would see that its chats are there.
-    """
-    first = path.with_name(f"{path.name}.0")
-    if not path.exists() and first.exists():
-        raise ConfigError(
-            f"there is no store at {path}, but {first}. {IN_ONE_FILE}. If it is something else, move it"
-        )

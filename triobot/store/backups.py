@@ -37,7 +37,6 @@ from .schema import (
     check_journals,
     check_original,
     check_stamp,
-    check_unsharded,
     drop_meta,
     due_migrations,
     get_meta,
@@ -225,7 +224,6 @@ def _check_backup(connection: sqlite3.Connection, backup: Path, stamp: Stamp | N
         raise ConfigError(f"{backup} is a backup of a store that was half copied; nothing needs it")
     if stamp is not None:
         check_stamp(stored_stamp(connection, backup), stamp, remedy=REBINDING)
-    check_unsharded(connection, backup)
     found = read_version(connection)
     due_migrations(found, MIGRATIONS)
     check_journals(connection, found)

@@ -45,7 +45,6 @@ from .schema import (
     check_identity,
     check_journals,
     check_stamp,
-    check_unsharded,
     check_whole,
     due_migrations,
     get_meta,
@@ -363,8 +362,6 @@ def _prepare(
         raise ConfigError(f"there is no store at {file.path}")
     if found is not None and not rebind and stamp is not None:
         check_stamp(stored_stamp(connection, file.path), stamp)
-    if found is not None:
-        check_unsharded(connection, file.path)
     _set(connection, "journal_mode", "wal")
     _set(connection, "synchronous", "2")
     # Where fsync leaves data in the disk's own memory, as on macOS; no difference elsewhere.

@@ -47,13 +47,6 @@ Without the sign, nothing of the log that belongs to the file has been moved int
 """
 BACKUP: Final = "backup_at"
 """The fact that makes a file a backup: when it was made."""
-IN_ONE_FILE: Final = (
-    "SQLite keeps a store in one file, for one process. If it was made in several, PATH.0 and so on, the"
-    " triobot that made it makes one of them: triobot store copy 'sqlite:PATH?shards=N' sqlite:NEW"
-)
-"""What is said of a store in several files, which no release has made."""
-_SHARE: Final = "shard"
-"""The fact of a file that is one of several of a store: which, of how many."""
 MOVED: Final = "moved_to"
 """The fact that a store was copied, and goes on elsewhere: at which address."""
 COPY_OF: Final = "copy_of"
@@ -470,28 +463,9 @@ def check_whole(connection: Sql, name: object, copying: Copying | None = None) -
 
 
 def file_of(url: str) -> Path | None:
-    """Return the file of the store at this address; None if it is none.
-
-    Raises:
-        ConfigError: the address is one of a store in several files.
-    """
+    """Return the file of the store at this address; None if it is none."""
     engine, _, place = url.partition(":")
-    if engine != "sqlite" or not place:
-        return None
-    _, mark, query = place.rpartition("?")
-    if mark and query.startswith("shard"):
-        raise ConfigError(f"{IN_ONE_FILE}. Leave ?{query} out of the address of a new one")
-    return Path(place)
-
-
-def check_unsharded(connection: Sql, path: object) -> None:
-    """Refuse a file that is one of several of a store: a bot on it would miss the chats of the others.
-
-    Raises:
-        ConfigError: it is.
-    """
-    if get_meta(connection, _SHARE) is not None:
-        raise ConfigError(f"{path} is one of several files of a store. {IN_ONE_FILE}")
+    return Path(place) if engine == "sqlite" and place else None
 
 
 def stored_stamp(connection: Sql, path: object) -> StoredStamp:

@@ -15,10 +15,6 @@ from ...errors import ConfigError
 SCHEMA: Final = "triobot"
 """The schema of a store whose address names none."""
 
-IN_ONE_PIECE: Final = (
-    "Stores in shards were experimental, and no release has made one: the triobot that made it can go on with"
-    " it, and this one makes a new store in another schema"
-)
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _FORM: Final = (
@@ -61,8 +57,6 @@ def read_address(place: str) -> PostgresAddress:
             schema = value
         elif name == "accept-loss" and value in ("", "yes"):
             accept_loss = True
-        elif name in ("shards", "shard"):
-            raise ConfigError(f"a store is in one schema, without {name}=. {IN_ONE_PIECE}")
         else:
             for_libpq.append((name, value))
     if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):

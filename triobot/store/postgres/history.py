@@ -30,9 +30,9 @@ _REST: Final = 10.0
 # Names the server's files, the timeline, and the table, which is another one when a dump is loaded.
 _HISTORY: Final = (
     b"SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),"
-    b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'shard'::regclass::oid)"
+    b" substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 'owner'::regclass::oid)"
 )
-# Whoever takes the shard meanwhile begins an epoch, or finds this: what was proven is true in either case.
+# Whoever takes the store meanwhile begins an epoch, or finds this: what was proven is true in either case.
 _GO_ON: Final = b"UPDATE meta SET value = $1 WHERE name = 'history' AND value <> $1"
 _TIMELINE: Final = (
     b"SELECT system_identifier::text, CASE WHEN NOT pg_is_in_recovery()"

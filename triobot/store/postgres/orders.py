@@ -25,7 +25,7 @@ from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
 from ...seams.writes import Answered, OperatorOrder
 from .address import PostgresAddress, read_address
 from .failures import first_line
-from .ownership import GRACE, LIVES
+from .ownership import GRACE, LIVES, THERE
 from .session import Connection, connect, make_connection, named
 from .threads import ask
 
@@ -33,34 +33,26 @@ PATIENCE: Final = 5.0
 """Seconds within which an owner whose loop goes takes an order."""
 _LOOK_EVERY: Final = 0.5
 
-ORDERS: Final = (
-    b"DROP TABLE IF EXISTS operator_answers, operator_requests",
-    b"""CREATE UNLOGGED TABLE orders (
-        id bigint PRIMARY KEY,
-        node bigint NOT NULL,
-        method text COLLATE "C" NOT NULL,
-        target text COLLATE "C" NOT NULL,
-        body bytea NOT NULL,
-        taken boolean NOT NULL,
-        status bigint,
-        answer bytea
-    )""",
-)
+ORDERS: Final = b"""CREATE UNLOGGED TABLE orders (
+    id bigint PRIMARY KEY,
+    node bigint NOT NULL,
+    method text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    body bytea NOT NULL,
+    taken boolean NOT NULL,
+    status bigint,
+    answer bytea
+)"""
 
-_STATE: Final = (
-    b"SELECT to_regclass('orders') IS NOT NULL, to_regclass('shard') IS NOT NULL AND to_regclass('nodes') IS"
-    b" NOT NULL"
-)
-_OWNER: Final = b"FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + LIVES
-_OWNED: Final = b"SELECT 1 " + _OWNER
+_OWNER: Final = b"FROM owner WHERE " + LIVES
 _AWAIT: Final = b"SELECT pg_advisory_lock($1)"
 _PUT: Final = (
-    b"INSERT INTO orders SELECT $1, nodes.id, $2, $3, $4, false "
+    b"INSERT INTO orders SELECT $1, owner.id, $2, $3, $4, false "
     + _OWNER
-    + b" RETURNING (SELECT name FROM nodes WHERE nodes.id = orders.node)"
+    + b" RETURNING (SELECT name FROM owner)"
 )
 _LOOK: Final = (
-    b"SELECT taken, status, answer, EXISTS (" + _OWNED + b" AND shard.owner = orders.node) FROM orders"
+    b"SELECT taken, status, answer, EXISTS (SELECT 1 " + _OWNER + b" AND owner.id = orders.node) FROM orders"
     b" WHERE id = $1"
 )
 _WITHDRAW: Final = b"DELETE FROM orders WHERE id = $1 AND NOT taken"
@@ -69,8 +61,8 @@ _NOTIFY: Final = b"SELECT pg_notify($1, '')"
 
 _SWEEP: Final = b"DELETE FROM orders WHERE pg_try_advisory_xact_lock_shared(id)"
 _TAKE: Final = (
-    b"UPDATE orders SET taken = true WHERE node = $1 AND NOT taken AND EXISTS (SELECT 1 FROM shard WHERE"
-    b" owner = $1) RETURNING id, method, target, body"
+    b"UPDATE orders SET taken = true WHERE node = $1 AND NOT taken AND EXISTS (SELECT 1 FROM owner WHERE"
+    b" owner.id = $1) RETURNING id, method, target, body"
 )
 _ANSWER: Final = b"UPDATE orders SET status = $2, answer = $3 WHERE id = $1"
 
@@ -113,7 +105,7 @@ async def ask_owner(place: str, order: OperatorOrder, *, patience: float = PATIE
 
 def _have_done(address: PostgresAddress, order: OperatorOrder, patience: float) -> Answered | None:
     with connect(address) as connection:
-        if not _takes_orders(connection):
+        if connection.execute(THERE).fetchone() != (True,):
             return None
         number = secrets.randbits(62)
         connection.execute(_AWAIT, (number,))
@@ -126,20 +118,6 @@ def _have_done(address: PostgresAddress, order: OperatorOrder, patience: float) 
         finally:
             with suppress(psycopg.Error):
                 connection.execute(_END, (number,))
-
-
-def _takes_orders(connection: Connection) -> bool:
-    """Return whether there may be a process that does.
-
-    Raises:
-        StoreError: there is one that knows of none.
-    """
-    takes, is_store = connection.execute(_STATE).fetchone() or (False, False)
-    if not takes and is_store and connection.execute(_OWNED).fetchone() is not None:
-        raise StoreError(
-            "the bot that runs is of another version than this command; restart it, or ask it with its own"
-        )
-    return bool(takes)
 
 
 def _put(connection: Connection, address: PostgresAddress, number: int, order: OperatorOrder) -> str | None:

@@ -36,19 +36,15 @@ GRACE: Final = 0.5
 SPEAKS_EVERY: Final = 0.75
 LOOK_EVERY: Final = 0.25
 
-TAKE: Final = b"INSERT INTO nodes (id, name, until) VALUES ($1, $2, 'infinity')"
-"""Says who is there; the lock says whether that is still so."""
+TAKE: Final = b"UPDATE owner SET id = $1, name = $2"
+"""Says whose the store is; the lock says whether that is still so."""
 
 COUNT: Final = b"INSERT INTO commits VALUES ($1, 0)"
 """Begins to count a process's commits."""
 
-CUT: Final = (
-    # Later statements than the lock, so they see what the owner's last transaction wrote.
-    b"DELETE FROM nodes WHERE id = $1",
-    # By the number: the dead rows of all its commits may be there yet.
-    b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)",
-)
-"""Forget a process: one's own, or one whose lock this transaction has."""
+# By the number: the dead rows of all its commits may be there yet.
+CUT: Final = b"DELETE FROM commits WHERE node = $1 AND n = (SELECT max(n) FROM commits WHERE node = $1)"
+"""Forget a process: one's own, or one whose lock an earlier statement of this transaction has taken."""
 
 SETTLE: Final = b"SELECT max(n) FROM commits WHERE node = $1"
 """Asks how many commits a process has made; NULL: others have what it had."""
@@ -57,8 +53,11 @@ SETTLE_SURELY: Final = b"SELECT n FROM commits WHERE node = $1 ORDER BY n DESC L
 """The same, after a COMMIT whose answer was lost: a lock makes it a commit, which waits for synchronous
 standbys, so that what it finds is there as well."""
 
-LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(nodes.id)"
-"""Whether a row of ``nodes`` is of a process that lives."""
+LIVES: Final = b"NOT pg_try_advisory_xact_lock_shared(owner.id)"
+"""Whether the owner lives."""
+
+THERE: Final = b"SELECT to_regclass('owner') IS NOT NULL"
+"""Whether there is a store."""
 
 _HOLD: Final = b"SELECT pg_advisory_lock($1)"
 _END_OLDER: Final = (

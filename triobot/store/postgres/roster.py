@@ -18,7 +18,7 @@ from ...base.version import __version__
 from ...errors import ConfigError, StoreAwayError
 from .address import PostgresAddress, read_address
 from .failures import first_line
-from .ownership import LIVES
+from .ownership import LIVES, THERE
 from .schemas import key_of
 from .session import Connection, connect, named
 from .threads import ask
@@ -27,11 +27,11 @@ _MOST: Final = 20
 """Letters of a machine's name: the server cuts a session's name behind 63."""
 _WORKS: Final = (
     b"""
-SELECT nodes.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),
+SELECT owner.name, coalesce(split_part(application_name, ' ', 4), ''), coalesce(host(client_addr), ''),
     extract(epoch FROM clock_timestamp() - backend_start)::float8,
     coalesce(CASE WHEN wait_event_type <> 'Client' THEN wait_event END, '')
-FROM shard JOIN nodes ON nodes.id = shard.owner
-LEFT JOIN pg_stat_activity ON starts_with(application_name || ' ', 'node owner ' || nodes.id || ' ')
+FROM owner LEFT JOIN pg_stat_activity
+ON starts_with(application_name || ' ', 'node owner ' || owner.id || ' ')
 WHERE """
     + LIVES
 )
@@ -40,7 +40,6 @@ SELECT application_name, coalesce(host(client_addr), ''),
     extract(epoch FROM clock_timestamp() - backend_start)::float8
 FROM pg_stat_activity WHERE starts_with(application_name, $1)
 AND usename = current_user AND datname = current_database() ORDER BY backend_start"""
-_THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL AND to_regclass('shard') IS NOT NULL"
 
 
 @final
@@ -91,7 +90,7 @@ async def read_postgres_nodes(place: str) -> Sequence[NodeRow]:
 
 
 def _read(connection: Connection, address: PostgresAddress) -> Sequence[NodeRow]:
-    if connection.execute(_THERE).fetchone() != (True,):
+    if connection.execute(THERE).fetchone() != (True,):
         raise ConfigError(f"there is no store at {named(address)}")
     found = [
         NodeRow(name, version, place, float(seconds or 0), True, waits_for)

@@ -17,55 +17,35 @@ from ..schema import (
     Stamp,
     check_stamp,
     due_migrations,
-    get_meta,
     put_meta,
     put_stamp,
     put_version,
     stored_stamp,
     stored_version,
 )
-from .address import IN_ONE_PIECE, PostgresAddress
+from .address import PostgresAddress
 from .dialect import translated_schema
 from .orders import ORDERS
 from .session import Connection, Session, named
 
 _MADE: Final = (
     b'CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL)',
-    # One row: who may write here, how many transactions were committed, and the last number of an event.
-    b"""CREATE TABLE shard (
-        id bigint PRIMARY KEY CHECK (id = 0),
-        fence bigint NOT NULL,
-        commits bigint NOT NULL,
-        last_seq bigint NOT NULL
-    )""",
-    b"INSERT INTO shard VALUES (0, 0, 0, 0)",
-)
-_OWNER: Final = b"ALTER TABLE shard ADD COLUMN owner bigint"
-_COMMITS: Final = (
-    # How many commits a process has made, in one row; see `transactions.CommitFence`.
+    # One row: the number of the process that has the store, and what it is called for people.
+    b'CREATE TABLE owner (id bigint, name text COLLATE "C")',
+    b"INSERT INTO owner VALUES (NULL, NULL)",
+    # How many commits a process has made, in one row; see `transactions`.
     b"CREATE TABLE commits (node bigint, n bigint, PRIMARY KEY (node, n))",
     # A row with the last number of an event would leave a dead version for each commit.
     b"CREATE SEQUENCE numbers MINVALUE 0",
-    b"SELECT setval('numbers', last_seq) FROM shard",
-    b"ALTER TABLE shard DROP COLUMN last_seq",
-    # Their rows come and go: what is dead is to be cleared away by its number, and not by the table's size.
-    *(
-        f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
-        " autovacuum_vacuum_cost_delay = 0)".encode()
-        for table in ("inbox", "deliveries", "commits")
-    ),
+    b"SELECT setval('numbers', 0)",
+    ORDERS,
 )
-_NODES: Final = (
-    # Whoever has something open, and until when; what it is called is for people.
-    b"""CREATE TABLE nodes (
-        id bigint PRIMARY KEY,
-        name text COLLATE "C" NOT NULL,
-        until timestamptz NOT NULL
-    )"""
+# Their rows come and go: what is dead is to be cleared away by its number, and not by the table's size.
+_CLEARED: Final = tuple(
+    f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,"
+    " autovacuum_vacuum_cost_delay = 0)".encode()
+    for table in ("inbox", "deliveries", "commits")
 )
-_MADE_SINCE: Final = {"nodes": (_OWNER, _NODES), "orders": ORDERS, "commits": _COMMITS}
-# What processes that shared a store in shards had in common; no release has made one.
-_SHARED: Final = {"nodes", "owners"}
 
 
 def make_store(
@@ -90,27 +70,24 @@ def make_store(
     tables = check_store(session, address, None if rebind else stamp)
     if not tables and (stamp is None or rebind or copying == "from"):
         raise ConfigError(f"there is no store at {name}")
-    if _MADE_SINCE.keys() <= tables:
+    if tables:
         return
     run(b"BEGIN")
     try:
         # Of several that begin at once one makes it; the lock goes with the transaction.
         run(b"SELECT pg_advisory_xact_lock($1)", (key_of(address),))
-        tables = _tables_of(session, address.schema)
-        if not tables:
+        if not _tables_of(session, address.schema):
             assert stamp is not None
             _make_schema(session, address.schema)
             for statement in _MADE:
                 run(statement)
             for migration in MIGRATIONS:
                 _migrate_to(session, migration)
+            for statement in _CLEARED:
+                run(statement)
             put_stamp(session, stamp)
             if copying == "to":
                 put_meta(session, COPY_OF, "")
-        for table, statements in _MADE_SINCE.items():
-            if table not in tables:
-                for statement in statements:
-                    run(statement)
         run(b"COMMIT")
     except BaseException:
         with suppress(psycopg.Error):
@@ -127,17 +104,13 @@ def check_store(session: Session, address: PostgresAddress, stamp: Stamp | None)
     Raises: as `make_store`.
     """
     name, tables = named(address), _tables_of(session, address.schema)
-    if tables >= _SHARED:
-        raise ConfigError(f"the store {name} is in shards. {IN_ONE_PIECE}")
     if not tables:
         return tables
-    if not {"meta", "shard"} <= tables:
+    if not {"meta", "owner"} <= tables:
         raise StoreCorruptError(
             f"{name}: the schema holds tables of another program, and was left alone; name another with"
             " schema=NAME in the address"
         )
-    if get_meta(session, "shard") is not None:
-        raise ConfigError(f"the store {name} is one of several shards. {IN_ONE_PIECE}")
     due_migrations(stored_version(session), MIGRATIONS)
     if stamp is not None:
         check_stamp(stored_stamp(session, name), stamp)

@@ -45,6 +45,7 @@ from .ownership import (
     SETTLE,
     SETTLE_SURELY,
     TAKE,
+    THERE,
     SpokenLease,
     end_silent,
     hold,
@@ -64,12 +65,9 @@ _unacquitted: Final[list[Shard]] = []
 _ours: Final[set[int]] = set()
 """The nodes that this process is or was; by its name one of another container may have it, too."""
 
-_HAD: Final = b"SELECT EXISTS (SELECT 1 FROM shard JOIN nodes ON nodes.id = shard.owner WHERE " + LIVES + b")"
-_OWNER_OF_ALL: Final = b"SELECT owner, (SELECT name FROM nodes WHERE id = owner) FROM shard"
-_THERE: Final = b"SELECT to_regclass('nodes') IS NOT NULL AND to_regclass('shard') IS NOT NULL"
-_TAKEN: Final = b"UPDATE shard SET fence = fence + 1, owner = $1"
-_LOCK: Final = b"SELECT owner FROM shard FOR UPDATE"
-_LET_GO: Final = b"UPDATE shard SET owner = NULL"
+_HAD: Final = b"SELECT EXISTS (SELECT 1 FROM owner WHERE " + LIVES + b")"
+_OWNER: Final = b"SELECT id, name FROM owner"
+_LOCK: Final = b"SELECT id FROM owner FOR UPDATE"
 _TELL: Final = b"SELECT pg_notify($1, '')"
 PATIENCE: Final = SECONDS + 1
 """How long one who opens a store waits for a process that has died a moment ago."""
@@ -179,7 +177,6 @@ class Shard:
             asked = steady_time()
             run(TAKE, (self.node, own_name()))
             run(COUNT, (self.node,))
-            run(_TAKEN, (self.node,))
             run(b"COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
@@ -215,18 +212,17 @@ class Shard:
         """
         run, connection = self._session.run, self._session.connection
         self._lock_row()
-        owner, name = _row_of(run(_OWNER_OF_ALL))
-        if owner is None or name is None:
+        owner, name = _row_of(run(_OWNER))
+        if owner is None:
             return
         if not is_free(connection, owner) or self._is_early() or not lock_out(connection, owner):
             raise self._locked(name, owner)
-        for statement in CUT:
-            run(statement, (owner,))
+        run(CUT, (owner,))
 
     def _lock_row(self) -> None:
         try:
             # One that lives is committing, or holds it for no longer than the server lets it.
-            self._session.run(b"SELECT 1 FROM shard FOR UPDATE NOWAIT")
+            self._session.run(_LOCK + b" NOWAIT")
         except errors.LockNotAvailable:
             raise self._locked(None) from None
 
@@ -322,9 +318,8 @@ class Shard:
         def let_go() -> None:
             if clean and not self._visited:
                 put_meta(self._session, "clean", str(now))
-            for statement in CUT:
-                self._session.run(statement, (self.node,))
-            self._session.run(_LET_GO)
+            self._session.run(CUT, (self.node,))
+            self._session.run(TAKE, (None, None))
             self._session.run(_TELL, (channel_of(self._address),))
 
         with self.turn:
@@ -418,7 +413,7 @@ def acquit_late(address: PostgresAddress) -> None:
 
 def is_had(connection: Connection) -> bool:
     """Return whether a process has the store; end the session of one that stands still."""
-    if connection.execute(_THERE).fetchone() != (True,):
+    if connection.execute(THERE).fetchone() != (True,):
         return False
     end_silent(connection)
     (had,) = _row_of(connection.execute(_HAD))
