@@ -35,40 +35,40 @@ class PostgresRows:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._shard: Any = None
+        self._opened: Any = None
         self._writer: InlineWriter | None = None
         server.empty()
 
     @property
     def tables(self) -> Any:
         """Those of the store that is open."""
-        return self._shard.tables
+        return self._opened.tables
 
     @property
     def turn(self) -> Any:
         """The turn of whoever speaks over the session: a thread that looks after it does, too."""
-        return self._shard.turn
+        return self._opened.turn
 
     def open(self, clock: WallClock, retention: Retention = RETENTION) -> Store:
         """Open the store, for a new run."""
         from triobot.store.postgres.address import read_address
-        from triobot.store.postgres.shard import open_shard
+        from triobot.store.postgres.opened import open_here
 
         address = read_address(self.server.url().partition(":")[2])
-        self._shard = shard = open_shard(address, _STAMP, now=clock.now(), retention=retention)
-        alone = cast("Transactions", _Alone(shard))
-        self._writer = InlineWriter(shard.tables, alone, clock)
-        return Store(shard.opening, self._writer, shard.notes, clock, back_up=_back_up)
+        self._opened = opened = open_here(address, _STAMP, now=clock.now(), retention=retention)
+        alone = cast("Transactions", _Alone(opened))
+        self._writer = InlineWriter(opened.tables, alone, clock)
+        return Store(opened.opening, self._writer, opened.notes, clock, back_up=_back_up)
 
     def run(self, job: Job[Any]) -> Exception | None:
         """Do a job by itself, and tell whether it failed."""
-        return _Alone(self._shard).run_alone(job)
+        return _Alone(self._opened).run_alone(job)
 
     def close(self, now: int) -> None:
         """Close the store, and note that its run ended cleanly."""
         assert self._writer is not None
         self._writer.close()
-        self._shard.close(clean=True, now=now)
+        self._opened.close(clean=True, now=now)
 
     def crashed(self) -> None:
         """Have the next run believe that this one, which was closed, had been killed."""
@@ -79,13 +79,13 @@ class PostgresRows:
 class _Alone:
     """Runs each job as a batch of its own."""
 
-    def __init__(self, shard: Any) -> None:
-        self._shard = shard
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
 
     def run_alone(self, job: Job[Any]) -> Exception | None:
         verdict: Exception | None
-        with self._shard.turn:
-            (verdict,) = self._shard.transactions.run([job])
+        with self._opened.turn:
+            (verdict,) = self._opened.transactions.run([job])
         return verdict
 
 

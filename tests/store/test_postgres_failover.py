@@ -34,12 +34,12 @@ def either(primary: Server, standby: Server) -> str:
 @contextmanager
 def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """A process that begins now has seen no server."""
-    from triobot.store.postgres import history, shard
+    from triobot.store.postgres import history, opened
     from triobot.store.postgres.history import Timelines
 
     seen = Timelines()
     with monkeypatch.context() as patch:
-        for module in (history, shard):
+        for module in (history, opened):
             patch.setattr(module, "SEEN", seen)
         yield
 

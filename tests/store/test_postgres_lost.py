@@ -1,4 +1,4 @@
-"""What becomes of a commit when the connection is lost, and of a process whose shard another one has."""
+"""What becomes of a commit when the connection is lost, and of a process whose store another one has."""
 
 from __future__ import annotations
 
@@ -356,7 +356,7 @@ async def loses(store: Store, write: Write) -> None:
             raise AssertionError("it was stored")
 
 
-async def test_a_process_whose_shard_was_taken_over_stores_nothing(postgres: Server) -> None:
+async def test_a_process_whose_store_was_taken_over_stores_nothing(postgres: Server) -> None:
     """It lost its session, and another one opened the store meanwhile."""
     with proxying(postgres.port) as proxy, pytest.raises(LeaseLostError, match="taken over"):
         async with opened(postgres, proxy) as first:

@@ -23,7 +23,7 @@ from triobot.seams.writes import Accept, PutData
 from triobot.store import Stamp
 from triobot.store.postgres.address import read_address
 from triobot.store.postgres.admitting import Admission, _ToAdmit
-from triobot.store.postgres.shard import Shard, open_shard
+from triobot.store.postgres.opened import OpenedStore, open_here
 from triobot.store.rules import RETENTION
 from triobot.store.statements import Tables
 from triobot.store.writer import Arriving, AskedJob, Job, Noted
@@ -100,27 +100,27 @@ FULL = (
 )
 
 
-def one_round(shard: Shard, number: int) -> None:
+def one_round(opened: OpenedStore, number: int) -> None:
     """Do each step once, as a batch by itself; then a batch of events, one that consumes them, and reads."""
     for name, step in [*STEPS, *MORE]:
-        do(shard, AskedJob(step, writes=True), name=name)
+        do(opened, AskedJob(step, writes=True), name=name)
     events = [
         Arriving(arrival(chat, key=f"{number} {chat}", body=b"x"), ROOMY, lambda _: None, None)
         for chat in (7, 20, 21)
     ]
-    do(shard, *events, name="events")
+    do(opened, *events, name="events")
     noted = Noted(NOON)
     noted.consumed += [one.answer.seq for one in events if isinstance(one.answer, InboxRow)]
     noted.answered.update((f"{number} {chat}", None) for chat in (7, 20, 21))
     read = AskedJob(lambda tables: tables.backlog(0, 5), writes=False)
-    do(shard, noted, read, name="consumed")
+    do(opened, noted, read, name="consumed")
     assert len(noted.consumed) == 3
     ids = [ConversationId(3), ConversationId(4)]
     for id_ in ids:
         begin = BeginConversation(LEASE, id_, ChatId(7), "pizza", "v", NOON)
-        do(shard, AskedJob(write(begin), writes=True), name="begun")
+        do(opened, AskedJob(write(begin), writes=True), name="begun")
     ends = [AskedJob(write(EndConversation(LEASE, id_, NOON)), writes=True) for id_ in ids]
-    do(shard, *ends, name="ended together")
+    do(opened, *ends, name="ended together")
 
 
 def admit(admission: Admission, number: int) -> None:
@@ -135,10 +135,10 @@ def admit(admission: Admission, number: int) -> None:
         admission._send(coming, [f"{number} a"])
 
 
-def do(shard: Shard, *jobs: Job[object], name: str) -> None:
+def do(opened: OpenedStore, *jobs: Job[object], name: str) -> None:
     """Have jobs done as one batch."""
-    with shard.turn:
-        assert shard.transactions.run(jobs) == [None] * len(jobs), name
+    with opened.turn:
+        assert opened.transactions.run(jobs) == [None] * len(jobs), name
 
 
 @contextmanager
@@ -176,22 +176,22 @@ def test_no_statement_walks_through_a_table_of_postgresql(postgres: Server) -> N
     log = postgres.folder.parent / "log"
     with explaining(postgres):
         address = read_address(postgres.url().partition(":")[2])
-        shard = open_shard(address, STAMP, now=NOON, retention=RETENTION)
+        opened = open_here(address, STAMP, now=NOON, retention=RETENTION)
         admission = Admission(address)
         admit(admission, -1)
-    shard.tables.journals.lease = LEASE
+    opened.tables.journals.lease = LEASE
     try:
         begun = log.stat().st_size
         for number in range(2 * TIMES):
             if number == TIMES:
                 postgres.ask("SET search_path TO triobot", *FULL, "RESET search_path")
-            one_round(shard, number)
+            one_round(opened, number)
             admit(admission, number)
             postgres.ask(*(f"DELETE FROM triobot.{name} WHERE {which}" for name, which in UNDONE.items()))
     finally:
         assert admission._connection is not None
         admission._connection.close()
-        shard.close(clean=True, now=NOON)
+        opened.close(clean=True, now=NOON)
     with log.open() as lines:
         lines.seek(begun)
         said = lines.read()

@@ -67,7 +67,7 @@ async def test_a_machine_that_was_started_anew_counts_nothing(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed_at_work(postgres)
-    monkeypatch.setattr("triobot.store.postgres.shard.machine_boot", lambda: "another boot")
+    monkeypatch.setattr("triobot.store.postgres.opened.machine_boot", lambda: "another boot")
     assert not any((await opening(postgres)).at_work)
 
 

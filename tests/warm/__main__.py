@@ -26,7 +26,7 @@ from triobot import cli
 OTHERS: Final = (
     *("encodings.idna", "httpcore", "hypercorn.trio", "watchfiles"),
     *("triobot.conversations.routes.matching", "triobot.filters", "triobot.http.listener"),
-    *("triobot.store.postgres.shard", "triobot.runtime.surface", "triobot.testing", "triobot.webhook.app"),
+    *("triobot.store.postgres.opened", "triobot.runtime.surface", "triobot.testing", "triobot.webhook.app"),
 )
 """What is imported beside all commands: bots name it, or it is imported as they run."""
 LEFT_OUT: Final = {"demo", "demo_bot"}

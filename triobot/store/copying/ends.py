@@ -82,8 +82,8 @@ def open_end(address: str, stamp: Stamp, *, now: int, copying: Copying) -> CopyE
     engine, _, place = address.partition(":")
     if engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
-            from ..postgres.end import open_shard_end
-        return open_shard_end(place, stamp, now=now, copying=copying)
+            from ..postgres.end import open_postgres_end
+        return open_postgres_end(place, stamp, now=now, copying=copying)
     file = Path(place)
     if copying == "from" and not file.is_file():
         raise ConfigError(f"there is no store at {file}")
@@ -109,8 +109,8 @@ def identity_of(address: str) -> str | None:
     engine, _, place = address.partition(":")
     if engine == "postgresql":
         with needing("postgres", "a store in PostgreSQL"):
-            from ..postgres.end import identity_of_shard
-        return identity_of_shard(place)
+            from ..postgres.end import identity_of_postgres
+        return identity_of_postgres(place)
     try:
         found = Path(place).stat()
     except OSError:  # whoever opens it says why

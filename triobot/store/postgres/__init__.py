@@ -3,7 +3,7 @@
 The tables, their statements and the writer are those of SQLite. What differs is how a statement is put
 (`dialect`) and sent (`stream`), how a session is made (`session`), what a server must be (`server`), what a
 failover may have lost there (`history`), how a transaction is kept by its fence and settled when a connection
-is lost (`transactions`), where a store lies (`schemas`, `shard`), whose it is (`ownership`), how events come
+is lost (`transactions`), where a store lies (`schemas`, `opened`), whose it is (`ownership`), how events come
 in whoever has it (`admitting`), how operators reach whoever has it (`orders`), and how a server that stands
 still is given up (`threads`).
 """
@@ -29,12 +29,12 @@ from .address import PostgresAddress, read_address
 from .admitting import admission_at as admission_at
 from .admitting import hear_news
 from .failures import first_line
+from .opened import acquit_late, channel_of, is_had, open_here
 from .orders import ask_owner as ask_owner
 from .ownership import LOOK_EVERY
 from .roster import name_as_standby
 from .schemas import is_there
 from .session import Connection, connect, named
-from .shard import acquit_late, channel_of, is_had, open_shard
 from .threads import ask
 
 _log: Final = logging.getLogger("triobot.store")
@@ -75,9 +75,9 @@ async def open_postgres(
     Cancellation: *forceful*: leaving closes the store in any case, after what was handed over.
     """
     address = read_address(place)
-    shard = await ask(
+    opened = await ask(
         partial(
-            open_shard,
+            open_here,
             address,
             stamp,
             now=clock.now(),
@@ -86,13 +86,13 @@ async def open_postgres(
         )
     )
     async with serve(
-        shard,
+        opened,
         clock,
         back_up=_back_up,
-        held=shard.held,
-        on_loss=shard.on_loss,
-        on_end=shard.hurry,
-        news=partial(hear_news, address, shard.node),
+        held=opened.held,
+        on_loss=opened.on_loss,
+        on_end=opened.hurry,
+        news=partial(hear_news, address, opened.node),
     ) as store:
         yield store
 
@@ -175,9 +175,9 @@ async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None
 
     Raises: as `open_postgres`, but for the stamp; ConfigError: there is no store.
     """
-    shard = await trio.to_thread.run_sync(
+    opened = await trio.to_thread.run_sync(
         partial(
-            open_shard,
+            open_here,
             read_address(place),
             stamp,
             now=clock.now(),
@@ -187,7 +187,7 @@ async def rebind_postgres(place: str, *, stamp: Stamp, clock: WallClock) -> None
         )
     )
     with trio.CancelScope(shield=True):  # it is open: a session left open would keep its lock
-        await trio.to_thread.run_sync(partial(shard.close, clean=True, now=clock.now()))
+        await trio.to_thread.run_sync(partial(opened.close, clean=True, now=clock.now()))
 
 
 async def _back_up(path: Path) -> None:

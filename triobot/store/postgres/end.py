@@ -15,26 +15,26 @@ from ..sql import Cursor, Sql
 from .address import read_address
 from .failures import first_line, for_the_caller, for_the_opener
 from .history import store_of
+from .opened import OpenedStore, open_here
 from .schemas import is_there
 from .session import connect, named
-from .shard import Shard, open_shard
 
 _NUMBER: Final = b"SELECT setval('numbers', $1)"
 # Rows that brought their numbers have left these where they were.
 _COUNTED: Final = ("raw", "broadcasts")
 
 
-def open_shard_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -> ShardEnd:
+def open_postgres_end(place: str, stamp: Stamp, *, now: int, copying: Copying) -> PostgresEnd:
     """Open the store at this address for a copy; the one to be copied into may be made.
 
     Raises: as `triobot.store.postgres.open_postgres`.
     """
     address = read_address(place)
-    shard = open_shard(address, stamp, now=now, retention=RETENTION, visit=True, copying=copying)
-    return ShardEnd(shard, now)
+    opened = open_here(address, stamp, now=now, retention=RETENTION, visit=True, copying=copying)
+    return PostgresEnd(opened, now)
 
 
-def identity_of_shard(place: str) -> str | None:
+def identity_of_postgres(place: str) -> str | None:
     """Return what names the store at this address, on whatever server; None if there is none.
 
     Raises: as `triobot.store.postgres.open_postgres`.
@@ -50,23 +50,23 @@ def identity_of_shard(place: str) -> str | None:
 
 
 @final
-class ShardEnd:
+class PostgresEnd:
     """A store in PostgreSQL, for a copy; `triobot.store.copying.ends.CopyEnd`."""
 
-    def __init__(self, shard: Shard, now: int) -> None:
-        self._shard = shard
+    def __init__(self, opened: OpenedStore, now: int) -> None:
+        self._opened = opened
         self._now = now
-        self._sql = _InTurn(shard)
+        self._sql = _InTurn(opened)
 
     @property
     def name(self) -> str:
         """Return what it is called in errors."""
-        return self._shard.name
+        return self._opened.name
 
     @property
     def boot(self) -> int:
         """Return which opening of it this is."""
-        return self._shard.opening.boot
+        return self._opened.opening.boot
 
     @property
     def sql(self) -> Sql:
@@ -75,7 +75,7 @@ class ShardEnd:
 
     def put(self, work: Callable[[], object]) -> None:
         """Do this in a transaction of its own, under the fence."""
-        session = self._shard.sql
+        session = self._opened.sql
 
         def do() -> None:
             try:
@@ -86,8 +86,8 @@ class ShardEnd:
                 raise for_the_caller(error, self.name) from error
 
         try:
-            with self._shard.turn:
-                self._shard.transactions.put(do)
+            with self._opened.turn:
+                self._opened.transactions.put(do)
         except BaseException:
             with suppress(psycopg.Error):
                 if not session.lost and session.in_transaction:
@@ -100,15 +100,15 @@ class ShardEnd:
         try:
             yield
         except psycopg.Error as error:
-            if self._shard.sql.lost:
+            if self._opened.sql.lost:
                 raise StoreAwayError(f"the store {self.name} is away: {first_line(error)}") from error
-            raise for_the_opener(error, self.name, self._shard.sql.connection.info.user) from error
+            raise for_the_opener(error, self.name, self._opened.sql.connection.info.user) from error
 
     def number_from(self, last: int) -> None:
         """Have every number that is given from now on be larger."""
-        self._shard.sql.run(_NUMBER, (last,))
+        self._opened.sql.run(_NUMBER, (last,))
         for table in _COUNTED:
-            self._shard.sql.run(
+            self._opened.sql.run(
                 f"SELECT setval(pg_get_serial_sequence('{table}', 'n'),"
                 f" (SELECT coalesce(max(n), 0) + 1 FROM {table}), false)".encode()
             )
@@ -119,7 +119,7 @@ class ShardEnd:
 
     def close(self) -> None:
         """Close it, and let others in."""
-        self._shard.close(clean=True, now=self._now)
+        self._opened.close(clean=True, now=self._now)
 
 
 @final
@@ -130,12 +130,12 @@ class _InTurn:
     same lock.
     """
 
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+    def __init__(self, opened: OpenedStore) -> None:
+        self._opened = opened
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
-        with self._shard.turn:
-            sql = self._shard.sql
+        with self._opened.turn:
+            sql = self._opened.sql
             within = not sql.lost and sql.in_transaction
             try:
                 if not sql.lost:
@@ -143,9 +143,9 @@ class _InTurn:
             except psycopg.Error as error:
                 if within or not sql.lost_with(error):
                     raise
-            self._shard.transactions.look(None)
+            self._opened.transactions.look(None)
             return sql.execute(statement, values)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
-        with self._shard.turn:
-            return self._shard.sql.executemany(statement, rows)
+        with self._opened.turn:
+            return self._opened.sql.executemany(statement, rows)

@@ -47,7 +47,7 @@ def looks(job: Job[Any]) -> bool:
 
 
 @final
-class ShardJournals(JournalTables):
+class PostgresJournals(JournalTables):
     """The conversations of a store.
 
     Attributes:
@@ -83,7 +83,7 @@ class ShardJournals(JournalTables):
 
 
 @final
-class ShardMoney(MoneyTables):
+class PostgresMoney(MoneyTables):
     """The payments and alarms of a store.
 
     Attributes:
@@ -106,7 +106,7 @@ class ShardMoney(MoneyTables):
 
 
 @final
-class ShardTables(Tables):
+class PostgresTables(Tables):
     """The rows of a store.
 
     Args:
@@ -121,9 +121,9 @@ class ShardTables(Tables):
         self._ours: set[int] = set()
         self._seen_rows: list[InboxRow] = []
         self._session = session
-        self._conversations = ShardJournals(session, self.tally, self._read_last_seq)
+        self._conversations = PostgresJournals(session, self.tally, self._read_last_seq)
         self.journals = self._conversations
-        self._payments = ShardMoney(session)
+        self._payments = PostgresMoney(session)
         self.money = self._payments
         self._delivered: dict[str, Delivery | None] = {}
         # Of some chats: the first sender, and whether there were several; None: none was seen.

@@ -33,7 +33,7 @@ from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
 from .history import go_on
 from .ownership import SpokenLease
-from .rows import ShardTables, looks
+from .rows import PostgresTables, looks
 from .session import Connection, Session
 from .stream import Stream
 from .threads import cut
@@ -69,7 +69,7 @@ class _EndedError(Exception):
 
 
 @final
-class ShardTransactions:
+class PostgresTransactions:
     """Runs batches on the session of a store, one at a time.
 
     Args:
@@ -83,7 +83,7 @@ class ShardTransactions:
     def __init__(
         self,
         session: Session,
-        tables: ShardTables,
+        tables: PostgresTables,
         renew: Callable[[], tuple[Connection, int | None]],
         lease: SpokenLease,
         *,

@@ -52,16 +52,16 @@ from .ownership import (
     is_free,
     lock_out,
 )
-from .rows import ShardTables
+from .rows import PostgresTables
 from .schemas import make_store, migrate, numbers_key
 from .session import Connection, Session, connect, make_connection, named, risk_of
 from .threads import give_up
-from .transactions import ShardTransactions
+from .transactions import PostgresTransactions
 from .work_file import take_work_file
 
 _log: Final = logging.getLogger("triobot.store")
 # Runs of this process that came to their end while the server was away; see `acquit_late`.
-_unacquitted: Final[list[Shard]] = []
+_unacquitted: Final[list[OpenedStore]] = []
 _ours: Final[set[int]] = set()
 """The nodes that this process is or was; by its name one of another container may have it, too."""
 
@@ -81,7 +81,7 @@ def channel_of(address: PostgresAddress) -> str:
 
 
 @final
-class Shard:
+class OpenedStore:
     """An open store, to be served; `triobot.store.table_store.Opened`.
 
     Attributes:
@@ -93,7 +93,7 @@ class Shard:
     def __init__(self, address: PostgresAddress, session: Session, node: int) -> None:
         self.name = named(address)
         self.opening = Opening(boot=0, at=0)
-        self.tables = ShardTables(session, numbers_key(address))
+        self.tables = PostgresTables(session, numbers_key(address))
         self.notes = WorkNotes()
         # A tool that has it by itself asks within what it puts.
         self.turn = threading.RLock()
@@ -105,7 +105,7 @@ class Shard:
         self._run: str | None = None
         self._work_file: FileLock | None = None
         self._lease: SpokenLease | None = None
-        self._transactions: ShardTransactions | None = None
+        self._transactions: PostgresTransactions | None = None
         self._tell_lost: Callable[[], None] = lambda: None
 
     @property
@@ -114,7 +114,7 @@ class Shard:
         return self._session
 
     @property
-    def transactions(self) -> ShardTransactions:
+    def transactions(self) -> PostgresTransactions:
         """Return what runs batches."""
         assert self._transactions is not None
         return self._transactions
@@ -190,7 +190,7 @@ class Shard:
         self.tables.retention = retention
         self.tables.journals.lease = Lease(self.opening.boot)
         self._lease = SpokenLease(self.node, asked)
-        self._transactions = ShardTransactions(
+        self._transactions = PostgresTransactions(
             self._session, self.tables, self._renew, self._lease, name=self.name
         )
         self._lease.begin(self._look)
@@ -358,7 +358,7 @@ class Shard:
         return connection, None if found is None else found[0]
 
 
-def open_shard(
+def open_here(
     address: PostgresAddress,
     stamp: Stamp | None,
     *,
@@ -367,7 +367,7 @@ def open_shard(
     visit: bool = False,
     rebind: bool = False,
     copying: Copying | None = None,
-) -> Shard:
+) -> OpenedStore:
     """Connect, check, take, create or migrate, and open the store at this address; in a worker thread.
 
     Waits `PATIENCE` seconds for a process that has died a moment ago.
@@ -380,16 +380,16 @@ def open_shard(
     try:
         hold(session.connection, node)
         while True:
-            shard = Shard(address, session, node)
+            opened = OpenedStore(address, session, node)
             try:
-                shard.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
+                opened.open(stamp, now=now, retention=retention, visit=visit, rebind=rebind, copying=copying)
             except StoreLockedError:
                 if time.monotonic() - began >= PATIENCE:
                     raise
                 end_silent(session.connection)
                 time.sleep(_LOOK_AGAIN)
             else:
-                return shard
+                return opened
     except BaseException as error:
         with suppress(psycopg.Error):
             session.close()
@@ -403,12 +403,12 @@ def acquit_late(address: PostgresAddress) -> None:
 
     Else a server that is restarted a few times would have the next start warn of a program that dies.
     """
-    for shard in [one for one in _unacquitted if one.is_at(address)]:
+    for opened in [one for one in _unacquitted if one.is_at(address)]:
         try:
-            shard.acquit(late=True)
+            opened.acquit(late=True)
         except (TriobotError, psycopg.Error):
             return
-        _unacquitted.remove(shard)
+        _unacquitted.remove(opened)
 
 
 def is_had(connection: Connection) -> bool:
