@@ -20,6 +20,7 @@ import trio
 from trio.lowlevel import current_task, reschedule, wait_task_rescheduled
 
 from ..base.alarm_kinds import Alarm, RaiseAlarm
+from ..engine.scopes import innermost
 from ..errors import LocalProtocolError, StoreFullError
 from ..seams.inbox import RedeliveredError
 from ..seams.writes import Accept, Consume, JournalConflictError, PutData, StaleRowError, Write
@@ -446,11 +447,11 @@ class Workload:
         try:
             # A run is shielded. To shield the scope for each anew takes thirty calls.
             with trio.CancelScope(shield=True) as scope:
-                within = getattr(task, "_cancel_status", None)
+                within = innermost(task)
                 while live is not None:
                     run, live = live(scope), None  # it would be kept
                     await run
-                    left_open = getattr(task, "_cancel_status", None) is not within
+                    left_open = innermost(task) is not within
                     used_up = left_open or not self._keeps or bool(task.child_nurseries)
                     if used_up or len(self._resting) >= _RESTING:
                         return

@@ -774,21 +774,6 @@ def throw(error: BaseException) -> NoReturn:
     raise error
 
 
-def lower(status: Any) -> None:
-    """Let a cancellation pass the shields from a scope outwards, up to one that was cancelled.
-
-    Trio has no public way to scopes that an author made around an effect; without one, what is behind such a
-    shield would have to come to its end first.
-    """
-    while status is not None and (scope := getattr(status, "_scope", None)) is not None:
-        if scope.cancel_called:
-            return
-        parent = getattr(status, "_parent", None)
-        if parent is not None and scope.shield:
-            scope.shield = False
-        status = parent
-
-
 async def refuse(run: Core) -> NoReturn:
     """Raise a cancellation that only the root takes, and that leaves no trace in the journal.
 

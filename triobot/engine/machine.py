@@ -39,7 +39,6 @@ from .core import (
     Performed,
     Where,
     is_cut,
-    lower,
     refuse,
     throw,
     unfelt,
@@ -59,6 +58,7 @@ from .records import (
     Record,
     path_of,
 )
+from .scopes import lower
 
 AGAIN: Final = 60_000
 """Milliseconds that a deadline of the time before a revival waits for the effects that are done again."""

@@ -60,6 +60,7 @@ from .records import (
     Record,
     drawn,
 )
+from .scopes import innermost
 from .sync import Channel, Event
 
 # Until a turn reads or writes something: an empty dict of each run takes 64 bytes.
@@ -209,7 +210,7 @@ class Run(Machine):
         if unshielded := not scope.shield:
             scope.shield = True
         task = current_task()
-        within = getattr(task, "_cancel_status", None)
+        within = innermost(task)
         value: object = None
         failure: Exception | None = None
         continued: Continue | None = None
@@ -220,7 +221,7 @@ class Run(Machine):
                 self.args = ()  # and in no variable here: whoever reports errors may send this frame's
                 del main, args
                 value = await coroutine
-                if getattr(task, "_cancel_status", None) is not within:
+                if innermost(task) is not within:
                     raise RuntimeError(_LEFT_OPEN)
             except BaseException as error:
                 failure, continued = self.left_by(error, scope)
@@ -327,7 +328,7 @@ class Run(Machine):
         given = op.given or await self.woken(op)
         if given is GO and not self.dying:
             op.given = None
-            op.branch.outside = getattr(op.task, "_cancel_status", None)
+            op.branch.outside = innermost(op.task)
             outcome = await self.perform(op, (body, args, raises, inside))
             if self.dying:
                 await refuse(self)

@@ -12,12 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar, final
+from typing import Final, TypeVar, final
 
 import trio
 from trio.testing import MockClock, active_thread_count
 
 from ..conversations.running.lines import frames_of, positions
+from ..engine.scopes import innermost
 from ..errors import ConfigError
 
 T = TypeVar("T")
@@ -196,9 +197,7 @@ def _of_the_test(own: trio.Nursery) -> Iterator[trio.lowlevel.Task]:
 
 def _deadline(task: trio.lowlevel.Task) -> float:
     """Return the moment at which a task is woken at the latest."""
-    # Trio tells it of the current task only; where it changes, nothing is found out.
-    status: Any = getattr(task, "_cancel_status", None)
-    return -math.inf if status is None else float(status.effective_deadline())
+    return float(innermost(task).effective_deadline())  # Trio tells it of the current task only
 
 
 def _nothing_comes(*, due: bool) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast, final
 
 import trio
 
+from ...engine.scopes import innermost, lower
 from .lines import awaiting_frames, calling_line, frames_of, line_above, steps_inner, waiting_line
 
 T = TypeVar("T")
@@ -84,21 +85,12 @@ class Leash:
         with trio.CancelScope(shield=True):
             while self._tasks:
                 for task in self._tasks:
-                    _unshield(task)
+                    lower(innermost(task))
                 await self._fewer.park()
 
 
 def _go_on(*_: object, **__: object) -> None:
     """Stop at no breakpoint."""
-
-
-def _unshield(task: trio.lowlevel.Task) -> None:
-    """Let a cancellation through to a task, up to the first scope that was cancelled."""
-    # Trio has no public way to a task's own scopes; without one, a shielded wait would last for ever.
-    status: Any = getattr(task, "_cancel_status", None)
-    while status is not None and not status._scope.cancel_called:
-        status._scope.shield = False
-        status = status._parent
 
 
 async def held(leash: Leash | None, work: Awaitable[object]) -> None:
