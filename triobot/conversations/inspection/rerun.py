@@ -3,16 +3,15 @@
 Nothing is sent, no step runs, nothing is written, no event comes. What the code does between its operations
 is done once more. It has some seconds of time; what doesn't come to rest by then is left where it is.
 
-The world of a dry run is one in which nothing happens. Its journal is its own, and everything else is a
-stand-in: nothing is sent, no step runs, nothing is written, the ledger isn't asked, no event comes.
+So the world of a dry run has no outbox, no store and no ledger: only bodies of effects would ask for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast, final
+from typing import Any, Final, Protocol, final
 
 import trio
 
@@ -22,15 +21,10 @@ from ...base.frozen import guarded
 from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
-from ...errors import LocalProtocolError, NondeterminismError, StepError
+from ...errors import NondeterminismError, StepError
 from ...exact.verdicts import Parting
-from ...seams.inbox import Acceptance, Redelivered
-from ...seams.outbox import OnUnknown, Urgency
 from ...seams.resources import Opened
-from ...seams.writes import WORK_SLOTS, Write
-from ...store import Store
-from ...wire.events import Press
-from ...wire.ids import ChatId, MessageId, Recipient, RefId
+from ...wire.ids import ChatId, MessageId, RefId
 from ...wire.operations import Operation
 from ..chat import handle_of
 from ..codec import CODEC
@@ -38,7 +32,7 @@ from ..conversation import Conversation
 from ..data import Keeping, Speech
 from ..doors.elsewhere import Elsewhere
 from ..life import ChatLife, DispatcherCalls
-from ..questions.tidying import Answered
+from ..questions.tidying import Answered, Tidying
 from ..revival.changed import Changed
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
@@ -51,83 +45,11 @@ from ..timers import Timers
 from ..workload import CommitQueue, Workload
 from .standing import Standing, standing_of
 
-if TYPE_CHECKING:
-    from ...payments.cashier import Cashier
-    from ..questions.tidying import Tidying
-    from ..revival.care import Care
-
-R = TypeVar("R")
-
 # Of the scheduler's rounds: refusing all operations of a conversation takes a few each.
 _PATIENCE: Final = 1000
 
-
-@final
-class _NoOutbox:
-    """Sends nothing."""
-
-    async def perform(
-        self,
-        operation: Operation[R],
-        *,
-        urgency: Urgency = Urgency.REPLY,
-        on_unknown: OnUnknown = OnUnknown.RESEND,
-        doubted: Callable[[], None] | None = None,
-        recorded: trio.Event | None = None,
-    ) -> R:
-        await _untouched("outbox")
-
-    def typing(self, chat: Recipient) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def press_taken(self, press: Press[object]) -> None:
-        """Do nothing: the press was answered when it came."""
-
-    def press_due(self, press: Press[object]) -> None:
-        """Do nothing: the press was answered then."""
-
-    async def answer(self, press: Press[object], text: str, *, alert: bool) -> bool:
-        await _untouched("outbox")
-
-    def refuse_press(self, press: Press[object], text: str) -> None:
-        """Do nothing: the press was answered then."""
-
-    def drop(self, chat: Recipient) -> None:
-        """Do nothing: nothing is queued."""
-
-
-async def _untouched(what: str) -> NoReturn:
-    """Refuse what only the body of an effect uses, and none of those runs."""
-    await trio.lowlevel.checkpoint()
-    raise LocalProtocolError(what, "is not there when a journal is only looked at")
-
-
-class _Nothing:
-    """A part of the world that nobody may touch: the ledger, the store, the count of crashes."""
-
-    async def accept(self, *_: object, **__: object) -> Acceptance:
-        """`continue_as` has handed over, once."""
-        await trio.lowlevel.checkpoint()
-        return Redelivered()
-
-
-class _Careless:
-    """Nobody counts what runs dry."""
-
-    at_work: Final = [0] * WORK_SLOTS
-
-
-class _Tidy:
-    """Everything shows what it is to show."""
-
-    def owe(self, *_: object) -> Sequence[Write]:
-        return ()
-
-    def owe_words(self, *_: object) -> Sequence[Write]:
-        return ()
-
-    def touch(self, *_: object) -> None:
-        """Do nothing: no message changes."""
+_UNTOUCHED: Final[Any] = object()
+"""Stands for what only the bodies of effects use, and what follows an end: none of that comes here."""
 
 
 def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool) -> ChatLife:
@@ -138,9 +60,9 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         table,
         Timers(services.clock),
         Keeping(services.store, work.commits, services.texts),
-        cast("Tidying", _Tidy()),
+        Tidying(services.outbox, work, services.store),
         Answered(),
-        cast("Care", _Careless()),
+        _UNTOUCHED,
         Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False, _nothing),
     )
     calls = DispatcherCalls(*[_nothing] * 8)
@@ -153,14 +75,13 @@ def _nothing(*_: object) -> None:
 
 def dry_services(texts: Speech, resources: Opened, now: int, charge_hosts: Sequence[str]) -> Services:
     """Build services that do nothing; what words depend on is as it is live."""
-    nothing = _Nothing()
     return Services(
-        outbox=_NoOutbox(),
-        store=cast("Store", nothing),
+        outbox=_UNTOUCHED,
+        store=_UNTOUCHED,
         clock=Timepiece(StoppedClock(now)),
         texts=texts,
         raise_alarm=lambda alarm: None,
-        payments=cast("Cashier", nothing),
+        payments=_UNTOUCHED,
         resources=resources,
         charge_hosts=charge_hosts,
     )
