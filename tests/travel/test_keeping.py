@@ -16,12 +16,14 @@ from tests import samples
 from triobot import Bot
 from triobot.cli.loading import load_bot
 from triobot.conversations.revival.stored import Stored
+from triobot.emulator.person import NotSeenError
 from triobot.engine.records import INTERRUPTED
 from triobot.errors import ConfigError
 from triobot.studio.travel.branches import open_branch
 from triobot.studio.travel.keeping import Kill, write_test
 from triobot.studio.travel.outside import run_test
 from triobot.studio.travel.past import look_back, notch_starts
+from triobot.studio.travel.same_answers import open_same_answers
 from triobot.testing import DrivenWorld, Plan, drive, simulate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -150,7 +152,7 @@ async def test_a_kept_notch_passes_in_an_empty_folder(
     last = len(notch_starts(order.records)) - 1
     past = await look_back(shop.bot, order, last)
     kill = order.records[0][1] + 60_000
-    text = write_test("cakes.py:bot", past, beside=others, kills=[Kill(kill), Kill(kill + 1, restart=True)])
+    text = write_test("cakes.py:bot", past, beside=others, kills=[Kill(kill), Kill(kill, restart=True)])
     await passes(text, autojump_clock)
     kept = await run_test(text, folders=[str(tmp_path)])
 
@@ -212,7 +214,7 @@ async def test_a_branch_is_kept_with_what_was_said_in_it(shop: ModuleType, autoj
 
     assert "from cakes import NoFlour, bot" in text
     assert "'price': [NoFlour('none')]" in text
-    assert "await world.waits(seconds=590)" in text
+    assert "await world.waits(seconds=590.02)" in text
     assert "await sara.sees('No flour: none')" in text
     assert "world.takes_alarm('conversation_crashed')" in text
 
@@ -230,7 +232,108 @@ async def test_a_timeout_at_the_end_is_kept(shop: ModuleType, autojump_clock: Mo
     await passes(text, autojump_clock)
 
     assert "await world.waits(minutes=10)\n        await sara.sees('Too slow.')" in text
-    assert text.rstrip().endswith("await world.waits(seconds=3601)")
+    assert text.rstrip().endswith("await world.waits(seconds=3601.04)")
+
+
+SHORT = """
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    with chat.move_on_after(1.5) as block:
+        size = await chat.ask("Size?")
+        await chat.sleep(0.05)
+        await chat.send(f"{size} it is.")
+        await chat.send(f"And {await chat.ask('Anything else?')}.")
+    if block.cancelled_caught:
+        await chat.send("Too slow.")
+    await chat.ask("Where to?")
+"""
+
+
+async def test_an_answer_comes_at_the_very_moment(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundredth of a second decides: what is kept fails where the time-out is shorter."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def written(seconds: float) -> Bot:
+        sys.modules.pop("shop", None)
+        (tmp_path / "shop.py").write_text(SHORT.replace("1.5", str(seconds)), encoding="utf-8")
+        return load_bot(f"{tmp_path / 'shop.py'}:bot")
+
+    with library() as kept:
+        async with drive(bot := written(1.5)) as world:
+            sara = world.user("Sara", id=2001)
+            await sara.joins()
+            await sara.sees("Size?")
+            for seconds, words in ((0.7, "Large"), (0.75, "Jam")):
+                await world.waits(seconds=seconds)
+                await sara.says(words)
+            await sara.sees("Where to?")
+    [stored] = kept.all().values()
+    text = write_test("shop.py:bot", await look_back(bot, stored, len(notch_starts(stored.records)) - 1))
+    assert text.count("await world.waits(seconds=0.7") == 2
+    assert "waits(seconds=0.75)\n        await sara.sees('Large it is.')" in text
+    await passes(text, autojump_clock)
+    for seconds in (0.69, 1.44):
+        written(seconds)
+        with pytest.raises(BaseException, match="did not come"):
+            await passes(text, autojump_clock)
+    written(1.46)
+    await passes(text, autojump_clock)
+
+
+PRICES = """
+import trio
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+async def price(what: str) -> int:
+    await trio.lowlevel.checkpoint()
+    return {"tea": 5}[what]
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    cost = await chat.step(price, await chat.ask("What?"))
+    await chat.ask(f"It costs {cost}.")
+"""
+
+
+async def test_a_step_that_was_run_is_run_by_the_test(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def written(code: str) -> Bot:
+        sys.modules.pop("prices", None)
+        (tmp_path / "prices.py").write_text(code, encoding="utf-8")
+        return load_bot(f"{tmp_path / 'prices.py'}:bot")
+
+    with library() as kept:
+        async with drive(written(PRICES)) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("What?")
+            await sara.says("coffee")
+            await world.waits(seconds=1)
+            world.takes_alarm("conversation_crashed")
+    [stored] = kept.all().values()
+    mended = PRICES.replace('{"tea": 5}[what]', '{"tea": 5}.get(what, 7)')
+    async with open_same_answers(written(mended), stored) as same:
+        await same.branch.runs()
+        text = write_test("prices.py:bot", same.branch.past, branch=same.branch)
+    assert "STEPS" not in text
+    await passes(text, autojump_clock)
+    written(PRICES)
+    with pytest.raises(NotSeenError, match="It costs 7"):
+        await passes(text, autojump_clock)
 
 
 async def test_what_the_chat_kept_and_what_was_told_begin_it(

@@ -44,10 +44,8 @@ from .outside import KEPT_FROM
 from .past import Past, event_of
 from .staging import PLENTY, ChatStage
 
-_LAG: Final = 2_000
-"""Milliseconds that are not worth a line: what waits has some seconds of patience."""
 _TICK: Final = 100
-"""Milliseconds to which a length of time is rounded off, for people who read it."""
+"""Milliseconds within which a message comes at once."""
 _UNITS: Final = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
 _DECLINED: Final = range(1001, 1004)
 _KINDS: Final = ("Audio", "Contact", "File", "Image", "Location", "Video", "Voice")
@@ -290,10 +288,12 @@ class _Written:
     # --- steps
 
     def _steps(self) -> Iterator[str]:
-        """Yield the results of the steps, by the names of their functions."""
+        """Yield the results of the steps, by the names of their functions; what the developer ran, runs."""
         results: dict[str, list[str]] = {}
+        ran = {done.name for done in (self._branch.steps if self._branch else ()) if done.how == "ran"}
         for name, outcome in self._done():
-            results.setdefault(name, []).append(self._expression(outcome))
+            if name not in ran:
+                results.setdefault(name, []).append(self._expression(outcome))
         for name, outcomes in results.items():
             yield f"    {name!r}: [{', '.join(outcomes)}],"
 
@@ -418,15 +418,22 @@ class _Written:
         return next(iter(self._names.values()), "nobody")
 
     def _timed(self, lines: Sequence[_Line]) -> Iterator[str]:
-        """Yield the lines, with the time that passed before each."""
-        clock = self._began
+        """Yield the lines, with the time that passed: what is done is done at its very moment.
+
+        A message that came at once is looked for after the next wait: until it comes, time may pass.
+        """
+        clock, at_once = self._began, list[str]()
         for line in lines:
-            if line.at - clock > _LAG:
-                passed = (line.at - clock) // _TICK * _TICK
+            passed = line.at - clock
+            if 0 < passed <= _TICK and not line.does:
+                at_once += [line.code] * bool(line.code)
+                continue
+            if passed > 0:
                 yield f"await world.waits({_length(passed)})"
-                clock += passed
-            if line.code:
-                yield line.code
+                clock = line.at
+            yield from [*at_once, *([line.code] if line.code else [])]
+            at_once.clear()
+        yield from at_once
 
 
 def _id_of(event: Any) -> SenderId | None:
