@@ -22,6 +22,7 @@ from ..wire.events import Press
 from ..wire.ids import Recipient
 from ..wire.operations import AnswerCallback
 from .answers import Answers
+from .backlog import is_stuck, oldest_wait
 from .delivery import chat_of, lane_of
 from .lanes import NEVER
 from .retry import Random
@@ -165,7 +166,7 @@ class LaneOutbox:
     @property
     def oldest(self) -> float:
         """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held."""
-        return self._sender.oldest
+        return oldest_wait(self._sender.lanes, trio.current_time())
 
     @property
     def rate(self) -> float | None:
@@ -179,7 +180,7 @@ class LaneOutbox:
     @property
     def stuck(self) -> bool:
         """Return whether `drain` waits only for the platform's recovery, or for a pace that is too low."""
-        return self._answers.idle and self._sender.stuck
+        return self._answers.idle and is_stuck(self._sender.lanes, trio.current_time())
 
     def statistics(self) -> OutboxStatistics:
         """Return where the outbox stands, and what it has done so far."""
@@ -241,7 +242,7 @@ class LaneOutbox:
             return self._sender.expires_at
         return min(
             self._sender.expires_at,
-            self._sender.look_again(),
+            self._sender.suspects.look_again(trio.current_time()),
             self._typists.look_again(),
             self._answers.look_again(),
         )

@@ -15,41 +15,36 @@ What an attempt's end means, `retry` and `breaker` say. No courier raises on the
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, final
-from weakref import ref
 
 import outcome
 import trio
 from trio.lowlevel import checkpoint_if_cancelled, current_task, reschedule, wait_task_rescheduled
 from typing_extensions import TypeVar
 
-from ..base.alarm_kinds import Alarm, RaiseAlarm
+from ..base.alarm_kinds import RaiseAlarm
 from ..errors import (
     BadRequestError,
     DeliveryUnknownError,
     NotDeliveredError,
     RefusedError,
-    TriobotError,
 )
 from ..seams.outbox import BeginsRequests, Begun, OnUnknown, Platform, Urgency
-from ..wire.content import Descriptor, File, Media
+from ..wire.content import Descriptor, Media
 from ..wire.ids import Recipient
 from ..wire.operations import (
     AnswerCallback,
-    EditMessage,
     Operation,
     SendAction,
     Upload,
     repeatable,
 )
-from .breaker import Breaker, Held
 from .delivery import (
     Call,
     Delivery,
     beside,
     chat_of,
-    comes_again,
     has_file,
     lane_of,
     left,
@@ -57,6 +52,7 @@ from .delivery import (
     way_of,
     with_media,
 )
+from .edits import is_followed, take_place
 from .lanes import NEVER, Lanes
 from .pacing import Pace
 from .retry import (
@@ -69,32 +65,19 @@ from .retry import (
     is_never_repeated,
     is_push_back,
     is_token_or_chat,
-    is_unreadable,
     judge,
     retry_after,
     took_no_effect,
     unanswered,
 )
 from .rules import OutboxRules, OutboxStatistics
+from .suspects import QUESTION, Suspects
+from .unrecorded import Unrecorded
 from .uploads import UploadedMedia, Uploads
-
-# Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
-_QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
-_HELD_TEXT: Final = (
-    "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
-    "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
-)
-_DOUBT_TEXT: Final = (
-    "A chat that worked minutes ago was refused with 403, and nothing has succeeded since: this person may "
-    "have left, or the token is not valid any more. Sending waits until another chat tells which."
-)
 
 _SILENCE_TEXT: Final = (
     "the platform asks for silence (Retry-After), in several chats: all but money waits for %.0f s"
 )
-
-# So many lanes are looked through for what has been recorded, at least.
-_UNRECORDED: Final = 64
 
 R = TypeVar("R")
 
@@ -117,6 +100,7 @@ class LaneSender:
 
     Attributes:
         takes: operations are taken, and started.
+        suspects: what waits for the breaker's word.
         on_landing: called behind each attempt, by whoever waits for the last; None: nobody does.
     """
 
@@ -139,7 +123,6 @@ class LaneSender:
         self._platform = platform
         self._rules = rules
         self._random = random
-        self._raise_alarm = raise_alarm
         self._wake = trio.Event()
         self._wakes_at = NEVER
         self._typing: dict[Hashable, Delivery] = {}
@@ -147,14 +130,16 @@ class LaneSender:
         # What callers carry, and until when: the first one's time is over first.
         self._carried: dict[Delivery, float] = {}
         self._ended = False
-        self._breaker = Breaker(rules.breaker)
-        self._told: Held | None = None
+        self.suspects = Suspects(
+            self.lanes,
+            rules.breaker,
+            raise_alarm,
+            time=self._time,
+            ask=lambda: self._request(QUESTION, rules.answer_within),
+        )
+        self._breaker = self.suspects.breaker
         self._start = start
-        self._refused: dict[Hashable, dict[Delivery, None]] = {}
-        # Of each lane the last. Whoever is to set it holds it until then, and from there on nobody need.
-        # Those that are set or gone are left out once there are twice as many as there were without them.
-        self._unrecorded: dict[Hashable, ref[trio.Event]] = {}
-        self._most_unrecorded = _UNRECORDED
+        self._unrecorded = Unrecorded()
         self._uploads = Uploads(self._upload, remembered=rules.descriptors)
         self._uploading = trio.CapacityLimiter(rules.uploads)
         self._done = self._failed = self._retries = self._possible_repeats = 0
@@ -231,69 +216,15 @@ class LaneSender:
         now = self._time()
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call], now, now)
-        return self._queue(delivery, now) or not self._breaker.is_untroubled()
+        may_start = take_place(self.lanes, delivery, now, self.suspects.cleared)
+        return may_start or not self._breaker.is_untroubled()
 
     def queue(self, call: Call, urgency: Urgency) -> Delivery:
         """Take a place for a call that no task waits for. `pump` starts it."""
         lane, chat = way_of(call.operation)
         delivery = call.delivery = Delivery(lane, urgency, chat, [call])
-        self._queue(delivery, self._time())
+        take_place(self.lanes, delivery, self._time(), self.suspects.cleared)
         return delivery
-
-    def _queue(self, delivery: Delivery, now: float) -> bool:
-        """Put a new one at the end of its lane, or let it take over the place of the edit there.
-
-        Returns: as `_enter`.
-        """
-        call, after = delivery.call, None
-        if isinstance(call.operation, EditMessage):
-            if delivery.urgency is not Urgency.BESIDE:
-                after = self._put_before(call.operation, delivery, now)
-            elif not any(self._edits(delivery.key, call.operation)):
-                delivery.key = beside(delivery.chat)
-        last = self.lanes.last(delivery.key)
-        if last is not None and last.takes(call.operation):
-            self.lanes.hasten(last, delivery.urgency, now)
-            last.join(call)
-            delivery, may_start = last, True
-        else:
-            delivery.since = now
-            may_start = self.lanes.queue(delivery, now)
-        if after is not None:
-            self._let_wait(delivery, after)
-        return may_start
-
-    def _let_wait(self, later: Delivery, earlier: Delivery) -> None:
-        """Send an edit only when the attempt at an earlier one of the same message has ended."""
-        if later.after is None:
-            if earlier.landed is None:
-                earlier.landed = trio.Event()
-            earlier.followers = (*earlier.followers, later)
-            later.after = earlier.landed
-
-    def _edits(self, lane: Hashable, edit: EditMessage) -> Iterator[Delivery]:
-        """Iterate over the edits of the same message in a lane."""
-        return (delivery for delivery in self.lanes.standing(lane).places if delivery.edits_with(edit))
-
-    def _put_before(self, edit: EditMessage, later: Delivery, now: float) -> Delivery | None:
-        """Let an edit find the same message's edits of the lane beside before it, in its own lane.
-
-        Returns: the one that is in flight there, which has to be waited for.
-        """
-        after: Delivery | None = None
-        moved: list[Delivery] = []
-        for earlier in list(self._edits(beside(later.chat), edit)):
-            if self.lanes.withdraw(earlier, now):
-                self._cleared(earlier)
-                earlier.key, earlier.urgency, earlier.attempts = later.key, later.urgency, 0
-                self.lanes.queue(earlier, now)
-                moved.append(earlier)
-            else:
-                after = earlier
-        if after is not None:
-            for earlier in moved:
-                self._let_wait(earlier, after)
-        return after
 
     def abandon(self, call: Call) -> None:
         """Give up a call whose caller waits no more; a request that has left goes on."""
@@ -306,31 +237,29 @@ class LaneSender:
             if not delivery.sending:
                 delivery.calls.remove(call)
         elif self.lanes.withdraw(delivery, self._time()):
-            self._cleared(delivery)
+            self.suspects.cleared(delivery)
             self.stir()
         elif delivery.uploading is not None:
             delivery.uploading.cancel()
 
     def drop(self, lane: Hashable, chat: Hashable) -> None:
         """Empty a lane: its chat was left."""
-        self._breaker.left(chat)
-        # What is refused in other lanes of the chat, such as money's, is tried again, and told then.
-        self._try_again((chat,), self._time())
+        self.suspects.left(chat, self._time())
         for own in (lane, beside(chat)):
             for delivery in self.lanes.drop(own, self._time()):
-                self._cleared(delivery)
+                self.suspects.cleared(delivery)
                 self._reject(delivery, left(delivery))
             flying = self.lanes.flying(own)
             if flying is not None:
                 flying.dropped = True
-        self._heed_breaker()
+        self.suspects.tell()
 
     def refuse_waiting(self, lane: Hashable, urgency: Urgency) -> None:
         """Fail the calls of a class that wait for their turn in a lane, with what is known of them."""
         now = self._time()
         for delivery in self.lanes.standing(lane).places:
             if delivery.urgency is urgency and self.lanes.withdraw(delivery, now):
-                self._cleared(delivery)
+                self.suspects.cleared(delivery)
                 self._refuse(delivery)
 
     def expire(self, now: float) -> None:
@@ -385,7 +314,7 @@ class LaneSender:
         if self.takes and not self.is_at_rest():
             self.pump()
             if not self.is_at_rest():
-                self.mind(self.look_again())
+                self.mind(self.suspects.look_again(self._time()))
         if self.on_landing is not None:
             self.on_landing()
 
@@ -407,19 +336,20 @@ class LaneSender:
     def pump(self) -> None:
         """Start whatever may start now."""
         now = self._time()
-        if self.lanes.held or self._told is not None or not self._breaker.is_untroubled():
+        if self.lanes.held or self.suspects.told is not None or not self._breaker.is_untroubled():
             self._let_breaker_judge(now)
-        while (delivery := self._take(now)) is not None:
-            self._heed_unrecorded(delivery)
+        while (delivery := self.suspects.take(now)) is not None:
+            self._unrecorded.heed(delivery)
             self._launch(delivery, now)
 
     def _let_breaker_judge(self, now: float) -> None:
-        if judged := self._breaker.judge(now):
-            self._believe(judged, now)
+        for delivery in self.suspects.judge(now):
+            assert delivery.refusal is not None
+            self._reject(delivery, delivery.refusal)
         if self._breaker.may_ask(now):
             self._breaker.ask_started(now)
             self._start(self._ask)
-        self._heed_breaker()
+        self.suspects.tell()
 
     def _launch(self, delivery: Delivery, now: float) -> None:
         call = delivery.call
@@ -438,56 +368,9 @@ class LaneSender:
         else:
             self._send_courier(delivery)
 
-    def look_again(self) -> float:
-        """Return when `pump` may start something, if nothing else happens."""
-        now = self._time()
-        if self._breaker.is_untroubled():
-            return self.lanes.look_again(now)
-        breaker_at = self._breaker.look_again(now)
-        if self._breaker.held is not None and breaker_at <= now:
-            # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
-            breaker_at = NEVER
-        return min(self.lanes.look_again(now), breaker_at)
-
     def is_at_rest(self) -> bool:
         """Return whether `pump` would find nothing to start, and nothing to judge."""
         return self.lanes.is_quiet() and self._breaker.is_untroubled()
-
-    def _take(self, now: float) -> Delivery | None:
-        if self._breaker.held is None:
-            return self.lanes.start(now)
-        delivery: Delivery | None = None
-        if self._breaker.may_probe(now):
-            delivery = self.lanes.start_probe(now, untried_only=False)
-        elif self._breaker.may_probe_untried():
-            delivery = self.lanes.start_probe(now, untried_only=True)
-        if delivery is not None:
-            self._breaker.probe_started(now)
-            delivery.probe = True
-        return delivery
-
-    def _heed_unrecorded(self, delivery: Delivery) -> None:
-        """Hold one back until what came of the one before it is durable, if both have a `recorded`."""
-        if (recorded := delivery.call.recorded) is not None:
-            if (earlier := self._unrecorded_before(delivery.key, recorded)) is not None:
-                delivery.after = earlier
-            self._remember_unrecorded(delivery.key, recorded)
-
-    def _unrecorded_before(self, lane: Hashable, recorded: trio.Event | None) -> trio.Event | None:
-        """Return that of the one before it in the lane, unless it is set, or its own: tried again."""
-        if recorded is None or (known := self._unrecorded.get(lane)) is None:
-            return None
-        earlier = known()
-        return None if earlier is None or earlier is recorded or earlier.is_set() else earlier
-
-    def _remember_unrecorded(self, lane: Hashable, recorded: trio.Event) -> None:
-        self._unrecorded[lane] = ref(recorded)
-        if len(self._unrecorded) > self._most_unrecorded:
-            known = [(lane, one, one()) for lane, one in self._unrecorded.items()]
-            self._unrecorded = {
-                lane: one for lane, one, event in known if event is not None and not event.is_set()
-            }
-            self._most_unrecorded = 2 * len(self._unrecorded) + _UNRECORDED
 
     # --- one attempt
 
@@ -501,8 +384,8 @@ class LaneSender:
         """
         delivery, call.turn = call.delivery, False
         assert delivery is not None and self._begin is not None
-        if self._refused:
-            self._cleared(delivery)
+        if self.suspects.waiting:
+            self.suspects.cleared(delivery)
         try:
             await checkpoint_if_cancelled()
             if self._ended:
@@ -565,7 +448,7 @@ class LaneSender:
 
     async def _is_ready(self, delivery: Delivery) -> bool:
         """Wait for what has to come first; False if the operation isn't wanted any more: nothing has left."""
-        self._cleared(delivery)
+        self.suspects.cleared(delivery)
         if delivery.wanted and delivery.after is not None:
             await delivery.after.wait()
             delivery.after = None
@@ -618,7 +501,7 @@ class LaneSender:
         if self.lanes.limited_until > began:
             raise NotDeliveredError(operation.path, "the platform asked for silence")
         await self._request(operation, min(self._rules.answers.within, self._rules.answer_within))
-        self._worked(chat_of(operation.chat_id), began, self._time())
+        self.suspects.worked(chat_of(operation.chat_id), began, self._time())
 
     def works(self) -> bool:
         """Return whether the platform takes requests; if that isn't known, ask it for the next time."""
@@ -628,19 +511,7 @@ class LaneSender:
         return self._breaker.accepts
 
     async def _ask(self) -> None:
-        """Find out about the token while nothing else tells; the answer itself is of no interest."""
-        began, good, denied = self._time(), True, False
-        try:
-            await self._request(_QUESTION, self._rules.answer_within)
-        except (TriobotError, OSError) as error:
-            denied = is_token_or_chat(error)
-            good = is_unreadable(error) or not (denied or is_push_back(error))
-        finally:
-            self._breaker.ask_ended(denied=denied)
-        if good:
-            now = self._time()
-            self._accepted(self._breaker.accepted(began, now), now)
-        self._heed_breaker()
+        await self.suspects.ask()
         self.stir()
 
     async def _resolve(self, delivery: Delivery, media: Media) -> UploadedMedia | None:
@@ -690,7 +561,7 @@ class LaneSender:
             if call.task is not None:
                 reschedule(call.task, outcome.Value(result))
                 call.task = None
-        self._worked(delivery.chat, delivery.began, now)
+        self.suspects.worked(delivery.chat, delivery.began, now)
 
     def _ended_badly(self, delivery: Delivery, operation: Operation[object], error: Exception) -> None:
         now = self._time()
@@ -735,13 +606,11 @@ class LaneSender:
                 )
                 if own or not delivery.wanted or delivery.dropped:
                     self._give_up(delivery, refusal)
-                elif not self._followed(delivery, now):
-                    delivery.refusal = refusal
-                    self._refused.setdefault(delivery.chat, {})[delivery] = None
-                    self.lanes.suspend(delivery, now)
+                elif not is_followed(self.lanes, delivery, now):
+                    self.suspects.suspend(delivery, refusal, now)
             case GiveUp(final_error):
                 self._give_up(delivery, final_error)
-        self._heed_breaker()
+        self.suspects.tell()
 
     def _pushed_back(self, delivery: Delivery, error: Exception, now: float) -> float:
         lanes, until = self.lanes, self.lanes.limited_until
@@ -755,18 +624,8 @@ class LaneSender:
             self._give_up(delivery, left(delivery))
         elif not delivery.wanted:
             self.lanes.finish(delivery, now)
-        elif not self._followed(delivery, now):
+        elif not is_followed(self.lanes, delivery, now):
             self.lanes.postpone(delivery, until, now)
-
-    def _followed(self, delivery: Delivery, now: float) -> bool:
-        """Leave an edit that failed to the later one of the same message that waits for its end, if any."""
-        followers = [follower for follower in delivery.followers if follower.wanted]
-        delivery.followers = ()
-        if not followers:
-            return False
-        followers[-1].follow(delivery)
-        self.lanes.finish(delivery, now)
-        return True
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         self.lanes.finish(delivery, self._time())
@@ -785,85 +644,7 @@ class LaneSender:
             self._failed += 1
             own = copy_for(error)
 
-    # --- the breaker's word
-
-    def _worked(self, chat: Hashable, began: float, now: float) -> None:
-        waiting = self._breaker.succeeded(chat, began, now)
-        if waiting or self.lanes.held:
-            self._accepted(waiting, now)
-
-    def _accepted(self, waiting: Iterable[Hashable], now: float) -> None:
-        self._try_again(waiting, now)
-        self._heed_breaker()
-
-    def _try_again(self, chats: Iterable[Hashable], now: float) -> None:
-        for chat in chats:
-            for delivery in self._refused.pop(chat, {}):
-                self.lanes.resume(delivery, now)
-
-    def _believe(self, chats: Iterable[Hashable], now: float) -> None:
-        for chat in chats:
-            for delivery in self._refused.pop(chat, {}):
-                if self.lanes.withdraw(delivery, now):
-                    assert delivery.refusal is not None
-                    self._reject(delivery, delivery.refusal)
-
-    def _cleared(self, delivery: Delivery) -> None:
-        chat = delivery.chat
-        waiting = self._refused.get(chat)
-        if waiting is not None and waiting.pop(delivery, waiting) is None and not waiting:
-            del self._refused[chat]
-
-    def _heed_breaker(self) -> None:
-        self.lanes.held = self._breaker.held is not None
-        held = None if self._breaker.undecided else self._breaker.held
-        was, self._told = self._told, held
-        if held == was:
-            return
-        if held is None:
-            _log.warning("the platform takes our requests again; what was held goes out")
-        elif was is None or held.sure != was.sure:
-            text = _HELD_TEXT.format(every=self._rules.breaker.probe_every) if held.sure else _DOUBT_TEXT
-            self._raise_alarm(Alarm("token_refused" if held.sure else "outbox_held", "outbox", text))
-
     # --- looking
-
-    @property
-    def oldest(self) -> float:
-        """Return for how many seconds the oldest awaited operation has waited; 0 while everything is held.
-
-        A first attempt that is under way doesn't count, nor does what is behind a file being uploaded.
-        """
-        if self._breaker.held is not None:
-            return 0.0  # that has an alarm of its own
-        oldest, uploading = self._time(), None
-        for delivery in self.lanes.places():
-            first = delivery.sending and delivery.attempts == 1
-            awaited = delivery.urgency in (Urgency.MONEY, Urgency.REPLY)
-            if first and delivery.uploading is not None:
-                uploading = delivery.key
-            elif awaited and not first and delivery.key != uploading:
-                oldest = min(oldest, delivery.since)
-        return self._time() - oldest
-
-    @property
-    def stuck(self) -> bool:
-        """Return whether something is queued, nothing in flight, and all held or waiting to be repeated.
-
-        Or the pace holds it back for more than a second, and all of it is done anew after the next start.
-        """
-        if self.lanes.in_flight or not self.lanes.queued:
-            return False
-        if self._breaker.held is not None:
-            return True
-        rate = self.lanes.pace.rate
-        slow = self.lanes.limited_until > self._time() or (rate is not None and self.lanes.queued > rate)
-        if slow and all(map(comes_again, self.lanes.places())):
-            return True
-        first: dict[Hashable, Delivery] = {}
-        for delivery in self.lanes.places():
-            first.setdefault(delivery.key, delivery)
-        return all(delivery.attempts for delivery in first.values())
 
     def statistics(self, *, answers_sent: int, answers_failed: int) -> OutboxStatistics:
         """Return where the outbox stands, and what it has done so far."""

@@ -1,0 +1,162 @@
+"""Carries the breaker's word to the lanes: what waits for it, and what becomes of that.
+
+A delivery that was refused with 401 or 403 waits in its lane, since nobody knows yet whose fault it is. The
+breaker tells: its chat is tried again, or its callers hear the refusal. While the breaker holds everything,
+probes alone leave the lanes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Final, final
+
+from ..base.alarm_kinds import Alarm, RaiseAlarm
+from ..errors import TriobotError
+from ..wire.content import File
+from ..wire.operations import Upload
+from .breaker import Breaker, BreakerRules, Held
+from .delivery import Delivery
+from .lanes import NEVER, Lanes
+from .retry import is_push_back, is_token_or_chat, is_unreadable
+
+# Addressed to nobody, and seen by nobody: only the token decides whether it is refused (gap 37).
+QUESTION: Final = Upload.of(File.from_bytes(b"triobot\n", "triobot.txt"))
+_HELD_TEXT: Final = (
+    "The platform refuses what is sent with 403 and nothing succeeds: the token is probably not valid any "
+    "more. Everything waits, nothing is lost; a probe goes out every {every:g} seconds. Check the token."
+)
+_DOUBT_TEXT: Final = (
+    "A chat that worked minutes ago was refused with 403, and nothing has succeeded since: this person may "
+    "have left, or the token is not valid any more. Sending waits until another chat tells which."
+)
+
+_log = logging.getLogger("triobot.outbox")
+
+
+@final
+class Suspects:
+    """The breaker, and the deliveries that wait for its word.
+
+    Args:
+        lanes: where they wait.
+        rules: the breaker's constants.
+        raise_alarm: called when everything is held.
+        time: returns the loop's seconds.
+        ask: sends `QUESTION`, and returns when it is answered.
+
+    Attributes:
+        waiting: the suspended deliveries of each chat.
+        told: what was said of the breaker last; None: nothing is held.
+    """
+
+    def __init__(
+        self,
+        lanes: Lanes[Delivery],
+        rules: BreakerRules,
+        raise_alarm: RaiseAlarm,
+        *,
+        time: Callable[[], float],
+        ask: Callable[[], Awaitable[object]],
+    ) -> None:
+        self.waiting: dict[Hashable, dict[Delivery, None]] = {}
+        self.breaker = Breaker(rules)
+        self._lanes = lanes
+        self._rules = rules
+        self._raise_alarm = raise_alarm
+        self._time = time
+        self._ask = ask
+        self.told: Held | None = None
+
+    # --- what may leave
+
+    def take(self, now: float) -> Delivery | None:
+        """Take what may leave now out of the lanes; while everything is held, a probe or nothing."""
+        if self.breaker.held is None:
+            return self._lanes.start(now)
+        delivery: Delivery | None = None
+        if self.breaker.may_probe(now):
+            delivery = self._lanes.start_probe(now, untried_only=False)
+        elif self.breaker.may_probe_untried():
+            delivery = self._lanes.start_probe(now, untried_only=True)
+        if delivery is not None:
+            self.breaker.probe_started(now)
+            delivery.probe = True
+        return delivery
+
+    def look_again(self, now: float) -> float:
+        """Return when something may leave or be judged, if nothing else happens."""
+        if self.breaker.is_untroubled():
+            return self._lanes.look_again(now)
+        breaker_at = self.breaker.look_again(now)
+        if self.breaker.held is not None and breaker_at <= now:
+            # A probe may go and nothing can be one: news helps, or the end of some lane's pause.
+            breaker_at = NEVER
+        return min(self._lanes.look_again(now), breaker_at)
+
+    # --- what is suspended
+
+    def suspend(self, delivery: Delivery, refusal: Exception, now: float) -> None:
+        """Let a refused delivery wait in its lane until the breaker has judged."""
+        delivery.refusal = refusal
+        self.waiting.setdefault(delivery.chat, {})[delivery] = None
+        self._lanes.suspend(delivery, now)
+
+    def cleared(self, delivery: Delivery) -> None:
+        """Suspect a delivery no more, since it is tried, moved or withdrawn."""
+        waiting = self.waiting.get(delivery.chat)
+        if waiting is not None and waiting.pop(delivery, waiting) is None and not waiting:
+            del self.waiting[delivery.chat]
+
+    def left(self, chat: Hashable, now: float) -> None:
+        """Note that a chat was left. Money's deliveries in its other lanes are tried again, and told then."""
+        self.breaker.left(chat)
+        self._try_again((chat,), now)
+
+    # --- the breaker's word
+
+    def judge(self, now: float) -> list[Delivery]:
+        """Let the breaker judge, and withdraw what its own chat refused; the caller tells them."""
+        chats = self.breaker.judge(now)
+        judged = [delivery for chat in chats for delivery in self.waiting.pop(chat, {})]
+        return [delivery for delivery in judged if self._lanes.withdraw(delivery, now)]
+
+    def worked(self, chat: Hashable, began: float, now: float) -> None:
+        """Note a success, by which refused deliveries of other chats are tried again."""
+        waiting = self.breaker.succeeded(chat, began, now)
+        if waiting or self._lanes.held:
+            self._try_again(waiting, now)
+            self.tell()
+
+    async def ask(self) -> None:
+        """Find out about the token while nothing else tells; the answer itself is of no interest."""
+        began, good, denied = self._time(), True, False
+        try:
+            await self._ask()
+        except (TriobotError, OSError) as error:
+            denied = is_token_or_chat(error)
+            good = is_unreadable(error) or not (denied or is_push_back(error))
+        finally:
+            self.breaker.ask_ended(denied=denied)
+        if good:
+            now = self._time()
+            self._try_again(self.breaker.accepted(began, now), now)
+        self.tell()
+
+    def tell(self) -> None:
+        """Hold the lanes or let them go, as the breaker says; log and alarm when that changes."""
+        self._lanes.held = self.breaker.held is not None
+        held = None if self.breaker.undecided else self.breaker.held
+        was, self.told = self.told, held
+        if held == was:
+            return
+        if held is None:
+            _log.warning("the platform takes our requests again; what was held goes out")
+        elif was is None or held.sure != was.sure:
+            text = _HELD_TEXT.format(every=self._rules.probe_every) if held.sure else _DOUBT_TEXT
+            self._raise_alarm(Alarm("token_refused" if held.sure else "outbox_held", "outbox", text))
+
+    def _try_again(self, chats: Iterable[Hashable], now: float) -> None:
+        for chat in chats:
+            for delivery in self.waiting.pop(chat, {}):
+                self._lanes.resume(delivery, now)
