@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
 import shutil
 import sqlite3
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -501,6 +503,64 @@ async def test_a_file_without_the_log_that_it_needs_is_refused(path: Path, tmp_p
         assert await store.setting("when") == "then 0"
 
 
+@pytest.mark.parametrize("folds", [0, 2])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(lambda log: b"", id="empty"),
+        pytest.param(lambda log: bytes(len(log)), id="zeros"),
+        pytest.param(lambda log: random.Random(1).randbytes(len(log)), id="garbage"),
+        pytest.param(lambda log: log[:32], id="head alone"),
+        pytest.param(lambda log: log[:32].ljust(len(log), b"\0"), id="head before zeros"),
+        pytest.param(lambda log: log[: 32 + 4120], id="first page"),
+        pytest.param(lambda log: log[: len(log) // 2], id="half"),
+        pytest.param(lambda log: log[:-1], id="one byte less"),
+    ],
+)
+async def test_a_log_that_lost_what_it_had_is_refused(
+    damaged: Callable[[bytes], bytes],
+    folds: int,
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SQLite takes it for a log in which nothing is: what was acknowledged was lost without a word."""
+    monkeypatch.setattr("triobot.store.file._LOG_BEGINS_AT", 256 * 1024)
+    left = await crashed(path, tmp_path / "left", "then", folds=folds)
+    whole = log_of(left).read_bytes()
+    log_of(left).write_bytes(damaged(whole))
+    await refused(left, "was not stopped, and bot.db-wal is emptied, cut short or damaged")
+    shutil.copytree(left.parent, again := tmp_path / "again")
+    backup = tmp_path / "backup"
+    await back_up_sqlite(again / path.name, backup, clock=CLOCK)
+    await restored(backup, again / path.name)
+    async with opened(again / path.name) as store:
+        assert store.opening().restored
+    log_of(left).write_bytes(whole)
+    async with opened(left) as store:
+        assert await store.setting("when") == f"then {folds}"
+
+
+@pytest.mark.parametrize("erased", [False, True])
+@pytest.mark.parametrize("begun", [0, 32, 32 + 2000, 32 + 4120 + 100])
+async def test_a_log_that_was_only_begun_anew_is_in_order(
+    begun: int, erased: bool, path: Path, tmp_path: Path
+) -> None:
+    """As a kill in the first commit after a checkpoint leaves it: the file has everything."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "then"))
+        if erased:
+            await store._writer.erase_log()  # type: ignore[union-attr]
+        else:
+            await trio.to_thread.run_sync(store._writer._checkpoint)  # type: ignore[attr-defined]
+        left = as_a_crash_leaves_it(path, tmp_path / "left")
+        await store.commit(PutSetting("when", "then"))
+        log = log_of(left).read_bytes()
+        log_of(left).write_bytes(log_of(path).read_bytes()[:begun] + log[begun:])
+    async with opened(left) as store:
+        assert await store.setting("when") == "then"
+
+
 async def test_a_journal_beside_a_store_is_another_databases(path: Path, tmp_path: Path) -> None:
     """A store has a log and no journal: SQLite would roll the file back to what that holds."""
     async with opened(path) as store:
@@ -510,6 +570,24 @@ async def test_a_journal_beside_a_store_is_another_databases(path: Path, tmp_pat
     path.with_name("bot.db-journal").unlink()
     path.with_name("bot.db-shm").write_bytes(b"of another" * 4096)  # nobody reads it
     async with opened(path) as store:
+        assert await store.setting("when") == "then"
+
+
+async def test_a_restored_store_goes_on_with_its_own_journal(
+    path: Path, backup: Path, tmp_path: Path
+) -> None:
+    """As a kill leaves it at the first start after a restore, where SQLite changes the file's mode."""
+    async with opened(path) as store:
+        await store.commit(PutSetting("when", "then"))
+        await store.backup(backup)
+    await restored(backup, path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE big AS SELECT randomblob(100000) FROM json_each('[1, 2]')")
+        left = as_a_crash_leaves_it(path, tmp_path / "left")
+    assert left.with_name("bot.db-journal").read_bytes().startswith(bytes.fromhex("d9d505f920a163d7"))
+    async with opened(left) as store:
         assert await store.setting("when") == "then"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -87,6 +89,22 @@ async def test_what_was_noted_just_before_kill_9_is_known(tmp_path: Path) -> Non
         await accepted(store, arrival(7, key="answered", at=clock.time))
         again = await store.accept(arrival(7, key="not answered", at=clock.time), quota=ROOMY)
         assert again == Redelivered()
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process for each step is forked")
+async def test_what_a_kill_leaves_at_any_step_is_opened_again(tmp_path: Path) -> None:
+    """At no step do the file, its log and the note of the log disagree."""
+    in_memory = Path("/dev/shm")  # there an fsync takes no time
+    with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else tmp_path) as folder:
+        script = str(Path(__file__).with_name("killed_at_each_step.py"))
+        done = await trio.run_process(
+            [sys.executable, script, folder], cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_stdout=True
+        )
+    words = [line.split() for line in done.stdout.decode().splitlines()]
+    assert [line[0] for line in words] == ["new", "stopped", "killed"], done.stdout.decode()
+    assert min(int(line[1]) for line in words) > 60
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from typing import Final
 from ..errors import ConfigError, StoreCorruptError
 from .broadcasts import stop_after_restore
 from .lock import FileLock, lock_path, take_lock
-from .log_file import holds
+from .log_file import holds, log_path
 from .opening import LEAP, begin_epoch
 from .private_files import COMPANIONS, check_kind, checked_path, make_new, remove_leftover, sync_folder
 from .schema import (
@@ -58,7 +58,7 @@ _NOT_ITS_OWN: Final = (
     f" belong together side by side, or move {{log}} away; then, {_AS_BACKUP}"
 )
 _LOST: Final = (
-    "the store {path} was not stopped, and {log} isn't beside it, which has what was done last: put both side"
+    "the store {path} was not stopped, and {log} {damage}, which has what was done last: put both side"
     f" by side under their names; {_AS_BACKUP}"
 )
 
@@ -114,7 +114,7 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
     Raises:
         ConfigError: the file was emptied, is a backup, or has another store's log beside it. Says what to do.
     """
-    log, journal = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
+    log, journal = log_path(path), path.with_name(f"{path.name}-journal")
     for beside in (log, journal):
         if beside.exists() and not beside.is_file():
             raise ConfigError(f"{beside} is in the way of the store's own, and is not a file; move it away")
@@ -138,13 +138,20 @@ def check_alone(path: Path, lock: FileLock, *, to_run: bool = False) -> None:
         if to_run:
             check_original(connection, path)
         mark, begun, _ = (get_meta(connection, LOG) or "").partition("+")
-        if journal.is_file() and journal.read_bytes().startswith(_JOURNAL):
+        # Before a restored store has its first log, SQLite makes a journal once.
+        if mark and journal.is_file() and journal.read_bytes().startswith(_JOURNAL):
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=journal.name))
-        if mark and holds(log, mark.encode()) is False:
+        held = holds(log, mark.encode())
+        if mark and held is False:
             raise ConfigError(_NOT_ITS_OWN.format(path=path, log=log.name))
-        stopped = get_meta(connection, "clean") is not None
-        if mark and to_run and not (begun or stopped or log.exists()):
-            raise ConfigError(_LOST.format(path=path, log=log.name))
+        if mark and to_run and not begun and get_meta(connection, "clean") is None:
+            noted, length = lock.notes.log_left()
+            if not log.exists():
+                raise ConfigError(_LOST.format(path=path, log=log.name, damage="isn't beside it"))
+            if noted == mark and not (held and log.stat().st_size >= length):
+                raise ConfigError(
+                    _LOST.format(path=path, log=log.name, damage="is emptied, cut short or damaged")
+                )
 
 
 def _alone(path: Path) -> sqlite3.Connection:

@@ -31,6 +31,7 @@ from ..seams.journals import Lease, Opening
 from ..seams.writes import Shipped
 from .backups import check_alone, copy_store, mistyped
 from .lock import FileLock, check_filesystem, machine_boot, take_lock
+from .log_file import log_path
 from .notes import AnyNotes
 from .opening import count_run
 from .private_files import checked_path, make_private, remove_leftover, sync
@@ -99,7 +100,9 @@ class StoreFile:
         self.visited = False
         self.tables = Tables(connection)
         self.shipping = Shipping(path)
-        self.transactions = Transactions(connection, self.tables, path, may_fold=self.shipping.may_fold)
+        self.transactions = Transactions(
+            connection, self.tables, path, may_fold=self.shipping.may_fold, begun=self._note_log
+        )
         self.notes = lock.notes
         self.connection = connection
         self.turn = threading.Lock()
@@ -200,6 +203,10 @@ class StoreFile:
             except Exception as error:
                 # Everything that was acknowledged is in the log, and the next start finds it there.
                 _log.warning("the store %s could not be closed cleanly: %s", self.path, error)
+
+    def _note_log(self, word: str) -> None:
+        with suppress(OSError):
+            self.notes.note_log(word, log_path(self.path).stat().st_size)
 
     def _close(self, *, clean: bool, now: int) -> None:
         try:
@@ -325,7 +332,7 @@ def grow_log(path: Path) -> None:
     they are a log in which nothing is; it keeps the size, up to `journal_size_limit`, and writes from the
     beginning after each checkpoint. Where there is little room the log grows as it is needed.
     """
-    log = path.with_name(f"{path.name}-wal")
+    log = log_path(path)
     with suppress(OSError):
         fd = os.open(log, os.O_WRONLY | CAREFUL)
         try:

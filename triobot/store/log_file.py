@@ -98,6 +98,11 @@ def read_committed(fd: int, head: LogHead, at: int, before: bytes) -> Entries:
             return Entries(b"", before, more=False)
 
 
+def log_path(database: Path) -> Path:
+    """Return the path of a store file's log."""
+    return database.with_name(f"{database.name}-wal")
+
+
 def holds(path: Path, words: bytes) -> bool | None:
     """Return whether a log that is at no program has these words in what is committed; None: nothing is."""
     try:

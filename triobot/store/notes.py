@@ -32,6 +32,9 @@ _COUNT: Final = 512
 _RUN: Final = WORK_SLOTS
 _SIZE: Final = _NUMBERS + _COUNT * _NUMBER.size
 
+# Behind them: a log's word, and how long its file was.
+_LOG: Final = struct.Struct("=16sq")
+
 
 @final
 class Notes:
@@ -87,6 +90,22 @@ class Notes:
     def run_left(self) -> int:
         """Return the run that noted something last, or zero: no bot has run at this place."""
         return next(iter(self._read_numbers()[_RUN : _RUN + 1]), 0)
+
+    def log_left(self) -> tuple[str, int]:
+        """Return the word and the length of the log that was noted last."""
+        word, length = _LOG.unpack(read_at(self._fd, _LOG.size, _SIZE).ljust(_LOG.size, b"\0"))
+        return word.hex(), length
+
+    def note_log(self, word: str, length: int) -> None:
+        """Note, durably, a log that has its first commit.
+
+        That commit is durable before the note, and the file of the store has another word before SQLite
+        restarts or truncates the log. So the note and the file have the same word only while the log must
+        hold that commit, wherever a kill or a power loss comes between; a note that is lost proves nothing.
+        """
+        with suppress(OSError):
+            write_at(self._fd, _LOG.pack(bytes.fromhex(word), length), _SIZE)
+            os.fsync(self._fd)
 
     def clear(self) -> None:
         """Drop whatever is noted in the file but the run; its room stays, for when the disk is full."""

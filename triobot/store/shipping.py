@@ -18,7 +18,7 @@ import attrs
 from ..base.open_files import CAREFUL, read_at
 from ..errors import ConflictError
 from ..seams.writes import Shipped
-from .log_file import HEAD, LogHead, read_committed, read_head
+from .log_file import HEAD, LogHead, log_path, read_committed, read_head
 
 PIECE: Final = 256 * 1024
 LONGEST_LOG: Final = 256 * 1024 * 1024
@@ -158,7 +158,7 @@ class Shipping:
         self.since = 0
         self.as_of: int | None = None
         self._database = database
-        self._log = database.with_name(f"{database.name}-wal")
+        self._log = log_path(database)
         self._shipment: Shipment | None = None
         # Kept until the store is closed: closing it would drop the locks that SQLite has on the same file.
         self._fd: int | None = None

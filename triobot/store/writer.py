@@ -245,6 +245,7 @@ class Transactions:
     Args:
         may_fold: tells whether the log may be moved into the file now, and is told whether that is to leave
             nothing in the log: then it must be. None: it always may.
+        begun: called with the word of each log, once its first commit is durable.
     """
 
     def __init__(
@@ -254,8 +255,10 @@ class Transactions:
         path: Path,
         *,
         may_fold: Callable[[bool], bool] | None = None,
+        begun: Callable[[str], None] | None = None,
     ) -> None:
         self._may_fold = may_fold
+        self._begun = begun
         self._sql = connection
         self._tables = tables
         self._path = path
@@ -318,7 +321,7 @@ class Transactions:
         if self._mark is not None:
             self._begin()
             self._sql.execute("COMMIT")
-            self._mark = None
+            self._have_committed()
 
     def _together(self, batch: Sequence[Job[Any]]) -> list[Exception | None]:
         try:
@@ -336,9 +339,7 @@ class Transactions:
                 raise _TransactionLostError from error
             self._break(error)
             return [verdict or self.broken for verdict in verdicts]
-        self._mark = None
-        if self._tables.tally.unsettled:
-            self._tables.tally.settle()
+        self._have_committed()
         return verdicts
 
     def _all_well(self, batch: Sequence[Job[Any]]) -> list[Exception | None] | None:
@@ -404,10 +405,16 @@ class Transactions:
                 self._break(error)
                 return self.broken
             return for_the_caller(error, self._path)
-        self._mark = None
+        self._have_committed()
+        return None
+
+    def _have_committed(self) -> None:
+        if self._mark is not None:
+            mark, self._mark = self._mark, None
+            if self._begun is not None:
+                self._begun(mark)
         if self._tables.tally.unsettled:
             self._tables.tally.settle()
-        return None
 
     def _begin(self) -> None:
         self._sql.execute("BEGIN IMMEDIATE")
