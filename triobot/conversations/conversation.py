@@ -22,6 +22,7 @@ from ..engine import (
     Crashed,
     End,
     Evicted,
+    Host,
     Record,
     Returned,
     Run,
@@ -107,7 +108,7 @@ class Conversation:
         settled: after a revival: it has come to rest behind what was recorded, or is over, or is stuck.
         stored: what it was revived from.
         in_row: its first record, if that is durable in the row of its event, until it runs.
-        dry: the host of a run that only looks at its journal.
+        dry: the host of a run that only looks at its journal; `look` is told what its code would do.
         leash: of a dry run, which holds its tasks.
         writer: keeps its records; None before it is made, and once it is over.
         next_first: the first record of what goes on in its place.
@@ -146,6 +147,7 @@ class Conversation:
         "leash",
         "life",
         "lives",
+        "look",
         "next_first",
         "nurseries",
         "owner",
@@ -178,7 +180,8 @@ class Conversation:
         in_row: Record | None = None,
         stored: Stored | None = None,
         carried: Carried | None = None,
-        dry: Onlooker | None = None,
+        dry: Host | None = None,
+        look: Onlooker | None = None,
         leash: Leash | None = None,
         changed: Changed | None = None,
     ) -> None:
@@ -213,7 +216,7 @@ class Conversation:
         self.stored = stored
         self.carried = carried
         self.in_row = in_row
-        self.dry = dry
+        self.dry, self.look = dry, look
         self.leash, self.changed = leash, changed
         self.next_first: Record | None = None
         self._operations = 0
@@ -699,8 +702,8 @@ class Conversation:
             press, self._press = self._press, None
             if not self.replaying:
                 self.services.outbox.press_due(press)
-        if self.dry is not None:
-            self.dry.begins(id, kind)
+        if self.look is not None:
+            self.look.begins(id, kind)
         return id
 
     def check_task(self) -> Id:
@@ -781,8 +784,8 @@ class Conversation:
         own = self.enter(OperationKind.SEND)
         if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
             self.gives("")  # a file may be what was bought
-        if self.dry is not None:
-            self.dry.sends(own, operation)
+        if self.look is not None:
+            self.look.sends(own, operation)
         if self.changed is not None:
             self.changed.sends(own, operation)
 
@@ -858,9 +861,9 @@ class Conversation:
         """Answer the newest press."""
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
-        if self.dry is not None and press is not None:
+        if self.look is not None and press is not None:
             with suppress(LocalProtocolError):  # the record of the answer says that
-                self.dry.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
+                self.look.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
             if press is None:

@@ -206,7 +206,7 @@ async def goes_on(store: Store, table: Table, chat_id: ChatId, owner: str) -> bo
 
 def moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) -> Sequence[Write]:
     """What is to become durable with what a conversation does now; nothing on replay, and once it is over."""
-    if conversation.dry is not None or conversation.replaying or conversation.dead:
+    if conversation.replaying or conversation.dead:
         return ()
     return of(payments_of(conversation))
 
@@ -331,7 +331,7 @@ class Giving:
             services.notice(Keyless(self._line))
         if services.notice is not None and well:
             services.given[paid.id] = {what: gift for what, gift in self._gave.items() if gift is not NOTED}
-        if well and not (self._gave or paid.redelivered or self._conversation.dry):
+        if well and not (self._gave or paid.redelivered or self._conversation.replaying):
             self._tell_that_nothing_was_given()
         end: PaymentEnd = "settled" if well else "failed"
         ends = moves(self._conversation, lambda ledger: [ledger.ended(paid.id, end)])

@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import trio
 
 from ...base.authors import leaves
 from ...base.clock import StoppedClock, Timepiece
 from ...base.frozen import guarded
-from ...engine import ContinuesAs, Crashed, End, Record, Stuck, WasInterrupted
+from ...engine import ContinuesAs, Crashed, End, Host, Record, Stuck, WasInterrupted
 from ...engine.core import Operation as OpenOperation
 from ...engine.records import CONTINUED, ENDS, Id, times_of
 from ...errors import NondeterminismError, StepError
 from ...exact.verdicts import Parting
 from ...seams.resources import Opened
-from ...wire.ids import ChatId, MessageId, RefId
-from ...wire.operations import Operation
+from ...wire.ids import ChatId
 from ..chat import handle_of
 from ..codec import CODEC
 from ..conversation import Conversation
@@ -36,7 +35,7 @@ from ..questions.tidying import Answered, Tidying
 from ..revival.changed import Changed
 from ..revival.stored import Stored, fitting
 from ..routes.declarations import Table
-from ..running.branches import ChargeStands, Onlooker, OperationKind, code_tasks
+from ..running.branches import Onlooker, code_tasks
 from ..running.leash import Leash, Left, line_in, parting_line
 from ..running.lines import failing_line
 from ..services import Services
@@ -113,32 +112,8 @@ class Divergence:
         return f"operation {self.operation}: {self.what}{at}"
 
 
-class Watcher(Protocol):
-    """Looks on while a journal is run again."""
-
-    def looks(self, conversation: Conversation) -> None:
-        """Look: a turn is about to begin, or the journal ends here, and everything rests."""
-        ...
-
-    def begins(self, id: Id, kind: OperationKind) -> None:
-        """Note that an operation begins, or a block."""
-        ...
-
-    def sends(self, id: Id, operation: Operation[object]) -> None:
-        """Note what an operation hands to the outbox."""
-        ...
-
-    def tidies(self, message_id: MessageId) -> None:
-        """Note that a question is over, and its message shows no buttons any more."""
-        ...
-
-    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        """Note that a charge has opened this payment, and tells how it stands; with None that it is over."""
-        ...
-
-
 @final
-class Rerun(Onlooker):
+class Rerun(Host):
     """A conversation that has been run over its journal, and the host of that run: it ends where that does.
 
     Attributes:
@@ -154,11 +129,11 @@ class Rerun(Onlooker):
         now: int,
         leash: Leash,
         jumped: int,
-        watcher: Watcher | None = None,
+        look: Onlooker | None = None,
         changed: Changed | None = None,
         judged: int = 0,
     ) -> None:
-        self._watcher = watcher
+        self._look = look
         self._by, self._judged = changed, judged
         self.here = None if changed is None else changed.sites.here
         self.hangs = False
@@ -218,8 +193,8 @@ class Rerun(Onlooker):
         if self._gone:
             return  # before it began
         self._conversation = conversation
-        if self._watcher is not None:
-            self.look = partial(self._watcher.looks, conversation)
+        if self._look is not None:
+            self.look = partial(self._look.looks, conversation.make_run())
         task = trio.lowlevel.current_task()
         code_tasks[task] = conversation.seq
         try:
@@ -317,22 +292,6 @@ class Rerun(Onlooker):
     def swallowed(self, id: Id) -> None:
         self._leash.cut = True
 
-    def begins(self, id: Id, kind: OperationKind) -> None:
-        if self._watcher is not None:
-            self._watcher.begins(id, kind)
-
-    def sends(self, id: Id, operation: Operation[object]) -> None:
-        if self._watcher is not None:
-            self._watcher.sends(id, operation)
-
-    def tidies(self, message_id: MessageId) -> None:
-        if self._watcher is not None:
-            self._watcher.tidies(message_id)
-
-    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        if self._watcher is not None:
-            self._watcher.charges(number, stands)
-
 
 def _words(end: End) -> str:
     match end:
@@ -377,7 +336,7 @@ async def open_rerun(
     *,
     group: bool = False,
     set_by: int | None = None,
-    watcher: Watcher | None = None,
+    look: Onlooker | None = None,
     leash: Leash | None = None,
     changed: Changed | None = None,
     judged: int = 0,
@@ -388,7 +347,7 @@ async def open_rerun(
         services: dry ones.
         group: two people were seen in its chat.
         set_by: by how much its clock has been set in all; None for not since the journal's last turn.
-        watcher: looks on.
+        look: looks on.
         leash: holds it; by default one of so many `SECONDS`.
         changed: compares the journal with the code; None if both are of one build.
         judged: so many of its turns may be another build's, and were compared before.
@@ -403,7 +362,7 @@ async def open_rerun(
     async with trio.open_nursery() as nursery:
         leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
-        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, watcher, changed, judged)
+        rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, look, changed, judged)
         conversation = Conversation(
             services,
             life,
@@ -413,6 +372,7 @@ async def open_rerun(
             row.sender_id,
             stored=stored,
             dry=rerun,
+            look=look or Onlooker(),
             leash=leash,
             changed=changed,
         )

@@ -17,7 +17,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from ...engine import Host
+from ...engine import Run
 from ...engine.records import Id
 from ...errors import ForeignTaskError
 from ...seams.money import Charge
@@ -60,8 +60,11 @@ ChargeStands: TypeAlias = Callable[[], tuple[Charge, bool]]
 """Tells what a charge asks for, and whether it knows by now that it is paid."""
 
 
-class Onlooker(Host):
-    """The host of a run that only looks at its journal: it hears what its code would do."""
+class Onlooker:
+    """Looks on while a journal is run again, dry; what is not overridden goes unseen."""
+
+    def looks(self, run: Run) -> None:
+        """Look: a turn is about to begin, or the journal ends here, and everything rests."""
 
     def begins(self, id: Id, kind: OperationKind) -> None:
         """Note that an operation begins, or a block."""

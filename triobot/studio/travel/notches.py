@@ -17,13 +17,12 @@ import attrs
 import trio
 
 from ...conversations.chat import Chat, Room
-from ...conversations.conversation import Conversation
 from ...conversations.inspection.standing import authors_frames
 from ...conversations.revival.stored import Stored, read_opening
-from ...conversations.running.branches import ChargeStands, OperationKind
+from ...conversations.running.branches import Onlooker, OperationKind
 from ...conversations.running.lines import frames_of, is_authors, running_frames
 from ...emulator.views import JsonObject
-from ...engine import Record
+from ...engine import Record, Run
 from ...engine.records import (
     ABSENT,
     CONTINUED,
@@ -39,7 +38,7 @@ from ...engine.records import (
 )
 from ...errors import UnreadableRecordError
 from ...seams.values import decode_value
-from ...wire.ids import MessageId, RefId
+from ...wire.ids import MessageId
 from ...wire.operations import Operation
 from ...wire.rules import JsonValue
 from .told import dot_of, error_words, told_operation, told_record, told_start
@@ -92,7 +91,7 @@ class _Strand:
 
 
 @final
-class Notches:
+class Notches(Onlooker):
     """Takes a notch at each turn of a journal.
 
     Args:
@@ -171,12 +170,8 @@ class Notches:
         if not self._over:
             self._out.append({"id": "", "kind": "tidy", "message_id": message_id})
 
-    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        """Do nothing: what a charge says and hears is in its operations."""
-
-    def looks(self, conversation: Conversation) -> None:
+    def looks(self, run: Run) -> None:
         """Take the notch of the turn that has come to rest."""
-        run = conversation.run
         given = run.cursor
         if self._over or given < len(self.notches):
             return
@@ -186,7 +181,7 @@ class Notches:
         while len(self.notches) < given:
             self.notches.append(self._turn(len(self.notches)))
         notch = self._turn(given)
-        self._add_standing(notch, conversation)
+        self._add_standing(notch, run)
         self.notches.append(notch)
         if given % WINDOW == 0:
             self.wholes[given] = self._whole(notch)
@@ -358,8 +353,8 @@ class Notches:
             if message_id == came["message_id"] and f'"{value}"' in data:
                 came["label"] = came["text"] = label
 
-    def _add_standing(self, notch: JsonObject, conversation: Conversation) -> None:
-        run, whole = conversation.run, not self.notches
+    def _add_standing(self, notch: JsonObject, run: Run) -> None:
+        whole = not self.notches
         snapshot = run.describe()
         parked: list[JsonValue] = [
             {

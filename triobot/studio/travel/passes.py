@@ -104,9 +104,7 @@ async def run_pass(
     leash = Leash(seconds)
     try:
         with cut_after(leash):
-            async with open_rerun(
-                services, table, stored, set_by=set_by, watcher=capture, leash=leash
-            ) as rerun:
+            async with open_rerun(services, table, stored, set_by=set_by, look=capture, leash=leash) as rerun:
                 return _passed(capture, stored, rerun, fills=fills)
     except TriobotError as error:
         # It would be parked without being run.
@@ -132,7 +130,7 @@ async def value_in_full(
     capture = Notches(stored, seconds=0, at=(notch, look))
     leash = Leash(LIMIT)
     with cut_after(leash):
-        async with open_rerun(services, table, stored, watcher=capture, leash=leash) as rerun:
+        async with open_rerun(services, table, stored, look=capture, leash=leash) as rerun:
             if not (found or rerun.divergence) and rerun.standing().ending is not None:
                 frames = capture.last_frames(rerun.failures)
                 capture.close(stands=False, failures=rerun.failures)

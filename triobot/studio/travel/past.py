@@ -14,13 +14,12 @@ import attrs
 
 from ...base.frozen import guarded
 from ...conversations.codec import CODEC
-from ...conversations.conversation import Conversation
 from ...conversations.inspection.rerun import open_rerun
 from ...conversations.revival.stored import Stored, read_opening
 from ...conversations.routes.router import table_of
 from ...conversations.routes.routing import KIND
-from ...conversations.running.branches import ChargeStands, OperationKind
-from ...engine import Record
+from ...conversations.running.branches import ChargeStands, Onlooker
+from ...engine import Record, Run
 from ...engine.records import (
     ABSENT,
     DONE,
@@ -197,7 +196,7 @@ async def look_back(
     """
     by_then, heard = up_to(stored, notch), _Heard()
     services = dry_services_of(bot, settings or Settings())
-    async with open_rerun(services, table_of(bot), by_then, group=group, watcher=heard) as rerun:
+    async with open_rerun(services, table_of(bot), by_then, group=group, look=heard) as rerun:
         parts, standing = rerun.divergence, rerun.standing()
         looks = {id for id, kind, _ in standing.operations if kind == _VERIFY}
         # Before its code is told to go, which ends them.
@@ -214,7 +213,7 @@ async def look_back(
 
 
 @final
-class _Heard:
+class _Heard(Onlooker):
     """What the code says while it is run over its journal.
 
     Attributes:
@@ -228,18 +227,12 @@ class _Heard:
         self.data: dict[str, str | None] = {}
         self.charging: dict[RefId, ChargeStands] = {}
 
-    def looks(self, conversation: Conversation) -> None:
+    def looks(self, run: Run) -> None:
         """Note what the turn that is over has read and written."""
-        for key, node in conversation.run.view.items():
+        for key, node in run.view.items():
             # What begins with these is no key of the chat's.
             if key[:1] not in _BESIDE_DATA:
                 self.data[key] = None if node is ABSENT else node
-
-    def begins(self, id: Id, kind: OperationKind) -> None:
-        """Do nothing."""
-
-    def tidies(self, message_id: MessageId) -> None:
-        """Do nothing: the journal has it."""
 
     def sends(self, id: Id, operation: Operation[object]) -> None:
         self.sent[str(id)] = operation

@@ -13,17 +13,15 @@ from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias, final
 
-from ...conversations.conversation import Conversation
 from ...conversations.inspection.rerun import open_rerun
 from ...conversations.revival.stored import Stored
 from ...conversations.routes.declarations import Table
-from ...conversations.running.branches import ChargeStands, OperationKind
+from ...conversations.running.branches import Onlooker
 from ...conversations.running.leash import Leash
 from ...conversations.services import Services
-from ...engine.records import TURNS, Id
+from ...engine import Run
+from ...engine.records import TURNS
 from ...errors import TriobotError
-from ...wire.ids import MessageId, RefId
-from ...wire.operations import Operation
 from .passes import LIMIT, cut_after
 
 MOST: Final = 500
@@ -46,13 +44,13 @@ async def paths_of(
     tracer = _LineTracer(sources, 1 + sum(record[0] in TURNS for record in stored.records))
     leash = Leash(seconds)
     with cut_after(leash), tracer.tracing(), suppress(TriobotError):  # one that can't be run has no lines
-        async with open_rerun(services, table, stored, watcher=tracer, leash=leash):
+        async with open_rerun(services, table, stored, look=tracer, leash=leash):
             tracer.stop()
     return tracer.paths
 
 
 @final
-class _LineTracer:
+class _LineTracer(Onlooker):
     """Notes the lines that run, and puts them down to the turn in which they do.
 
     Attributes:
@@ -112,25 +110,13 @@ class _LineTracer:
 
     # --- looking on
 
-    def looks(self, conversation: Conversation) -> None:
+    def looks(self, run: Run) -> None:
         """Put down what ran to the turn that has come to rest."""
-        if conversation.run.cursor <= self._turn:
+        if run.cursor <= self._turn:
             return
-        self._rests(conversation.run.cursor)
+        self._rests(run.cursor)
         # What is given its next result without a pause goes on in the line in which it is.
         for frame, line in reversed([*traceback.walk_stack(None)]):
             source = self._sources.get(frame.f_code)
             if source is not None:
                 self._note(source, line)
-
-    def begins(self, id: Id, kind: OperationKind) -> None:
-        """Do nothing."""
-
-    def sends(self, id: Id, operation: Operation[object]) -> None:
-        """Do nothing."""
-
-    def tidies(self, message_id: MessageId) -> None:
-        """Do nothing."""
-
-    def charges(self, number: RefId, stands: ChargeStands | None) -> None:
-        """Do nothing."""
