@@ -336,10 +336,10 @@ class ChatNursery:
         """Start ``fn(*args)`` as a child; an error of a child cancels its siblings and the block."""
 
         async def child() -> None:
-            task = trio.lowlevel.current_task()
+            task, dry = trio.lowlevel.current_task(), self._conversation.dry
             code_tasks[task] = self._conversation.seq
             try:
-                await held(self._conversation.leash, fn(*args))
+                await held(None if dry is None else dry.leash, fn(*args))
             except BaseException as error:
                 # Trio writes its repr into what the siblings are cancelled with.
                 if can_be_told(error, shown=True):

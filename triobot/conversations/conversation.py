@@ -22,8 +22,6 @@ from ..engine import (
     Crashed,
     End,
     Evicted,
-    Host,
-    Record,
     Returned,
     Run,
     Stuck,
@@ -49,22 +47,22 @@ from ..seams.writes import Write
 from ..wire.events import Event, Press, Submission
 from ..wire.ids import MessageId, RefId, SenderId
 from ..wire.operations import AnswerCallback, Operation, SendMessage, repeatable
+from .beginnings import FRESH, Begin, Carried, Dry, Fresh, InRow, Revived, Successor
 from .charges.paid import Giving, abandon, paid_of, tell_of_second_gift
 from .codec import CODEC
 from .data import View
 from .doors.calls import Call, room_of
-from .journal_writer import Carried, JournalWriter
+from .journal_writer import JournalWriter
 from .notices import Copy, Gift, Operated, Refused, Slept, Unassigned, is_changed
 from .revival.care import RUNS
 from .revival.changed import Changed
 from .revival.stored import StartedWith, Stored, open_run
 from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
-from .running.branches import Onlooker, fingerprint
 from .running.branches import OperationKind as OperationKind
+from .running.branches import fingerprint
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, put_away, report, verdict
 from .running.failures import Ending as Ending
 from .running.hooks import Hooked, begin
-from .running.leash import Leash
 from .running.lines import calling_line
 from .services import Services as Services
 from .texts import Texts
@@ -107,11 +105,9 @@ class Conversation:
         at: when its event arrived.
         settled: after a revival: it has come to rest behind what was recorded, or is over, or is stuck.
         stored: what it was revived from.
-        in_row: its first record, if that is durable in the row of its event, until it runs.
-        dry: the host of a run that only looks at its journal; `look` is told what its code would do.
-        leash: of a dry run, which holds its tasks.
+        begin: how it comes to be, until it runs.
+        dry: it is a run that only looks at its journal.
         writer: keeps its records; None before it is made, and once it is over.
-        next_first: the first record of what goes on in its place.
         stuck: it can't be revived with this code, and waits for other code or an interrupt.
         stuck_at: the author's line where that was found, or "?".
         changed: compares its journal with other code than its own, until it lives.
@@ -131,9 +127,9 @@ class Conversation:
         "args",
         "at",
         "awaited",
+        "begin",
         "behind",
         "beside",
-        "carried",
         "changed",
         "copies",
         "dry",
@@ -141,14 +137,10 @@ class Conversation:
         "event",
         "given",
         "giving",
-        "in_row",
         "interrupted",
         "key",
-        "leash",
         "life",
         "lives",
-        "look",
-        "next_first",
         "nurseries",
         "owner",
         "refused",
@@ -171,21 +163,13 @@ class Conversation:
 
     def __init__(
         self,
-        services: Services,
         life: ChatLife,
         start: Start,
         delivery: Delivery,
-        interrupted: str | None = None,
         owner: SenderId | None = None,
-        in_row: Record | None = None,
-        stored: Stored | None = None,
-        carried: Carried | None = None,
-        dry: Host | None = None,
-        look: Onlooker | None = None,
-        leash: Leash | None = None,
-        changed: Changed | None = None,
+        begin: Begin = FRESH,
     ) -> None:
-        self.services = services
+        self.services = life.services
         self.life = life
         self.shared = life.shared
         self.work = life.work
@@ -196,10 +180,10 @@ class Conversation:
         self.key = (room[1] or None) if room is not None else None if start.call is None else start.call.key
         self.beside = is_beside(start)
         self.seq = delivery.seq
-        self.run_number = carried.run if carried is not None else 1 if stored is None else stored.row.run
+        self.run_number = 1
         self.owner = owner
-        self.interrupted = interrupted
-        self.successor: tuple[Start, Delivery] | None = None
+        self.interrupted = start.interrupted
+        self.successor: Successor | None = None
         self.nurseries = 0
         self.refused = False
         self.event: Event = delivery.event
@@ -209,16 +193,23 @@ class Conversation:
         self.giving: Giving | None = None
         self.awaited: Mapping[RefId, Callable[[PaymentGoods], None]] = {}
         self.behind: Mapping[str, Gift] = {}
-        self.settled = None if stored is None else trio.Event()
         self.stuck = False
         self.stuck_at = "?"
         self.at = delivery.at
-        self.stored = stored
-        self.carried = carried
-        self.in_row = in_row
-        self.dry, self.look = dry, look
-        self.leash, self.changed = leash, changed
-        self.next_first: Record | None = None
+        self.begin = begin
+        self.stored: Stored | None = None
+        self.settled: trio.Event | None = None
+        self.changed: Changed | None = None
+        self.dry: Dry | None = None
+        match begin:
+            case InRow() | Fresh():
+                pass
+            case Carried():
+                self.run_number = begin.run
+            case Revived() | Dry():
+                self.stored, self.changed = begin.stored, begin.changed
+                self.run_number, self.settled = begin.stored.row.run, trio.Event()
+                self.dry = begin if isinstance(begin, Dry) else None
         self._operations = 0
         self.copies: Sequence[Copy] = ()
         self._when_live: Sequence[Callable[[], None]] = ()
@@ -253,7 +244,8 @@ class Conversation:
         care, words = self.shared.care, ""
         try:
             try:
-                if self.carried is not None or care.early:
+                written = self.begin.written if isinstance(self.begin, Carried) else None
+                if written is not None or care.early:
                     scope.shield = False
                 if self.life.kept.is_unread:
                     scope.shield = False
@@ -261,10 +253,10 @@ class Conversation:
                 if self._evicted:
                     return  # what began it has been taken back
                 self.make_run()
-                if self.carried is not None:
+                if written is not None:
                     # A loop that never waits would else run ahead of the disk, and let nobody else run.
                     with suppress(trio.ClosedResourceError):  # the bot stops
-                        await self.work.commits.wait_for(self.carried.written)
+                        await self.work.commits.wait_for(written)
                 if care.early:
                     new = None if self.stored is not None or self.writer is None else self.writer.counted
                     await care.begins(self.seq, new)
@@ -306,30 +298,25 @@ class Conversation:
         """Make the run, over what is stored or from the first line."""
         if self._run is not None:
             return self._run
-        if self.dry is not None and self.stored is not None:
-            self._run = Run(self.dry, self.stored.records, codec=CODEC, dry=True)
-            return self._run
-        if self.stored is not None:
-            self.writer = JournalWriter(self, self.stored.row)
-            self._run = Run(self.writer, self.stored.records, codec=CODEC)
-            self._run.catching_up = self.life.loading
-            return self._run
-        if self.carried is not None:
-            self.writer = JournalWriter(self, None, carried=self.carried)
-            self._run = Run(self.writer, [self.carried.first], codec=CODEC, fresh=True)
-            return self._run
-        if self.in_row is not None:
-            first, self.in_row = self.in_row, None
-            self.writer = JournalWriter(self, None, first, True)
-            self._run = Run(self.writer, [first], CODEC, True)
-            return self._run
-        clock = self.services.clock
-        opening = StartedWith(self.event, self.at, self.value, self.args, self.interrupted)
-        first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
-        self.value = self.given = value
-        self.writer = JournalWriter(self, None, first, durable=durable)
-        self._run = Run(self.writer, [first], codec=CODEC, fresh=True)
-        return self._run
+        match self.begin:
+            case InRow(first) | Carried(first):
+                self.writer = JournalWriter(self, first)
+                run = Run(self.writer, [first], CODEC, fresh=True)
+            case Fresh():
+                clock = self.services.clock
+                opening = StartedWith(self.event, self.at, self.value, self.args, self.interrupted)
+                first, value, durable = open_run(self.route, opening, now=clock.now(), jumped=clock.jumped())
+                self.value = self.given = value
+                self.writer = JournalWriter(self, first, durable=durable)
+                run = Run(self.writer, [first], CODEC, fresh=True)
+            case Revived(stored):
+                self.writer = JournalWriter(self, None)
+                run = Run(self.writer, stored.records, CODEC)
+                run.catching_up = self.life.loading
+            case Dry(stored, host):
+                run = Run(host, stored.records, CODEC, dry=True)
+        self._run, self.begin = run, FRESH  # what it was made of may be long
+        return run
 
     def begin_within(self, write: Callable[[Sequence[Write]], int]) -> int | None:
         """Let this write that it has begun, together with whatever else; None, and nothing, if it can't."""
@@ -614,8 +601,8 @@ class Conversation:
         first, value, _ = open_run(route, opening, now=self.run.since(), jumped=self.services.clock.jumped())
         if not first[3]:
             CODEC.node_of([self.event, self.given, list(args)])  # says what can't be recorded
-        self.next_first = first
-        self.successor = (Start(route, value, call), Delivery(self.seq, self.event, self.at))
+        start = Start(route, value, call, self.interrupted)
+        self.successor = Successor(start, Delivery(self.seq, self.event, self.at), first)
         self.run.continue_as(route.name)
 
     @property
@@ -702,8 +689,8 @@ class Conversation:
             press, self._press = self._press, None
             if not self.replaying:
                 self.services.outbox.press_due(press)
-        if self.look is not None:
-            self.look.begins(id, kind)
+        if self.dry is not None:
+            self.dry.look.begins(id, kind)
         return id
 
     def check_task(self) -> Id:
@@ -784,8 +771,8 @@ class Conversation:
         own = self.enter(OperationKind.SEND)
         if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
             self.gives("")  # a file may be what was bought
-        if self.look is not None:
-            self.look.sends(own, operation)
+        if self.dry is not None:
+            self.dry.look.sends(own, operation)
         if self.changed is not None:
             self.changed.sends(own, operation)
 
@@ -861,9 +848,9 @@ class Conversation:
         """Answer the newest press."""
         own = self.enter(OperationKind.ANSWER)
         press, self._press = self._press, None
-        if self.look is not None and press is not None:
+        if self.dry is not None and press is not None:
             with suppress(LocalProtocolError):  # the record of the answer says that
-                self.look.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
+                self.dry.look.sends(own, AnswerCallback(press.chat_id, press.callback_id, text, alert))
 
         async def body() -> bool:
             if press is None:

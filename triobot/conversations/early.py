@@ -37,6 +37,7 @@ from ..seams.inbox import Acceptance, Arrival, HandOn, InboxRow, Quota, Redelive
 from ..seams.writes import JournalConflictError
 from ..wire.events import Event, Join, Message
 from ..wire.ids import ChatId, SenderId
+from .beginnings import InRow
 from .conversation import Conversation
 from .data import any_declared, joined, of_authors
 from .life import ChatLife
@@ -286,7 +287,7 @@ class EarlyDoor:
             life.kept.begin_with(begins.values)
         dispatcher.work.count("taken_at_once")
         delivery, owner = Delivery(row.seq, event, row.at), begins.owner
-        conversation = Conversation(self._services, life, begins.start, delivery, None, owner, begins.first)
+        conversation = Conversation(life, begins.start, delivery, owner, InRow(begins.first))
         life.sender = None if event.sender is None else event.sender.id
         life.places.live[owner] = conversation
         life.calls.start(conversation)

@@ -12,10 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
-import attrs
 import trio
 
-from ..base.frozen import guarded
 from ..engine import ABSENT, Host, Put, Record, encode_record
 from ..engine.core import Operation as OpenOperation
 from ..engine.records import (
@@ -42,7 +40,6 @@ from ..seams.journals import (
     BeginConversation,
     ContinueConversation,
     ConversationId,
-    ConversationRow,
     DropEffects,
     EndConversation,
     KeepIntent,
@@ -53,6 +50,7 @@ from ..seams.journals import (
     TakeInHand,
 )
 from ..seams.writes import Accept, Consume, PutData, Write
+from .beginnings import Carried, InRow
 from .codec import CODEC
 from .revival.changed import moved_rests, write_rests
 from .revival.stored import tell
@@ -72,23 +70,6 @@ LONG: Final = 10_000
 
 
 @final
-@guarded
-class Carried:
-    """The beginning of what goes on in another one's place, as it is stored already.
-
-    Attributes:
-        run: counts the runs of the conversation.
-        position: of the next record.
-        written: of the unit that stores it, see `CommitQueue.wait_for`.
-    """
-
-    first: Record = attrs.field(repr=False)
-    run: int
-    position: int
-    written: int
-
-
-@final
 class JournalWriter(Host):
     """The host of one conversation's run.
 
@@ -101,8 +82,7 @@ class JournalWriter(Host):
         here: see `Host`.
 
     Args:
-        row: where the store has it; None if it begins now.
-        first: the record with which it begins then.
+        first: the record with which it begins; None if it comes from the store.
     """
 
     __slots__ = (
@@ -145,13 +125,12 @@ class JournalWriter(Host):
     def __init__(
         self,
         conversation: Conversation,
-        row: ConversationRow | None,
-        first: Record | None = None,
-        in_row: bool = False,
+        first: Record | None,
         *,
         durable: bool = True,
-        carried: Carried | None = None,
     ) -> None:
+        begin, stored = conversation.begin, conversation.stored
+        row = None if stored is None else stored.row
         self.durable = durable
         self.over = self.lost = False
         self.repeated_ids: frozenset[Id] = frozenset()
@@ -159,10 +138,10 @@ class JournalWriter(Host):
         self._commits = conversation.work.commits
         self._lease = conversation.services.store.lease if row is None else row.lease
         self._id = ConversationId(conversation.seq)
-        self.run_number = 1 if row is None else row.run
+        self.run_number = conversation.run_number
         self._begun = row is not None
         self._first = first
-        self.in_row = in_row
+        self.in_row = isinstance(begin, InRow)
         self._position = 0 if row is None else row.position
         # Where its journal begins: what went before `continue_as` was counted, too.
         self._since = 0
@@ -184,8 +163,8 @@ class JournalWriter(Host):
         self._stood = (True, None) if row is None else (row.unfinished, row.wake_at)
         # Those of which the store has a row beside the journal.
         self._effects: frozenset[str] = frozenset()
-        if conversation.stored is not None:
-            records = conversation.stored.records
+        if stored is not None:
+            records = stored.records
             beside = [str(one[2]) for one in records if one[0] in EFFECTS]
             self._effects, self._since = frozenset(beside), self._position - len(records) + len(beside)
         self._code = code = conversation.services.code if durable else None
@@ -197,14 +176,13 @@ class JournalWriter(Host):
         self._watched: HearRecords | None = None
         if conversation.services.replays and durable:
             self._tell()
-            stored = conversation.stored
-            known = [first if carried is None else carried.first] if stored is None else stored.records
+            known = [first] if stored is None else stored.records
             self._watched = conversation.services.replays(
                 conversation, self._lease, cast("Sequence[Record]", known)
             )
-        if carried is not None:
-            self._begun, self.run_number, self._position = True, carried.run, carried.position
-            self._since = carried.position - 1
+        if isinstance(begin, Carried):
+            self._begun, self._position = True, begin.position
+            self._since = begin.position - 1
 
     # --- what the run asks for
 
@@ -504,16 +482,15 @@ class JournalWriter(Host):
 
     def _continued(self) -> Write:
         """Return what replaces the journal by the beginning of what goes on in its place."""
-        conversation, first = self._conversation, self._conversation.next_first
-        assert first is not None
-        assert conversation.successor is not None
-        route = conversation.successor[0].route
+        conversation, successor = self._conversation, self._conversation.successor
+        assert successor is not None
+        route = successor.start.route
         self._position += 1
         return ContinueConversation(
             self._lease,
             self._id,
             self._position - 1,
-            (encode_record(first),),
+            (encode_record(successor.first),),
             route.name,
             str(route.version),
             self.now(),

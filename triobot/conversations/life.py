@@ -14,6 +14,7 @@ from math import inf
 from operator import attrgetter
 from typing import Final, final
 
+import attrs
 import trio
 
 from ..base.frozen import guarded
@@ -21,12 +22,12 @@ from ..seams.rooms import is_chat
 from ..seams.writes import PutData, Write
 from ..wire.events import Event, Join, Leave, Message, Press, Submission
 from ..wire.ids import ChatId, SenderId
+from .beginnings import Carried
 from .conversation import Conversation, Ending
 from .data import JOINED, joined
 from .doors.calls import Halt, Order, is_signal, room_of
-from .journal_writer import Carried
 from .notices import Unheard, Untaken
-from .places import Places, TooLate, ends
+from .places import Due, Places, TooLate, ends
 from .refusals import Refusals
 from .revival.care import LOOKED_AT
 from .routes.declarations import Table
@@ -405,7 +406,7 @@ class ChatLife:
             self._drop_earlier(delivery, owner)
         live = self.places.live.get(owner)
         if live is None:
-            self._begin(start, delivery, None, owner)
+            self._run(Conversation(self, start, delivery, owner))
         else:
             self.places.next[owner] = (start, delivery)
             live.end(Ending.INTERRUPTED, delivery.at, delivery.seq)
@@ -419,18 +420,13 @@ class ChatLife:
             self.places.next[conversation.owner] = (decision, delivery)
             self.passed |= {delivery.seq}
 
-    def _begin(
-        self, start: Start, delivery: Delivery, interrupted: str | None, owner: SenderId | None
-    ) -> None:
-        self._run(Conversation(self.services, self, start, delivery, interrupted, owner))
-
     def _run(self, conversation: Conversation) -> None:
         self.places.live[conversation.owner] = conversation
         self.calls.start(conversation)
 
     def begin_aside(self, start: Start, delivery: Delivery) -> Conversation:
         """Run an aside, whatever goes on here."""
-        aside = Conversation(self.services, self, start, delivery)
+        aside = Conversation(self, start, delivery)
         self.places.asides = [*self.places.asides, aside]
         self.calls.start(aside)
         return aside
@@ -802,12 +798,18 @@ class ChatLife:
                 return its.flush_with(lambda more: self.work.commits.add([*writes, *more], writer))
         due = self.places.next.get(owner)
         if due is not None and conversation is self.places.live.get(owner):
-            heir = Conversation(self.services, self, *due, conversation.route.name, owner)
+            heir = self._heir(due, conversation)
             written = heir.begin_within(lambda more: self.work.commits.add([*writes, *more], writer))
             if written is not None:
                 self._heirs[owner] = heir
                 return written
         return self.work.commits.add(writes, writer)
+
+    def _heir(self, due: Due, conversation: Conversation) -> Conversation:
+        """Return the interrupt that has ended a conversation, and takes its place."""
+        start, delivery = due
+        start = attrs.evolve(start, interrupted=conversation.route.name)
+        return Conversation(self, start, delivery, conversation.owner)
 
     def end_all(self, before: int) -> Sequence[Conversation]:
         """End what runs, without a word: the chat was left, or is to be forgotten.
@@ -831,13 +833,13 @@ class ChatLife:
             return
         if self._shown is not None and self._shown[0] is conversation:
             self.shows_no_more()
-        owner, successor = conversation.owner, conversation.successor
+        owner = conversation.owner
         if conversation in self.places.asides:
             kept = [queued for queued in self.mailbox if conversation in self.places.kept_for(queued)]
             self.places.asides = [aside for aside in self.places.asides if aside is not conversation]
             self._let_go_typed(kept)
             self._route_again([queued for queued in kept if queued in self.mailbox])
-            if successor is not None and conversation.ending is Ending.CONTINUED:
+            if conversation.goes_on:
                 aside = self._successor(conversation)
                 self.places.asides = [*self.places.asides, aside]
                 self.calls.start(aside)
@@ -849,14 +851,10 @@ class ChatLife:
             mailbox, owner_of = self.mailbox, self.places.owner_of
             queued = [other for other in mailbox if owner_of(other.event) == owner] if mailbox else []
             del self.places.live[owner]
-            name = conversation.route.name
             if owner in self.places.next:
                 due, heir = self.places.next.pop(owner), self._heirs.pop(owner, None)
-                if heir is None:
-                    self._begin(*due, name, owner)
-                else:
-                    self._run(heir)
-            elif successor is not None and conversation.ending is Ending.CONTINUED:
+                self._run(heir or self._heir(due, conversation))
+            elif conversation.goes_on:
                 self._run(self._successor(conversation))
             elif queued:
                 self._route_again(queued)
@@ -867,13 +865,11 @@ class ChatLife:
 
     def _successor(self, conversation: Conversation) -> Conversation:
         """Return what goes on in the place of a conversation; its beginning is written."""
-        assert conversation.successor is not None
-        assert conversation.next_first is not None
-        assert conversation.writer is not None
-        start, delivery = conversation.successor
-        carried = Carried(conversation.next_first, *conversation.writer.carries)
-        interrupted, owner = conversation.interrupted, conversation.owner
-        return Conversation(self.services, self, start, delivery, interrupted, owner, carried=carried)
+        successor, writer = conversation.successor, conversation.writer
+        assert successor is not None
+        assert writer is not None
+        begin = Carried(successor.first, *writer.carries)
+        return Conversation(self, successor.start, successor.delivery, conversation.owner, begin)
 
     def _route_again(self, queued: Sequence[Delivery]) -> None:
         self.mailbox = [other for other in self.mailbox if other not in queued]

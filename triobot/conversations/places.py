@@ -240,9 +240,7 @@ class Places:
     def runs(self, halt: Halt) -> bool:
         """Return whether this stops something here."""
         waiting = [*self.asides_due, *self.next.values()]
-        waiting += [
-            conversation.successor for conversation in self.all() if conversation.successor is not None
-        ]
+        waiting += [(it.start, it.delivery) for it in (one.successor for one in self.all()) if it is not None]
         running = [conversation for conversation in self.all() if conversation.ending is None]
         return any(halt.ends(conversation.route.name, conversation.key) for conversation in running) or any(
             ends(halt, delivery) for _, delivery in waiting
@@ -258,8 +256,8 @@ class Places:
                 dropped.append(delivery)
                 del self.next[owner]
         for conversation in self.all():
-            if conversation.successor is not None and ends(halt, conversation.successor[1]):
-                dropped.append(conversation.successor[1])
+            if (successor := conversation.successor) is not None and ends(halt, successor.delivery):
+                dropped.append(successor.delivery)
                 conversation.successor = None
             if halt.ends(conversation.route.name, conversation.key):
                 conversation.end(Ending.STOPPED)

@@ -179,8 +179,8 @@ class RunningCharge:
         return self._asked, self._paid
 
     def _seen(self, *, waits: bool) -> None:
-        if (look := self._conversation.look) is not None:
-            look.charges(self.id, self._stands if waits else None)
+        if (dry := self._conversation.dry) is not None:
+            dry.look.charges(self.id, self._stands if waits else None)
 
     async def _open(self) -> None:
         """Have a number; the payment is written down under it in the transaction that records that."""
@@ -296,9 +296,9 @@ class RunningCharge:
         self.message = await self._sent(operation)
 
     async def _sent(self, operation: SendMessage | CreateInvoice | EditMessage) -> Sent | None:
-        body, look = partial(self._send, operation), self._conversation.look
-        if look is not None:
-            look.sends(self._conversation.check_task(), operation)
+        body, dry = partial(self._send, operation), self._conversation.dry
+        if dry is not None:
+            dry.look.sends(self._conversation.check_task(), operation)
         try:
             return await self._conversation.effect(OperationKind.CHARGE, body)
         except ForbiddenError:

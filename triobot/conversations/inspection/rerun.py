@@ -25,6 +25,7 @@ from ...errors import NondeterminismError, StepError
 from ...exact.verdicts import Parting
 from ...seams.resources import Opened
 from ...wire.ids import ChatId
+from ..beginnings import Dry
 from ..chat import handle_of
 from ..codec import CODEC
 from ..conversation import Conversation
@@ -355,7 +356,7 @@ async def open_rerun(
     Raises:
         NondeterminismError: it would be parked without being run.
     """
-    route, (start, delivery, interrupted) = fitting(stored, table)
+    route, opening = fitting(stored, table)
     row = stored.row
     life = _dry_life(services, table, row.chat_id, group=group)
     life.kept.values = {}
@@ -363,19 +364,8 @@ async def open_rerun(
         leash = leash or Leash(SECONDS)
         time, known, unseen = times_of(stored.records)
         rerun = Rerun(time, leash, (known if set_by is None else set_by) - unseen, look, changed, judged)
-        conversation = Conversation(
-            services,
-            life,
-            start,
-            delivery,
-            interrupted,
-            row.sender_id,
-            stored=stored,
-            dry=rerun,
-            look=look or Onlooker(),
-            leash=leash,
-            changed=changed,
-        )
+        begin = Dry(stored, rerun, look or Onlooker(), leash, changed)
+        conversation = Conversation(life, *opening, row.sender_id, begin)
         try:
             nursery.start_soon(rerun.run, conversation, name=f"replay of {route.name}")
             await rerun.wait(leash.seconds)

@@ -301,9 +301,9 @@ def tidy(conversation: Conversation, sent: Sent, text: str) -> None:
     itself: what it shows then must stay. When the program stops, the conversation isn't over, only its
     process.
     """
-    work, look = conversation.work, conversation.look
-    if look is not None and sent.id is not None:
-        look.tidies(sent.id)
+    work, dry = conversation.work, conversation.dry
+    if dry is not None and sent.id is not None:
+        dry.look.tidies(sent.id)
     # Who leaves memory asks still, and its buttons are pressed to bring it back.
     if work.cut or conversation.ending is Ending.LEFT or conversation.replaying or conversation.dead:
         return

@@ -30,6 +30,7 @@ from ...seams.writes import Write
 from ...store import Store
 from ...wire.events import Event, Join
 from ...wire.ids import ChatId
+from ..beginnings import Revived
 from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
 from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
@@ -96,7 +97,7 @@ async def revive(
             continue
         code = services.code
         changed = None if code is None else await code.compare(store, row, stored.records)
-        conversation = Conversation(services, life, *opening, row.sender_id, stored=stored, changed=changed)
+        conversation = Conversation(life, *opening, row.sender_id, Revived(stored, changed))
         await _follow(conversation, stored)
         _place(life, conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
@@ -211,8 +212,8 @@ def _place_parked(life: ChatLife, journal: Journal, route: Route | None) -> Conv
     # Stands for what it began with, which nothing looks at any more; a room is no chat that anybody joins.
     begun = Join(life.chat_id, None) if is_chat(life.chat_id) else cast("Event", Signal(life.chat_id, None))
     delivery = Delivery(row.id, begun, row.started_at)
-    start, stored = Start(route, None), _readable(journal)
-    conversation = Conversation(life.services, life, start, delivery, None, row.sender_id, stored=stored)
+    begin = Revived(_readable(journal))
+    conversation = Conversation(life, Start(route, None), delivery, row.sender_id, begin)
     conversation.stuck = True
     _place(life, conversation)
     return conversation

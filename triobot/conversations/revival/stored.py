@@ -59,8 +59,8 @@ _PAGE: Final = 256
 _PLACES: Final = 9
 """In the text that a row holds of a beginning: the first record, the route's kind and version, and whose."""
 
-Revived: TypeAlias = tuple[Start, Delivery, str | None]
-"""What a conversation was started with: how, by which event, and the name of what it ended."""
+Opening: TypeAlias = tuple[Start, Delivery]
+"""What a conversation was started with: how, and by which event."""
 
 
 # --- the beginning
@@ -316,7 +316,7 @@ def why_unfit(row: ConversationRow, table: Table) -> str | None:
     return None
 
 
-def fitting(stored: Stored, table: Table) -> tuple[Route, Revived]:
+def fitting(stored: Stored, table: Table) -> tuple[Route, Opening]:
     """Return the route of a stored conversation, and what it was started with.
 
     Raises:
@@ -365,7 +365,7 @@ def read_stored(journal: Journal) -> Stored:
     return Stored(journal.row, read_journal(journal))
 
 
-def opening_of(stored: Stored, route: Route) -> Revived | None:
+def opening_of(stored: Stored, route: Route) -> Opening | None:
     """Return what it was started with; None if that could not be recorded.
 
     Raises:
@@ -382,5 +382,5 @@ def opening_of(stored: Stored, route: Route) -> Revived | None:
         place = Place.LIVE if row.sender_id is None else Place.SENDER
         place = Place.BESIDE if row.kind in ("aside", "job") else place
         call = Call(row.chat_id, route.name, told.args, told.value, told.event.sender, row.key, place)
-    start = Start(route, told.value, call if isinstance(call, Call) else None)
-    return start, Delivery(stored.row.id, told.event, told.at), told.interrupted
+    start = Start(route, told.value, call if isinstance(call, Call) else None, told.interrupted)
+    return start, Delivery(stored.row.id, told.event, told.at)

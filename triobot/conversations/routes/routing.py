@@ -301,11 +301,13 @@ class Start:
 
     Attributes:
         call: what code asked for, if it did.
+        interrupted: the name of what it has ended; None where that isn't known yet.
     """
 
     route: Route
     value: object = attrs.field(repr=False)
     call: Call | None = attrs.field(default=None, repr=False)
+    interrupted: str | None = None
 
 
 def is_beside(start: Start) -> bool:
