@@ -316,8 +316,8 @@ def test_settings_that_go_together() -> None:
 
 
 async def test_the_lines_of_the_page_mail_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within TLS and after a login, as the page on operating has it."""
-    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+    """Within TLS and after a login, as the page on running has it."""
+    page = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"(?ms)^```python\n(import os\nimport smtplib.*?)^```", page)
     server = MailServer("bot@example.org", CANARY)
     server.authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))

@@ -6,12 +6,10 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import pytest
 from cli_rig import Command, child_environment
 
-from tests.docs.recording import PICTURE
 from tests.loopback import PATIENCE
 from triobot.studio.commands import demo
 
@@ -59,9 +57,6 @@ def test_the_demo_runs_from_nothing_and_leaves_nothing(tmp_path: Path) -> None:
         "true: 8 events, each answered 200 at its first delivery",
     ]
     assert [text for text in shown if text not in ran.stdout] == []
-    moving = PICTURE.read_text(encoding="utf-8")
-    assert [text for text in shown if escape(text) not in moving] == [], "python -m tests.docs.recording"
-    assert len(moving) < 1_000_000
     places = [ran.stdout.index(text) for text in shown[:10]]
     assert places == sorted(places)
     assert "\x1b" not in ran.stdout

@@ -346,14 +346,14 @@ CHANGES = {
         OLD.replace(STREET, CHOICE.replace('"a": "Old"', '"c": "Red"')),
     ),
 }
-"""How a row of the table in docs/upgrading.md begins, and the code before and after such a change."""
+"""How a row of the table in docs/changing-code.md begins, and the code before and after such a change."""
 
 
 @pytest.mark.parametrize("row", CHANGES)
 def test_the_page_on_upgrades_says_what_the_check_finds(
     triobot: Command, write: Callable[[str], str], row: str
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "upgrading.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "changing-code.md").read_text(encoding="utf-8")
     (told,) = re.findall(rf"(?m)^\| {re.escape(row)}[^|]*\| \**(\d)\** \|", page)
     before, after = CHANGES[row]
     live(write(before + FUNCTIONS))

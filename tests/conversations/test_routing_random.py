@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -313,10 +312,3 @@ def test_the_table_says_what_it_is() -> None:
     assert [row.name for row in ROWS if row.jumps] == names[:4]
     assert [row.name for row in ROWS if row.once] == ["ignore", "interrupt", "aside"]
     assert len({row.who for row in ROWS}) == len(ROWS)
-
-
-def test_the_docs_have_the_table() -> None:
-    """Word for word, in this order."""
-    page = (Path(__file__).parents[2] / "docs" / "routing.md").read_text(encoding="utf-8")
-    table = "".join(f"| {number} | {row.who} | {row.then} |\n" for number, row in enumerate(ROWS, 1))
-    assert table in page

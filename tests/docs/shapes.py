@@ -1,4 +1,4 @@
-"""What `docs/emulator.md` shows of the wire, written from the code: events in each format, and bots."""
+"""What `docs/any-language.md` shows of the wire, written from the code: events in each format, and bots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triobot.wire.events import (
 from triobot.wire.ids import CallbackId, ChatId, InvoiceId, MessageId, RefId, SenderId
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "emulator.md"
+PAGE: Final = ROOT / "docs" / "any-language.md"
 BOTS: Final = ROOT / "examples" / "other-languages"
 
 _PART: Final = re.compile(r"(?s)(<!-- written: ([\w.-]+) -->\n).*?(<!-- end -->\n)")

@@ -204,7 +204,7 @@ async def test_the_site_s_search_finds_each_answer(site: Path) -> None:
                 )
                 if not any(re.match(rf"{one.page}\.html\b", link) for link in found):
                     missed.append(f"{one.asked!r}: {one.page} is not among {found}")
-    assert missed == []
+    assert missed == [], "\n".join(missed)
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:

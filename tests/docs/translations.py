@@ -1,7 +1,7 @@
 """Which translations are of what their sources say now.
 
     python -m tests.docs.translations                    list those that are not
-    python -m tests.docs.translations docs/fa/money.md   say that this one is, once it is translated anew
+    python -m tests.docs.translations docs/fa/README.md  say that this one is, once it is translated anew
 
 A translation's first line names its source, and the SHA-256 of the text that was translated.
 """

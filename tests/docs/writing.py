@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from tests.docs import shapes, summaries
+from tests.docs import shapes, summaries, tables
 from tests.docs.pictures import PICTURES
 from triobot import Texts
 
@@ -72,6 +72,7 @@ WRITTEN: Final[Mapping[Path, Callable[[], str]]] = {
     TEMPLATE: template,
     **summaries.WRITTEN,
     shapes.PAGE: shapes.page,
+    **tables.WRITTEN,
     **PICTURES,
     **{page: partial(with_code, page) for page in TUTORIAL},
 }

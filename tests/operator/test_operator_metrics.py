@@ -208,9 +208,3 @@ async def test_promtool_accepts_what_a_scraper_is_told(tmp_path: Path) -> None:
         ["promtool", "check", "metrics"], stdin=text, capture_stdout=True, capture_stderr=True, check=False
     )
     assert (ended.returncode, ended.stdout + ended.stderr) == (0, b"")
-
-
-def test_the_page_has_each_name_with_what_it_says() -> None:
-    page = (DEPLOY.parent / "docs/operating.md").read_text(encoding="utf-8")
-    for metric in METRICS:
-        assert re.search(rf"\| `{metric.name}` \({metric.kind}[^)]*\) \| {re.escape(metric.help)} \|", page)

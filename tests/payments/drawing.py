@@ -153,7 +153,7 @@ handed to `@bot.on_alarm` at least once. There are three sorts:
 
 `triobot alarms` lists open alarms, with what to do. `triobot alarms acknowledge` ends any of them, by
 `--kind KIND`, `--key KEY` or `--all`; `triobot payments acknowledge` only those about payments. `REF` stands
-for the payment's number, which each alarm names. [Alarms reach people](operating.md#alarms-reach-people) by a
+for the payment's number, which each alarm names. [Alarms reach people](run.md#alarms-reach-people) by a
 POST, in a chat, or by a function of yours.
 
 This page is drawn from the list that the code reads: `python -m tests.payments.drawing alarms`.

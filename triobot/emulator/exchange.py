@@ -146,7 +146,7 @@ class TravelError(TriobotError):
 
 
 class Looks(Protocol):
-    """What people may see of what a bot's conversations were; see `docs/travel.md`.
+    """What people may see of what a bot's conversations were; see `docs/studio.md`.
 
     All of it raises a `TravelError` where it can't be told.
     """
@@ -235,7 +235,7 @@ class Travels(Looks, Protocol):
 
 
 class Crowds(Protocol):
-    """A crowd that uses the bot; see `docs/travel.md`.
+    """A crowd that uses the bot; see `docs/studio.md`.
 
     What can't be told raises a `TravelError`.
     """
@@ -258,7 +258,7 @@ class Crowds(Protocol):
 
 
 class Reload(Protocol):
-    """What may be done about a reload that is held: see `docs/travel.md`."""
+    """What may be done about a reload that is held: see `docs/studio.md`."""
 
     def view(self) -> Sequence[JsonValue]:
         """Tell of each conversation that holds it back; nothing, if it isn't held."""

@@ -28,8 +28,9 @@
 ``DELETE branch/ID``                  throw it away
 ====================================  ===================================================================
 
-`docs/travel.md` says what is in them. Errors are ``{"error": words}``: 400 for what can't be read, 404 where
-nothing can be told, 409 for what can't be done in a branch, 410 for a pass or a branch that is gone.
+`docs/travel.schema.json` says what is in them. Errors are ``{"error": words}``: 400 for what can't be read,
+404 where nothing can be told, 409 for what can't be done in a branch, 410 for a pass or a branch
+that is gone.
 """
 
 from __future__ import annotations

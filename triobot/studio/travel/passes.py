@@ -45,7 +45,7 @@ class Passed:
     """What a pass found.
 
     Attributes:
-        head: how it went, see `docs/travel.md`.
+        head: how it went, see `docs/travel.schema.json`.
         notches: the first is whole.
         texts: of the sources, by their ids.
         wholes: some notches that are kept whole, by their numbers.
