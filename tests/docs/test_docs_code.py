@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
 TRANSLATED: Final = ROOT / "docs" / "fa"  # their code is that of their sources: `test_translations`
 
-LINKED: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md")
+LINKED: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "deploy/README.md")
 
 # Attributes of instances, files, and what grammY has.
 OTHERS: Final = {"alarms", "py", "hears", "catch"}
