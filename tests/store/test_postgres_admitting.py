@@ -22,7 +22,7 @@ from triobot.seams.writes import Answered, Consume, KeepRaw, OperatorOrder
 from triobot.store import Stamp, admission_at, open_store
 from triobot.store.postgres import admitting
 from triobot.store.postgres.address import read_address
-from triobot.store.postgres.admitting import Admission, _ToAdmit
+from triobot.store.postgres.admitting import ADMITTED_WITHIN, Admission, _ToAdmit
 from triobot.wire.ids import ChatId, SenderId
 
 STAMP = Stamp("https://platform.test", "t")
@@ -93,7 +93,8 @@ async def test_a_repetition_is_told_from_equal_words_at_any_process(postgres: Se
         assert isinstance(await one.accept(arrival(1, key="a"), quota=ROOMY), InboxRow)
         assert await other.accept(arrival(1, key="a"), quota=ROOMY) == Redelivered()
         one.note_answered("a")
-        while not isinstance(await other.accept(arrival(1, key="a"), quota=ROOMY), InboxRow):
+        later = arrival(1, key="a", at=NOON + 1)
+        while not isinstance(await other.accept(later, quota=ROOMY), InboxRow):
             await trio.sleep(0.01)  # within a fiftieth of a second
         for way in (one, other):
             way.note_answered("b")
@@ -102,6 +103,64 @@ async def test_a_repetition_is_told_from_equal_words_at_any_process(postgres: Se
         one.note_answered("press")
         await one.accept(arrival(1, key="c"), quota=ROOMY)  # with it the note is written
         assert await other.accept(press, quota=ROOMY) == Redelivered()
+
+
+@pytest.mark.parametrize("before", [0, 1, 4_000])
+async def test_what_is_sent_again_is_no_new_words_whoever_answered_meanwhile(
+    postgres: Server, before: int
+) -> None:
+    """Its COMMIT's answer was lost, or it was long on its way; it was repeated elsewhere, and answered."""
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
+        open_admission(postgres.url()) as one,
+        open_admission(postgres.url()) as other,
+    ):
+        await other.accept(arrival(1, key="a"), quota=ROOMY)
+        other.note_answered("a")
+        await other.wait_noted()
+        assert await one.accept(arrival(1, key="a", at=NOON - before), quota=ROOMY) == Redelivered()
+        assert isinstance(await one.accept(arrival(1, key="a", at=NOON + 1), quota=ROOMY), InboxRow)
+
+
+async def test_a_clock_that_was_set_back_makes_no_words_a_repetition(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
+        open_admission(postgres.url()) as way,
+    ):
+        await way.accept(arrival(1, key="a"), quota=ROOMY)
+        way.note_answered("a")
+        await way.wait_noted()
+        early = arrival(1, key="a", at=NOON - round(ADMITTED_WITHIN * 1000) - 1)
+        assert isinstance(await way.accept(early, quota=ROOMY), InboxRow)
+
+
+async def test_new_words_may_come_within_the_millisecond_of_the_former(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
+        open_admission(postgres.url()) as way,
+    ):
+        for _ in range(2):
+            assert isinstance(await way.accept(arrival(1, key="a"), quota=ROOMY), InboxRow)
+            way.note_answered("a")
+
+
+async def test_that_a_200_was_written_is_said_of_no_later_words(postgres: Server) -> None:
+    """It is sent again once the answer is lost, and comes behind them: their 200 isn't written yet."""
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()),
+        open_admission(postgres.url()) as way,
+    ):
+        await way.accept(arrival(1, key="a"), quota=ROOMY)
+        way.note_answered("a")
+        await way.wait_noted()
+        await way.accept(arrival(1, key="a", at=NOON + 1_000), quota=ROOMY)
+        way._answered["a"] = NOON  # as what is sent again
+        way._some.set()
+        await way.wait_noted()
+        assert await way.accept(arrival(1, key="a", at=NOON + 2_000), quota=ROOMY) == Redelivered()
+        way.note_answered("a")
+        await way.wait_noted()
+        assert isinstance(await way.accept(arrival(1, key="a", at=NOON + 3_000), quota=ROOMY), InboxRow)
 
 
 async def test_who_was_seen_in_a_chat_makes_it_a_group(postgres: Server) -> None:
@@ -190,7 +249,7 @@ async def test_the_server_itself_refuses_what_comes_late(postgres: Server) -> No
         admission = Admission(read_address(postgres.url().partition(":")[2]))
         late = _ToAdmit(arrival(1, key="a"), ROOMY, steady_time() - 100)
         with pytest.raises(psycopg.errors.DivisionByZero):
-            admission._send([late], [])
+            admission._send([late], {})
         assert admission._connection is not None
         admission._connection.close()
     assert postgres.ask("SELECT count(*) FROM triobot.inbox") == [(0,)]

@@ -141,6 +141,25 @@ async def test_a_lost_connection_loses_no_answer(postgres: Server) -> None:
     assert asks == 1
 
 
+async def test_an_order_that_was_taken_unheard_is_taken_again(postgres: Server) -> None:
+    """The server has noted that it is taken, and the answer that has the order was lost."""
+    async with running(postgres, None) as store, trio.open_nursery() as nursery:
+        assert store.news is not None
+        done = trio.Event()
+
+        async def ask() -> None:
+            assert await asked(postgres) == (200, b"GET\n/hi?a=1\n{}\n")
+            done.set()
+
+        nursery.start_soon(ask)
+        while left(postgres) != [(1,)]:
+            await trio.sleep(0.01)
+        postgres.ask("UPDATE triobot.orders SET taken = true")
+        nursery.start_soon(store.news, lambda: None, echo)
+        await done.wait()
+        nursery.cancel_scope.cancel()
+
+
 # --- nobody is there
 
 

@@ -132,7 +132,7 @@ def admit(admission: Admission, number: int) -> None:
             )
             for at, key in enumerate(keys)
         ]
-        admission._send(coming, [f"{number} a"])
+        admission._send(coming, {f"{number} a": NOON})
 
 
 def do(opened: OpenedStore, *jobs: Job[object], name: str) -> None:

@@ -6,7 +6,9 @@ stands by refuses none, and one that dies with the store in its hands leaves non
 One transaction takes in all that has arrived. Whatever goes wrong on the way, the same batch is sent again,
 and finds its own keys: that needs no count and no lock. An event is taken in within `ADMITTED_WITHIN` seconds
 of its arrival by the server's clock, or never. Else a batch that is sent again, or comes late over a healed
-network, would take in what was meanwhile repeated at another process, answered there and forgotten.
+network, would take in what was meanwhile repeated at another process, answered there and forgotten. Within
+that time it is told by when it arrived: new words come behind the 200 of the equal ones, and so behind their
+arrival. That a 200 was written is sent again, too, and is said of what had arrived by then.
 
 Numbers are drawn under one lock, which a transaction holds to its end: so rows become visible in the order of
 their numbers, and nothing is read before what came earlier. Nobody waits longer for it than for a commit.
@@ -44,6 +46,7 @@ ADMITTED_WITHIN: Final = 5.0
 """Seconds; so a proxy waits for longer than that."""
 MOST_AT_ONCE: Final = 500
 MOST_BYTES: Final = 1024 * 1024
+_MOST_KNOWN: Final = 10_000
 _AGAIN_SECONDS: Final = 0.05
 _LOOK_EVERY: Final = 0.5
 _ASK_CLOCK_EVERY: Final = 5.0
@@ -54,7 +57,10 @@ _NOTHING: Final = StoreStatistics(0, 0, 0)
 
 _NAME: Final = b"SET application_name = 'node admission'"
 _CLOCK: Final = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_ANSWERED: Final = b"UPDATE deliveries SET acknowledged = at WHERE key = ANY($1) AND acknowledged IS NULL"
+_ANSWERED: Final = (
+    b"UPDATE deliveries AS d SET acknowledged = d.at FROM unnest($1::text[], $2::bigint[]) AS g (key, at)"
+    b" WHERE d.key = g.key AND d.at <= g.at AND acknowledged IS NULL"
+)
 _ADMIT: Final = f"""
 WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock($1)),
 given AS MATERIALIZED (
@@ -70,7 +76,8 @@ noted AS (
     SELECT key, at, once FROM given WHERE key IS NOT NULL AND NOT refused ORDER BY key
     ON CONFLICT (key) DO UPDATE SET at = excluded.at, once = excluded.once, acknowledged = NULL
     WHERE CASE WHEN excluded.once = 1 THEN excluded.at - d.at >= {ONCE_FOR}
-        ELSE d.acknowledged IS NOT NULL OR abs(excluded.at - d.at) > {REPEATED_WITHIN} END
+        ELSE abs(excluded.at - d.at) > {REPEATED_WITHIN} OR (d.acknowledged IS NOT NULL
+            AND NOT excluded.at BETWEEN d.at - {round(ADMITTED_WITHIN * 1000)} AND d.at) END
     RETURNING key
 ),
 new AS MATERIALIZED (
@@ -137,7 +144,9 @@ class Admission:
         # How far the server's clock is ahead of ours, in milliseconds; None: to be asked.
         self._ahead: int | None = None
         self._waiting: list[_ToAdmit] = []
-        self._answered: dict[str, None] = {}
+        # When those came that may be said again, until their 200 is written; and of which it is.
+        self._came: dict[str, int] = {}
+        self._answered: dict[str, int] = {}
         self._some = trio.Event()
         self.store: Store | None = None
         self.news: Callable[[], None] = lambda: None
@@ -154,13 +163,16 @@ class Admission:
         """Take an event in; whoever has the store handles it.
 
         Raises:
-            StoreAwayError: it could not be taken in in time; it is not in the inbox, and never will be.
+            StoreAwayError: it could not be taken in in time. It never will be; if an answer to a COMMIT was
+                lost, it may be in the inbox already, where a repetition finds its key.
 
         Cancellation: *ambiguous*.
         """
         admit_arrival(arrival)
         if arrival.key is None:  # what is sent again has to be known
             arrival = attrs.evolve(arrival, key=f"request:{arrival.chat_id}:{uuid4().hex}")
+        elif arrival.at == self._answered.get(arrival.key):
+            arrival = attrs.evolve(arrival, at=arrival.at + 1)  # new words of the same millisecond
         if self.statistics().inbox_bytes + len(arrival.body) > quota.bytes_in_all:
             await trio.lowlevel.checkpoint()
             return OverQuota(whole=True)
@@ -172,6 +184,10 @@ class Admission:
         if one.error is not None:
             raise one.error
         assert one.answer is not None
+        if arrival.key is not None and not arrival.once:
+            self._came[arrival.key] = arrival.at
+            if len(self._came) > _MOST_KNOWN:  # whose sender had left before the 200
+                del self._came[next(iter(self._came))]
         if on_commit is not None and isinstance(one.answer, InboxRow):
             on_commit(one.answer)
         return one.answer
@@ -192,8 +208,9 @@ class Admission:
 
     def note_answered(self, key: str) -> None:
         """Note that the 200 of a delivery was fully written. Never waits."""
-        self._answered[key] = None
-        self._some.set()
+        if (came := self._came.pop(key, None)) is not None:
+            self._answered[key] = came
+            self._some.set()
 
     async def wait_noted(self) -> None:
         """Wait until it is written which 200s were fully written."""
@@ -279,10 +296,10 @@ class Admission:
 
     async def _admit(self, batch: list[_ToAdmit]) -> None:
         """Take a batch in, as often as it takes; refuse what has waited for too long."""
-        keys = list(self._answered)
+        answered = dict(self._answered)
         while True:
             try:
-                answers = await ask(partial(self._send, batch, keys), self._connection)
+                answers = await ask(partial(self._send, batch, answered), self._connection)
             except (TriobotError, psycopg.Error) as error:
                 if self._connection is not None:
                     self._connection.close()
@@ -295,8 +312,9 @@ class Admission:
                     return  # what was answered goes with what comes next
                 await trio.sleep(_AGAIN_SECONDS)
                 continue
-            for key in keys:
-                del self._answered[key]
+            for key, came in answered.items():
+                if self._answered[key] == came:
+                    del self._answered[key]
             for one, answer in zip(batch, answers, strict=True):
                 one.answer = answer
                 one.over.set()
@@ -319,20 +337,20 @@ class Admission:
 
     # --- in a worker thread
 
-    def _send(self, batch: Sequence[_ToAdmit], keys: Sequence[str]) -> list[Acceptance]:
+    def _send(self, batch: Sequence[_ToAdmit], answered: Mapping[str, int]) -> list[Acceptance]:
         if self._connection is None:
             self._connection = connect(self._address)
             self._connection.execute(_NAME, prepare=False)
         connection = self._connection
-        if self._ahead is None or not (batch or keys):
+        if self._ahead is None or not (batch or answered):
             self._hear_clock(connection)
-        if not (batch or keys):
+        if not (batch or answered):
             return []
         found: list[Any] = []
         with connection.pipeline():
             connection.execute(b"BEGIN")
-            if keys:
-                connection.execute(_ANSWERED, (list(keys),))
+            if answered:
+                connection.execute(_ANSWERED, (list(answered), list(answered.values())))
             said = connection.execute(_ADMIT, self._values(batch)) if batch else None
             connection.execute(b"COMMIT")
             if batch:
@@ -399,14 +417,22 @@ async def hear_news(
         node: the number of this process, whose orders these are.
     """
     connection: Connection | None = None
+    in_hand: set[int] = set()
+
+    async def have_done(number: int, order: OperatorOrder) -> None:
+        await carry_out(address, number, order, answer)
+        in_hand.remove(number)
+
     try:
         async with trio.open_nursery() as nursery:
             while True:
                 try:
                     if connection is None:
                         connection = await ask(partial(_listen, address))
-                    for number, order in await ask(partial(_look, connection, node), connection):
-                        nursery.start_soon(carry_out, address, number, order, answer)
+                    look = partial(_look, connection, node, list(in_hand))
+                    for number, order in await ask(look, connection):
+                        in_hand.add(number)
+                        nursery.start_soon(have_done, number, order)
                     tell()
                     with trio.move_on_after(_LOOK_EVERY):
                         await trio.lowlevel.wait_readable(connection.fileno())
@@ -426,7 +452,7 @@ def _listen(address: PostgresAddress) -> Connection:
     return connection
 
 
-def _look(connection: Connection, node: int) -> Sequence[tuple[int, OperatorOrder]]:
+def _look(connection: Connection, node: int, in_hand: Sequence[int]) -> Sequence[tuple[int, OperatorOrder]]:
     list(connection.notifies(timeout=0))
     end_silent(connection)
-    return take_orders(connection, node)
+    return take_orders(connection, node, in_hand)

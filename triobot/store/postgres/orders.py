@@ -61,8 +61,8 @@ _NOTIFY: Final = b"SELECT pg_notify($1, '')"
 
 _SWEEP: Final = b"DELETE FROM orders WHERE pg_try_advisory_xact_lock_shared(id)"
 _TAKE: Final = (
-    b"UPDATE orders SET taken = true WHERE node = $1 AND NOT taken AND EXISTS (SELECT 1 FROM owner WHERE"
-    b" owner.id = $1) RETURNING id, method, target, body"
+    b"UPDATE orders SET taken = true WHERE node = $1 AND status IS NULL AND id <> ALL($2) AND EXISTS"
+    b" (SELECT 1 FROM owner WHERE owner.id = $1) RETURNING id, method, target, body"
 )
 _ANSWER: Final = b"UPDATE orders SET status = $2, answer = $3 WHERE id = $1"
 
@@ -163,10 +163,16 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
 # --- who has the store
 
 
-def take_orders(connection: Connection, node: int) -> Sequence[tuple[int, OperatorOrder]]:
-    """Take what this node is to do, with its number, and drop what nobody waits for; in a worker thread."""
+def take_orders(
+    connection: Connection, node: int, in_hand: Sequence[int]
+) -> Sequence[tuple[int, OperatorOrder]]:
+    """Take what this node is to do, with its number, and drop what nobody waits for; in a worker thread.
+
+    Args:
+        in_hand: what it does already. What was taken and is not among them, its answer was lost on the way.
+    """
     connection.execute(_SWEEP)
-    taken = connection.execute(_TAKE, (node,)).fetchall()
+    taken = connection.execute(_TAKE, (node, list(in_hand))).fetchall()
     return [(number, OperatorOrder(method, target, body)) for number, method, target, body in taken]
 
 
