@@ -359,9 +359,5 @@ class ChatNursery:
 async def open_nursery(conversation: Conversation) -> AsyncGenerator[ChatNursery]:
     """Open a nursery of chat children; leaving the block waits for them."""
     conversation.enter(OperationKind.NURSERY)
-    conversation.nurseries += 1
-    try:
-        async with conversation.run.open_nursery() as nursery:
-            yield ChatNursery(conversation, nursery)
-    finally:
-        conversation.nurseries -= 1
+    async with conversation.run.open_nursery() as nursery:
+        yield ChatNursery(conversation, nursery)

@@ -8,7 +8,7 @@ chat adds: which events a wait takes, whose press is to be answered, what the us
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, cast, final
 
@@ -90,7 +90,6 @@ class Conversation:
     Attributes:
         waits: what its branches would take now.
         watches: the open blocks that an event may end.
-        lives: what was recorded has been replayed; see `lives_on`.
         ending: None while it runs, and when the program stops: then it hasn't ended.
         refused: the platform refused something of its own chat: the user may have left.
         owner: whose it is; None when it is the chat's.
@@ -103,7 +102,7 @@ class Conversation:
         successor: what goes on in its place.
         beside: it has the place of an aside.
         at: when its event arrived.
-        settled: after a revival: it has come to rest behind what was recorded, or is over, or is stuck.
+        settled: after a revival, until what was recorded has been replayed: set then, or once it is over.
         stored: what it was revived from.
         begin: how it comes to be, until it runs.
         dry: it is a run that only looks at its journal.
@@ -119,10 +118,8 @@ class Conversation:
         "_ended_by",
         "_evicted",
         "_operations",
-        "_over",
         "_press",
         "_run",
-        "_shifted",
         "_when_live",
         "args",
         "at",
@@ -140,8 +137,6 @@ class Conversation:
         "interrupted",
         "key",
         "life",
-        "lives",
-        "nurseries",
         "owner",
         "refused",
         "route",
@@ -184,7 +179,6 @@ class Conversation:
         self.owner = owner
         self.interrupted = start.interrupted
         self.successor: Successor | None = None
-        self.nurseries = 0
         self.refused = False
         self.event: Event = delivery.event
         self.waits: list[Wait] = []
@@ -215,11 +209,10 @@ class Conversation:
         self._when_live: Sequence[Callable[[], None]] = ()
         self.writer: JournalWriter | None = None
         self._run: Run | None = None
-        self._shifted = self._evicted = False
+        self._evicted = False
         self._ended_by: tuple[int, int | None] = 0, None
         self._press: Press[object] | None = None
         self._busy = True
-        self._over = self.lives = False
 
     @property
     def id(self) -> str:
@@ -274,7 +267,6 @@ class Conversation:
                 if self.settled is not None:
                     self.settled.set()
                 self.stirred(busy=False)
-                self._over = True
                 # What an author has to say of a failure, and filters: that is at work here, too.
                 care.at_work[RUNS] = self.seq
                 words = "" if failure is None else self._report(failure)
@@ -472,7 +464,7 @@ class Conversation:
                 return
             # Before it has begun: what came after this is not for it.
             self._ended_by = self.services.clock.now() if at is None else at, by
-            if self._run is not None:
+            if self._run is not None and not self.dead:
                 self.stirred()
                 self._run.interrupt(*self._ended_by, ending.value)
         elif ending is Ending.LEFT:
@@ -491,7 +483,7 @@ class Conversation:
     def quiescent(self) -> bool:
         """Whether an eviction loses nothing but memory."""
         run = self._run
-        return self.stuck or (run is not None and run.quiescent and not run.mailbox and not self._over)
+        return self.stuck or (run is not None and run.quiescent and not run.mailbox)
 
     @property
     def at_rest(self) -> bool:
@@ -516,8 +508,6 @@ class Conversation:
         if self.services.tracing is not None:
             self.services.tracing.brought(self, delivery.seq)
         run.deliver(delivery.seq, delivery.at, delivery)
-        if run.quiescent:
-            self.stirred(busy=False)
 
     def may_want(self, event: Press[object] | Submission) -> bool:
         """Return whether it can't go on, and may wait for this press or form all the same."""
@@ -528,19 +518,13 @@ class Conversation:
 
     def tick(self) -> None:
         """Look at the clock again."""
-        if (run := self._run) is None:
+        if (run := self._run) is None or self.dead:
             return
         if run.catching_up and self.life.loading:
             return  # it is ticked as soon as it has heard of all that came before
         run.catching_up = False
         self.stirred()
-        if self._shifted:
-            self._shifted = False
-            run.shift(0)  # says anew when to look at the clock
-        else:
-            run.tick()
-        if run.quiescent:
-            self.stirred(busy=False)
+        run.tick()
 
     def shift(self, by: int) -> None:
         """Move deadlines that were asked for as lengths of time: the clock was set. It is ticked soon."""
@@ -549,15 +533,13 @@ class Conversation:
             taker.since += by
         if self._run is not None:
             self._run.shift(by, look=False)
-            self._shifted = True
 
     def lives_on(self) -> None:
         """Note that something new happens, or that it rests: what was recorded has been replayed."""
-        if self.lives or (run := self._run) is None or run.cursor < run.many:
+        if (settled := self.settled) is None or (run := self._run) is None or run.cursor < run.many:
             return
-        self.lives = True
-        if self.settled is not None:
-            self.settled.set()
+        self.settled = None
+        settled.set()
         if self.stored is not None:  # it has been read, and may be long
             self.stored = attrs.evolve(self.stored, records=())
         works, self._when_live = self._when_live, ()
@@ -570,7 +552,7 @@ class Conversation:
 
     def stirred(self, *, busy: bool = True) -> None:
         """Count it as at work, or not."""
-        if busy is not self._busy and not self._over:
+        if busy is not self._busy:
             self._busy = busy
             self.work.working(1 if busy else -1)
 
@@ -587,7 +569,7 @@ class Conversation:
         """Go on as another route's function, in this one's place; see `Chat.continue_as`."""
         self.enter(OperationKind.CONTINUE)
         line = calling_line()
-        if self.nurseries or trio.lowlevel.current_task() is not self.run.task:
+        if self.run.nurseries or trio.lowlevel.current_task() is not self.run.task:
             raise ConfigError(
                 f"{line}: continue_as() inside an open chat nursery, whose children would be lost; leave the "
                 "nursery's block first"
@@ -634,25 +616,6 @@ class Conversation:
         if self._run is None:
             raise ConversationEndedError(f"this conversation is over ({calling_line()})")
         return self._run
-
-    @property
-    def repeated(self) -> Collection[Id]:
-        """The effects that this incarnation began, and that may have happened before."""
-        return () if self.writer is None else self.writer.repeated_ids
-
-    @property
-    def rests(self) -> bool:
-        """Whether nothing has the turn; an effect may be under way."""
-        run = self._run
-        return run is not None and run.settled
-
-    @property
-    def around(self) -> Sequence[trio.CancelScope]:
-        """The scopes around the current task's next operation, as its run knows them."""
-        run = self._run
-        if run is None or run.root is None:
-            return ()
-        return run.current().around
 
     @property
     def begun(self) -> bool:

@@ -192,7 +192,7 @@ class JournalWriter(Host):
     def append(self, record: Record, rows: Sequence[int] = (), write: object = None) -> None:
         if self.over:
             return
-        if not self._conversation.lives:
+        if self._conversation.settled is not None:
             self._conversation.lives_on()
         tag, self._rests = record[0], False
         if tag in EFFECTS:
@@ -229,7 +229,7 @@ class JournalWriter(Host):
                 self._writes = _with(self._writes, one)
 
     def commit(self) -> Awaitable[None]:
-        if not self._conversation.lives:
+        if self._conversation.settled is not None:
             self._conversation.lives_on()
         self.flush(begin=not self.in_row)
         # Not for what others have written since: they would wait for one another's company.
@@ -237,7 +237,7 @@ class JournalWriter(Host):
 
     def rests(self, wake: int | None) -> None:
         conversation = self._conversation
-        if not conversation.lives:
+        if conversation.settled is not None:
             conversation.lives_on()
         # Who waits for what is paid is looked up at the next start: the end of that may have been told since.
         quiescent = conversation.run.quiescent
@@ -373,7 +373,9 @@ class JournalWriter(Host):
     def _rested(self) -> str | None:
         """Return what a row is to say of the operations in which it stands; None if it need not say."""
         conversation = self._conversation
-        if (stored := conversation.stored) is None or (conversation.lives and conversation.changed is None):
+        if (stored := conversation.stored) is None or (
+            conversation.settled is None and conversation.changed is None
+        ):
             return write_rests(self._position, conversation.run.resting, self._last)
         return moved_rests(self._position, stored)  # it hasn't come to where it stood, or never will
 

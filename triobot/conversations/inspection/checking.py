@@ -138,7 +138,7 @@ class Watched:
             return None
         if (last := self._records[-1])[0] in ENDS:
             standing, set_by = Standing(ending=recorded_ending(last)), None
-        elif conversation.rests:
+        elif not conversation.dead and conversation.run.settled:
             standing, set_by = standing_of(conversation.run), conversation.run.set_by()
         else:
             return None  # it will rest again

@@ -147,7 +147,7 @@ async def answered(conversation: Conversation, wait: Wait, again: bool = False) 
         run = conversation.run
         if not (run.over or run.dying):
             # On replay, too: others may have gone on while this branch stays beyond the end of the journal.
-            wait.rests, wait.around = True, conversation.around
+            wait.rests, wait.around = True, run.current().around
             if wait.when_resting is not None:
                 conversation.when_live(
                     partial(_tell_resting, wait)
@@ -278,7 +278,8 @@ async def fill(
                 # The interface promises a `value` for codes only (`inbuilt`).
                 fills_in = False
                 continue
-            if conversation.run.note(f"doubt {own}", partial(contains, conversation.repeated, own)):
+            repeated = () if conversation.writer is None else conversation.writer.repeated_ids
+            if conversation.run.note(f"doubt {own}", partial(contains, repeated, own)):
                 # There may be two of them on the screen, and nobody was told the first one's id.
                 shown = None
             # What came meanwhile was judged by its fields alone.
