@@ -55,7 +55,7 @@ async def test_evicted_again_and_again_it_sends_nothing(autojump_clock: object, 
         dispatcher = bot._work.dispatcher
         for _ in range(times):
             life = dispatcher.life(ChatId(ali.chat_id))
-            assert life is not None and life.quiescent
+            assert life is not None and life.may_leave
             dispatcher.evict(life)
             dispatcher.recall(ChatId(ali.chat_id))
             await world.waits(seconds=1)

@@ -152,7 +152,7 @@ async def evicts(bot: Bot, chat_id: int) -> None:
     assert bot._work is not None
     dispatcher = bot._work.dispatcher
     life = dispatcher.life(ChatId(chat_id))
-    assert life is not None and life.quiescent
+    assert life is not None and life.may_leave
     dispatcher.evict(life)
 
 

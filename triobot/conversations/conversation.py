@@ -57,7 +57,7 @@ from .notices import Copy, Gift, Operated, Refused, Slept, Unassigned, is_change
 from .revival.care import RUNS
 from .revival.changed import Changed
 from .revival.stored import StartedWith, Stored, open_run
-from .routes.routing import Answer, Delivery, Start, Taken, Wait, Watch, is_beside
+from .routes.routing import Answer, Delivery, Start, Wait, Watch, is_beside
 from .running.branches import OperationKind as OperationKind
 from .running.branches import fingerprint
 from .running.failures import CRASHED, GONE, HANDED_OVER, lost_in_flight, parting, put_away, report, verdict
@@ -487,18 +487,13 @@ class Conversation:
 
     @property
     def at_rest(self) -> bool:
-        """Return whether it waits, and can be brought back as it is stored."""
-        return not self.stuck and self.quiescent and self.route.durable
+        """Whether it can be brought back as it stands, or is stuck."""
+        return self.route.durable and self.quiescent
 
-    def give(self, wait: Wait, answer: Answer) -> None:
-        """Close one of its waits with this; the run takes the event once the wait rests."""
-        wait.give(answer)
+    def give(self, taker: Wait | Watch, answer: Answer) -> None:
+        """Close one of its waits, or end a block, with this; the run takes the event once the wait rests."""
+        taker.give(answer)
         self.bring(answer.delivery)
-
-    def end_block(self, watch: Watch, taken: Taken) -> None:
-        """End one of its blocks with this."""
-        watch.take(taken)
-        self.bring(taken.delivery)
 
     def bring(self, delivery: Delivery) -> None:
         """Give an event to the run: one of its waits or blocks is to take it."""

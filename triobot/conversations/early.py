@@ -58,8 +58,7 @@ LATELY: Final = 4096
 _CONVERSATION: Final = RouteKind.CONVERSATION.value
 _BEGINNERS: Final = frozenset({Message, Join})
 _HAS_NO_NUMBER: Final = -1
-# Not as generators: they are asked for each answer.
-_AT_REST: Final = attrgetter("at_rest")
+_STUCK: Final = attrgetter("stuck")
 
 
 class Queued:
@@ -337,8 +336,6 @@ def _may_take(life: ChatLife, sender: SenderId | None) -> bool:
     """
     if not (life.group or sender is None or sender == life.sender):
         return False
-    places = life.places
-    waiting = life.mailbox or life.behind or life.loading or places.next or places.asides_due
-    if waiting or len(places.live) >= MANY:
+    if len(life.places.live) >= MANY or not life.may_leave:
         return False
-    return bool(places.live or places.asides) and all(map(_AT_REST, places.all()))
+    return not any(map(_STUCK, life.places.all()))

@@ -8,7 +8,7 @@ can't wait (an ignored event, a leave, interrupts, asides, payments) goes ahead 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import inf
 from operator import attrgetter
@@ -77,8 +77,7 @@ ASIDES: Final = 64
 # A second command that comes sooner was sent before its user could read the offer.
 READ_IN: Final = 1_000
 # Not as generators: they are asked for each answer.
-_QUIESCENT: Final = attrgetter("quiescent")
-_DURABLE: Final = attrgetter("route.durable")
+_AT_REST: Final = attrgetter("at_rest")
 
 
 @final
@@ -182,15 +181,9 @@ class ChatLife:
         return not (anything or self.behind or self.loading)
 
     @property
-    def quiescent(self) -> bool:
-        """Whether it could leave memory without anybody's noticing."""
-        waiting = self.mailbox or self.behind or self.loading or self.places.next or self.places.asides_due
-        return not waiting and all(map(_QUIESCENT, self.places.all()))
-
-    @property
     def may_leave(self) -> bool:
-        """Whether something goes on here that can be brought back as it is."""
-        return self.quiescent and not self.idle and all(map(_DURABLE, self.places.all()))
+        """Whether something goes on here, and all can be brought back without anybody's noticing."""
+        return not (self.mailbox or self.behind or self.idle) and self.may_come_back
 
     def who_has(self, taker: Wait | Watch) -> Conversation | None:
         """Return the conversation whose wait or block this is; None if that is over, and its code goes on."""
@@ -202,11 +195,11 @@ class ChatLife:
     def may_come_back(self) -> bool:
         """Whether all that goes on and waits here would be there again if it came from the store."""
         works = self.loading or self.places.next or self.places.asides_due
-        conversations = self.places.all()
-        return not works and all(one.quiescent and one.route.durable for one in conversations)
+        return not works and all(map(_AT_REST, self.places.all()))
 
     @cached_property
-    def _refusals(self) -> Refusals:
+    def refusals(self) -> Refusals:
+        """What is said of what nobody takes."""
         return Refusals(self.shared, self.chat_id, self.kept, self.services)
 
     # --- what came too late
@@ -265,7 +258,7 @@ class ChatLife:
         if isinstance(decision, Queue) and self._meets_parked(delivery):
             return True
         if isinstance(decision, Queue) and (waiting := self.places.kept_for(delivery)):
-            self._refusals.keep(delivery, waiting[0].seq)
+            self.refusals.keep(delivery, waiting[0].seq)
         if isinstance(decision, Queue) and is_signal(delivery.event):
             if None not in self.places.live:
                 self.work.count("signal_kept")
@@ -294,7 +287,7 @@ class ChatLife:
             self._act(decision, delivery)
         elif not self._meets_parked(delivery):
             if waiting := self.places.kept_for(delivery):
-                self._refusals.keep(delivery, waiting[0].seq)
+                self.refusals.keep(delivery, waiting[0].seq)
             return
         self._has_joined(event)
         self.jumped |= {delivery.seq}
@@ -357,10 +350,8 @@ class ChatLife:
                 self._drop(delivery, why, say)
             case Start():
                 self._start(decision, delivery)
-            case End(watch, value):
-                self._end(watch, Taken(delivery, value))
-            case Give(wait, value):
-                self.give(wait, Taken(delivery, value))
+            case End(taker, value) | Give(taker, value):
+                self.give(taker, Taken(delivery, value))
             case Break(wait, error):
                 self.give(wait, Broken(delivery, error))
             case Tell(wait):
@@ -370,27 +361,20 @@ class ChatLife:
             case Expire():
                 if token_of(delivery.event) is None and isinstance(delivery.event, Press):
                     self._advise(delivery)
-                self._refusals.expire(delivery)
+                self.refusals.expire(delivery)
             case Stop(halt):
                 self._halt(halt, delivery)
             case Obey(order):
                 self._obey(order, delivery)
 
-    def give(self, wait: Wait, answer: Answer) -> None:
-        """Close a wait with this."""
-        if (conversation := self.who_has(wait)) is not None:
-            conversation.give(wait, answer)
-        if isinstance(answer, Taken) and not isinstance(answer.delivery.event, Message):
-            self._answered(answer.delivery)
-
-    def _end(self, watch: Watch, taken: Taken) -> None:
-        if (conversation := self.who_has(watch)) is not None:
-            conversation.end_block(watch, taken)
-        self._answered(taken.delivery)
-
-    def _answered(self, delivery: Delivery) -> None:
-        if (question := self._question_of(delivery.event)) is not None:
-            self.shared.answers.answered(question, delivery.at)
+    def give(self, taker: Wait | Watch, answer: Answer) -> None:
+        """Close a wait, or end a block, with this."""
+        if (conversation := self.who_has(taker)) is not None:
+            conversation.give(taker, answer)
+        event = answer.delivery.event
+        asked = None if isinstance(event, Message) else self.refusals.question_of(event)
+        if asked is not None and isinstance(answer, Taken):
+            self.shared.answers.answered(asked, answer.delivery.at)
 
     def _start(self, start: Start, delivery: Delivery) -> None:
         if is_beside(start):
@@ -456,14 +440,14 @@ class ChatLife:
         if conversation is None or not conversation.stuck or not isinstance(event, Message):
             return False
         start = afresh(event, self.setting(delivery), self._table, self._filter_failed)
-        offered = None if start is None else self._refusals.offered(conversation.seq, start.route.name)
+        offered = None if start is None else self.refusals.offered(conversation.seq, start.route.name)
         # What came before the offer, or before this run without one, was for the conversation itself.
         since = self.services.store.opening().at if offered is None else offered
         if start is None or delivery.at < since:
-            self._refusals.regret(delivery, conversation.seq)
+            self.refusals.regret(delivery, conversation.seq)
             return False
         if offered is None:
-            self._refusals.offer_afresh(delivery, conversation.seq, start.route.name)
+            self.refusals.offer_afresh(delivery, conversation.seq, start.route.name)
         elif delivery.at < offered + READ_IN:
             self._drop(delivery, "offered_afresh")
         else:
@@ -476,19 +460,11 @@ class ChatLife:
         """Return whether this is a message that waits for an aside that can't go on."""
         return isinstance(delivery.event, Message) and bool(self.places.kept_for(delivery))
 
-    def recall_told(self, stored: Mapping[str, str]) -> None:
-        """Read what people were told of parked conversations from what the chat keeps."""
-        self._refusals.recall(stored)
-
-    def regretted(self) -> PutData:
-        """Note that the chat has heard that a conversation can't go on; return what to write with it."""
-        return self._refusals.regretted()
-
     def parked_no_more(self, conversation: Conversation) -> None:
         """Forget that a conversation was parked: it goes on, or has ended."""
         self.shared.care.parked_no_more(conversation.seq)
         others = any(other.stuck for other in self.places.all() if other is not conversation)
-        self._refusals.over(conversation.seq, last=not others)
+        self.refusals.over(conversation.seq, last=not others)
 
     def _let_go_typed(self, kept: Sequence[Delivery]) -> None:
         """Drop what was typed for a parked aside that has ended, and for nothing else."""
@@ -617,7 +593,7 @@ class ChatLife:
             room = room_of(delivery.event)
             begins = [route.filter.name for route in self._table_for(delivery.event).conversations]
             self.services.notice(Unheard(delivery.event, room, begins))
-        self._refusals.drop(delivery, why, say)
+        self.refusals.drop(delivery, why, say)
 
     def _advise(self, delivery: Delivery) -> None:
         if (notice := self.services.notice) is not None:
@@ -626,9 +602,6 @@ class ChatLife:
                 start = begins(event, self.setting(delivery), table, self._filter_failed)
                 begun = None if start is None else (start.route, live.route)
             notice(Untaken(event, table.routes_of_chats, self._username, begun))
-
-    def _question_of(self, event: Event) -> str | None:
-        return self._refusals.question_of(event)
 
     # --- the mailbox, seen from a conversation
 
@@ -721,7 +694,7 @@ class ChatLife:
         """A wait ended before it looked at what it was given: the event is next for whoever waits."""
         if self.work.cut:
             return
-        question = self._question_of(delivery.event)
+        question = self.refusals.question_of(delivery.event)
         if question is not None and not question.startswith(BOARD):  # of a board, others have answered
             self.shared.answers.reopened(question)
         if conversation.ending is not None and self._overtaken(delivery):

@@ -68,7 +68,7 @@ async def revive(
     found = await await_store(partial(store.conversations, life.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
     if any(row.parked_because is not None for row in rows):
-        life.recall_told(await await_store(partial(store.data, life.chat_id)))
+        life.refusals.recall(await await_store(partial(store.data, life.chat_id)))
     healed = list[Conversation]()
     for row in rows:
         route = table.named(row.route)
@@ -251,7 +251,7 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
         return
     new = stored is None or stored.row.parked_because is None
     if (said := life.kept.texts.parked) and new and not conversation.beside and is_chat(life.chat_id):
-        writes += [*life.shared.tidying.tell(life.chat_id, conversation.seq, said), life.regretted()]
+        writes += [*life.shared.tidying.tell(life.chat_id, conversation.seq, said), life.refusals.regretted()]
     life.work.commits.add(writes)
 
 

@@ -233,20 +233,20 @@ class Watch:
     owner: SenderId | None = attrs.field(default=None, kw_only=True)
     scope: Id = attrs.field(default="", init=False)
     cut: Callable[[], bool] = attrs.field(default=lambda: False, kw_only=True, repr=False)
-    taken: Taken | None = attrs.field(default=None, init=False)
+    taken: Answer | None = attrs.field(default=None, init=False)
 
     @property
     def open(self) -> bool:
         """Return whether an event can still end it."""
         return self.taken is None and not self.cut()
 
-    def take(self, taken: Taken) -> None:
-        """End the block with this, which its run is brought next; see `Conversation.end_block`."""
-        self.taken = taken
+    def give(self, answer: Answer) -> None:
+        """End the block with this, which its run is brought next; see `Conversation.give`."""
+        self.taken = answer
 
     def __call__(self, delivery: Delivery) -> object:
         """Return what is recorded of the event that is to end it; `LEFT` for any other."""
-        if self.taken is None or self.taken.delivery.seq != delivery.seq:
+        if type(self.taken) is not Taken or self.taken.delivery.seq != delivery.seq:
             return LEFT
         return (delivery.event, delivery.seq, delivery.at, (self.taken.value,))
 
