@@ -18,7 +18,7 @@ var Scorer = {
     var words = Array.from(Search._parseQuery(asked)[1]).filter(function (word) {
       return [].concat(Search._index.titleterms[word] ?? []).includes(number);
     });
-    var inside = /^(project|decisions|api)\/|^(architecture|glossary|hot-path|ledger|pages|risks|speed|stack)$/;
+    var inside = /^(project|decisions|api)\/|^(architecture|engine|gaps|glossary|ledger|promises|speed|stack)$/;
     return found[4] + words.length - (inside.test(page) ? 4 : 0);
   },
 };
