@@ -18,7 +18,7 @@ from tests.wire_proxy import Cut, proxying
 from triobot.base.clock import steady_time
 from triobot.errors import StoreAwayError
 from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
-from triobot.seams.writes import Answered, Consume, KeepRaw, OperatorOrder
+from triobot.seams.writes import Consume, KeepRaw, OperatorOrder
 from triobot.store import Stamp, admission_at, open_store
 from triobot.store.postgres import admitting
 from triobot.store.postgres.address import read_address
@@ -28,7 +28,7 @@ from triobot.wire.ids import ChatId, SenderId
 STAMP = Stamp("https://platform.test", "t")
 
 
-async def _unasked(order: OperatorOrder) -> Answered:
+async def _unasked(order: OperatorOrder, tell: object) -> int:
     raise AssertionError(order)
 
 

@@ -14,13 +14,14 @@ from tests.postgres import Server
 from tests.store.contract import SettableClock
 from tests.wire_proxy import Proxy, proxying
 from triobot.errors import ConfigError, StoreAwayError, StoreError
-from triobot.seams.writes import Answered, OperatorOrder
+from triobot.seams.writes import Answered, CarryOut, OperatorOrder
 from triobot.store import Stamp, Store, ask_owner, open_store
 from triobot.store.postgres import orders
 
 STAMP = Stamp("https://platform.test", "t")
 HI = OperatorOrder("GET", "/hi?a=1", b"{}")
 NOTHING_LEFT = [(0,)]
+_PIECE = 400_000
 
 Answer = Callable[[OperatorOrder], Awaitable[Answered]]
 
@@ -29,6 +30,18 @@ async def echo(order: OperatorOrder) -> Answered:
     """Answer what was asked, in a line each."""
     await trio.lowlevel.checkpoint()
     return 200, b"\n".join((order.method.encode(), order.target.encode(), order.body, b""))
+
+
+def in_pieces(answer: Answer) -> CarryOut:
+    """Tell what this answers, some at a time."""
+
+    async def carry_out(order: OperatorOrder, tell: Callable[[bytes], Awaitable[None]]) -> int:
+        status, lines = await answer(order)
+        for at in range(0, len(lines), _PIECE):
+            await tell(lines[at : at + _PIECE])
+        return status
+
+    return carry_out
 
 
 @asynccontextmanager
@@ -40,7 +53,7 @@ async def running(
     async with open_store(url, stamp=STAMP, clock=SettableClock()) as store, trio.open_nursery() as nursery:
         assert store.news is not None
         if answer is not None:
-            nursery.start_soon(store.news, lambda: None, answer)
+            nursery.start_soon(store.news, lambda: None, in_pieces(answer))
         yield store
         nursery.cancel_scope.cancel()
 
@@ -105,6 +118,33 @@ async def test_an_answer_may_be_large(postgres: Server) -> None:
         assert left(postgres) == NOTHING_LEFT
 
 
+async def test_an_answer_that_nobody_waits_for_any_more_is_cut(postgres: Server) -> None:
+    told, cut = 0, trio.Event()
+
+    async def endless(order: OperatorOrder, tell: Callable[[bytes], Awaitable[None]]) -> int:
+        nonlocal told
+        try:
+            while True:
+                await tell(b"{}\n")
+                told += 1
+        finally:
+            cut.set()
+
+    async with running(postgres, None) as store, trio.open_nursery() as nursery:
+        assert store.news is not None
+        nursery.start_soon(store.news, lambda: None, endless)
+        postgres.ask("SELECT pg_advisory_lock(1)")
+        put_by_hand(postgres)
+        while told < 3:
+            await trio.sleep(0.01)
+        assert not cut.is_set()
+        # As its command does at its end.
+        postgres.ask("DELETE FROM triobot.orders", "SELECT pg_advisory_unlock(1)")
+        await cut.wait()
+        assert postgres.ask("SELECT count(*) FROM triobot.answers") == [(0,)]
+        nursery.cancel_scope.cancel()
+
+
 async def test_of_two_at_once_neither_waits_for_the_other(postgres: Server) -> None:
     second = trio.Event()
 
@@ -155,7 +195,7 @@ async def test_an_order_that_was_taken_unheard_is_taken_again(postgres: Server) 
         while left(postgres) != [(1,)]:
             await trio.sleep(0.01)
         postgres.ask("UPDATE triobot.orders SET taken = true")
-        nursery.start_soon(store.news, lambda: None, echo)
+        nursery.start_soon(store.news, lambda: None, in_pieces(echo))
         await done.wait()
         nursery.cancel_scope.cancel()
 

@@ -8,37 +8,45 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
 from ..errors import TriobotError
-from ..seams.writes import Answered, OperatorOrder
+from ..seams.writes import OperatorOrder
 from ..store import ask_owner
 from .api import OperatorApi, Tell
 from .calling import error_in, read_line
 from .requests import Request, Told
 from .routes import encode_request, request_at, status_of
 
+_PIECE: Final = 256 * 1024
 _log: Final = logging.getLogger("triobot.operator")
 
 
-async def carry_out(api: OperatorApi, order: OperatorOrder) -> Answered:
-    """Answer one request."""
+async def carry_out(api: OperatorApi, order: OperatorOrder, put: Callable[[bytes], Awaitable[None]]) -> int:
+    """Answer one request in pieces, and return the status; an error is the last line."""
     lines = bytearray()
 
     async def tell(told: Told) -> None:
         lines.extend(_line(told))
+        if len(lines) >= _PIECE:
+            await put(bytes(lines))
+            lines.clear()
 
+    status: int = HTTPStatus.OK
     try:
         await api.answer(request_at(order.method, order.target, order.body), tell)
     except TriobotError as error:
-        return status_of(error), _line({"error": str(error)})
+        status = status_of(error)
+        lines += _line({"error": str(error)})
     except Exception as error:
         # A mistake of ours; its text may hold anything.
         _log.error("a request failed with %s", type(error).__name__)
         _log.debug("a request failed", exc_info=error)
-        return HTTPStatus.INTERNAL_SERVER_ERROR, b""
-    return HTTPStatus.OK, bytes(lines)
+        return HTTPStatus.INTERNAL_SERVER_ERROR
+    await put(bytes(lines))
+    return status
 
 
 async def ask_through(store: str, request: Request, tell: Tell) -> bool:
@@ -58,7 +66,7 @@ async def ask_through(store: str, request: Request, tell: Tell) -> bool:
         return False
     status, lines = answered
     if status != HTTPStatus.OK:
-        raise error_in(status, lines)
+        raise error_in(status, lines.splitlines()[-1] if lines else b"")
     for line in lines.splitlines():
         await tell(read_line(line))
     return True

@@ -193,6 +193,8 @@ class OperatorOrder:
 
 Answered: TypeAlias = tuple[int, bytes]
 """What came of an order: its status, and lines of JSON."""
+CarryOut: TypeAlias = Callable[[OperatorOrder, Callable[[bytes], Awaitable[None]]], Awaitable[int]]
+"""Carries out an order: tells some lines at a time, and returns the status."""
 
 
 @final
@@ -216,8 +218,6 @@ class Shipped:
     as_of: int | None = None
 
 
-News: TypeAlias = Callable[
-    [Callable[[], None], Callable[[OperatorOrder], Awaitable[Answered]]], Awaitable[None]
-]
+News: TypeAlias = Callable[[Callable[[], None], CarryOut], Awaitable[None]]
 """Calls the first whenever another process may have put events into the inbox, until cancelled, and has the
 second answer orders that reach the store itself."""

@@ -16,7 +16,7 @@ their numbers, and nothing is read before what came earlier. Nobody waits longer
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, final
@@ -29,7 +29,7 @@ import trio
 from ...base.clock import steady_time
 from ...errors import StoreAwayError, StoreError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
-from ...seams.writes import Answered, KeepRaw, OperatorOrder, StoreStatistics
+from ...seams.writes import CarryOut, KeepRaw, OperatorOrder, StoreStatistics
 from ..admission import admit_arrival
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
 from ..schema import Stamp, check_whole
@@ -407,7 +407,7 @@ async def hear_news(
     address: PostgresAddress,
     node: int,
     tell: Callable[[], None],
-    answer: Callable[[OperatorOrder], Awaitable[Answered]],
+    answer: CarryOut,
 ) -> None:
     """Have this called whenever another process may have put events in, and orders answered, until cancelled.
 

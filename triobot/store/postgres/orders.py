@@ -1,8 +1,9 @@
 """Operators' orders to the process that has a store, and its answers, as rows beside the store.
 
 A command may run on any machine that reaches the store, so the store is the way. The command puts a row
-down and tells the store's owner, who takes it and puts the answer into it; then the command deletes the row.
-The table is unlogged: nothing of it reaches the server's log, and so no standby and no archive.
+down and tells the store's owner, who takes it and puts the answer beside it, in pieces; then the command
+deletes all of it. The tables are unlogged: nothing of them reaches the server's log, and so no standby and no
+archive.
 
 Who is there is told by PostgreSQL's locks: a command holds the one on its order's number, and an owner its
 own (`ownership`). So nothing is renewed, and the row of a command that was killed goes at the owner's next
@@ -13,16 +14,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Final
 
 import psycopg
 import trio
 
 from ...errors import ConfigError, StoreAwayError, StoreError, TriobotError
-from ...seams.writes import Answered, OperatorOrder
+from ...seams.writes import Answered, CarryOut, OperatorOrder
 from .address import PostgresAddress, read_address
 from .failures import first_line
 from .ownership import GRACE, LIVES, THERE
@@ -40,8 +42,13 @@ ORDERS: Final = b"""CREATE UNLOGGED TABLE orders (
     target text COLLATE "C" NOT NULL,
     body bytea NOT NULL,
     taken boolean NOT NULL,
-    status bigint,
-    answer bytea
+    status bigint
+)"""
+ANSWERS: Final = b"""CREATE UNLOGGED TABLE answers (
+    id bigint NOT NULL REFERENCES orders ON DELETE CASCADE,
+    n bigint NOT NULL,
+    lines bytea NOT NULL,
+    PRIMARY KEY (id, n)
 )"""
 
 _OWNER: Final = b"FROM owner WHERE " + LIVES
@@ -52,7 +59,7 @@ _PUT: Final = (
     + b" RETURNING (SELECT name FROM owner)"
 )
 _LOOK: Final = (
-    b"SELECT taken, status, answer, EXISTS (SELECT 1 " + _OWNER + b" AND owner.id = orders.node) FROM orders"
+    b"SELECT taken, status, EXISTS (SELECT 1 " + _OWNER + b" AND owner.id = orders.node) FROM orders"
     b" WHERE id = $1"
 )
 _WITHDRAW: Final = b"DELETE FROM orders WHERE id = $1 AND NOT taken"
@@ -64,7 +71,9 @@ _TAKE: Final = (
     b"UPDATE orders SET taken = true WHERE node = $1 AND status IS NULL AND id <> ALL($2) AND EXISTS"
     b" (SELECT 1 FROM owner WHERE owner.id = $1) RETURNING id, method, target, body"
 )
-_ANSWER: Final = b"UPDATE orders SET status = $2, answer = $3 WHERE id = $1"
+_ANSWER: Final = b"INSERT INTO answers VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+_ANSWERED: Final = b"UPDATE orders SET status = $2 WHERE id = $1"
+_READ: Final = b"SELECT lines FROM answers WHERE id = $1 ORDER BY n"
 
 
 def news_channel(address: PostgresAddress) -> str:
@@ -140,9 +149,10 @@ def _answer_to(connection: Connection, number: int, name: str, patience: float) 
         found = connection.execute(_LOOK, (number,)).fetchone()
         if found is None:
             raise StoreError("the order was dropped before it was answered; ask again")
-        taken, status, answer, lives = found
+        taken, status, lives = found
         if status is not None:
-            return int(status), bytes(answer)
+            pieces = connection.execute(_READ, (number,))
+            return int(status), b"".join(lines for (lines,) in pieces)
         now = time.monotonic()
         lived_at = now if lives else lived_at
         # One that has lost its session makes another one within a moment.
@@ -180,18 +190,27 @@ async def carry_out(
     address: PostgresAddress,
     number: int,
     order: OperatorOrder,
-    answer: Callable[[OperatorOrder], Awaitable[Answered]],
+    answer: CarryOut,
 ) -> None:
-    """Have an order done, and tell whoever waits for it what came of it."""
-    status, lines = await answer(order)
+    """Have an order done, and tell whoever waits for it what comes of it; once nobody does, it is cut."""
+    pieces = count()
+    with trio.CancelScope() as scope:
 
-    def put() -> None:
-        with make_connection(address) as connection:
-            connection.execute(_ANSWER, (number, int(status), lines))
-            connection.execute(_NOTIFY, (_answered_channel(address),))
+        async def put(statement: bytes, *values: object) -> None:
+            def do() -> None:
+                with make_connection(address) as connection:
+                    connection.execute(statement, (number, *values))
+                    connection.execute(_NOTIFY, (_answered_channel(address),))
 
-    while True:
-        try:
-            return await ask(put)
-        except (TriobotError, psycopg.Error):
-            await trio.sleep(_LOOK_EVERY)
+            while True:
+                try:
+                    return await ask(do)
+                except psycopg.errors.ForeignKeyViolation:
+                    scope.cancel()
+                except (TriobotError, psycopg.Error):
+                    await trio.sleep(_LOOK_EVERY)
+
+        async def tell(lines: bytes) -> None:
+            await put(_ANSWER, next(pieces), lines)
+
+        await put(_ANSWERED, int(await answer(order, tell)))

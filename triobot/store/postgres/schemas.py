@@ -25,7 +25,7 @@ from ..schema import (
 )
 from .address import PostgresAddress
 from .dialect import translated_schema
-from .orders import ORDERS
+from .orders import ANSWERS, ORDERS
 from .session import Connection, Session, named
 
 _MADE: Final = (
@@ -39,6 +39,7 @@ _MADE: Final = (
     b"CREATE SEQUENCE numbers MINVALUE 0",
     b"SELECT setval('numbers', 0)",
     ORDERS,
+    ANSWERS,
 )
 # Their rows come and go: what is dead is to be cleared away by its number, and not by the table's size.
 _CLEARED: Final = tuple(
