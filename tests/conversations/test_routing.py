@@ -243,7 +243,7 @@ def test_a_payment_waits_at_a_charge_that_is_looking_at_another() -> None:
 def test_the_newest_open_block_that_takes_it_ends() -> None:
     """Those that have been ended, and those that don't take it, are passed over."""
     ended, refusing, taking, older = a_watch(), a_watch(NONE), a_watch(), a_watch()
-    ended.take(Taken(Delivery(1, MESSAGE), MESSAGE))
+    ended.give(Taken(Delivery(1, MESSAGE), MESSAGE))
     watches = (ended, refusing, taking, older)
     assert World(watches=watches).decide(MESSAGE) == End(taking, MESSAGE)
     assert World(watches=watches).decide(MESSAGE, jumped=True) == End(taking, MESSAGE)
