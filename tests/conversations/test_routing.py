@@ -11,6 +11,7 @@ from triobot.conversations.routes.filters import Filter, Setting
 from triobot.conversations.routes.router import Ignored, Route, RouteKind, Table
 from triobot.conversations.routes.routing import (
     Break,
+    Case,
     Decision,
     Delivery,
     Drop,
@@ -127,7 +128,7 @@ class World:
             else (),
         )
         waits, live, watches = self.waits, self.live, self.watches
-        return decide(event, SETTING, table, waits, live, self._failed, jumped=jumped, watches=watches)
+        return decide(Case(event, SETTING, table, self._failed, waits, live, watches), jumped=jumped)
 
     @staticmethod
     def _failed(name: str, error: Exception) -> None:

@@ -18,6 +18,7 @@ from triobot.conversations.routes.declarations import Ignored, Route, RouteKind,
 from triobot.conversations.routes.filters import Filter, Setting
 from triobot.conversations.routes.routing import (
     ROWS,
+    Case,
     Decision,
     Drop,
     End,
@@ -180,19 +181,12 @@ def code(world: World, *, jumped: bool = False, only_jump: bool = False) -> str:
     watches = places.watches(world.event)
     failed: Any = pytest.fail
     if only_jump:
-        found: Decision | None = jump(world.event, Setting(), table, failed, watches)
+        case = Case(world.event, Setting(), table, failed, watches=watches)
+        found: Decision | None = jump(case)
     else:
-        found = decide(
-            world.event,
-            Setting(),
-            table,
-            waits,
-            live,
-            failed,
-            jumped=jumped,
-            watches=watches,
-            kept=lambda event: world.kept and isinstance(event, Press | Submission),
-        )
+        kept = world.kept and isinstance(world.event, Press | Submission)
+        case = Case(world.event, Setting(), table, failed, waits, live, watches, lambda _: kept)
+        found = decide(case, jumped=jumped)
     match found:
         case None:
             return "later"

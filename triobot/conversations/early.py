@@ -46,7 +46,7 @@ from .revival.care import CLAIMED
 from .revival.stored import StartedWith, open_run
 from .routes.declarations import Per, RouteKind
 from .routes.filters import REMEMBERS_NOTHING, Setting
-from .routes.routing import Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
+from .routes.routing import Case, Decision, Delivery, Give, Start, Taken, Wait, Watch, decide
 from .routes.verdicts import Verdicts
 from .workload import EarlyEvent
 
@@ -231,18 +231,14 @@ class EarlyDoor:
             (waits, live), watches = life.places.waits(event), life.places.watches(event)
         group, kept = (False, None) if life is None else (life.group, life.kept.values)
         setting = Setting(dispatcher.username, group, _HAS_NO_NUMBER, at, REMEMBERS_NOTHING, kept, asked)
+
+        def failed(name: str, error: Exception) -> None:
+            failures.append(name)
+
         at_work = dispatcher.care.at_work
         at_work[CLAIMED] = event.chat_id
         try:
-            decision = decide(
-                event,
-                setting,
-                dispatcher.table,
-                waits,
-                live,
-                lambda name, _: failures.append(name),
-                watches=watches,
-            )
+            decision = decide(Case(event, setting, dispatcher.table, failed, waits, live, watches))
         finally:
             at_work[CLAIMED] = 0
         return None if failures else decision

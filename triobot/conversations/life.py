@@ -38,6 +38,7 @@ from .routes.routing import (
     Answer,
     Break,
     Broken,
+    Case,
     Decision,
     Delivery,
     Drop,
@@ -295,27 +296,25 @@ class ChatLife:
 
     def decide_on(self, delivery: Delivery, *, jumped: bool = False) -> Decision:
         """Who gets an event; nothing is done."""
-        event, setting, table = delivery.event, self.setting(delivery), self._table_for(delivery.event)
-        waits, live = self.places.waits(event, delivery.at, delivery.seq)
-        watches, failed = self.places.watches(event, delivery.at), self._filter_failed
+        waits, live = self.places.waits(delivery.event, delivery.at, delivery.seq)
+        watches = self.places.watches(delivery.event, delivery.at)
         if live is not None and self._typed_for_parked_aside(delivery):
             return Queue()  # it came before the live conversation began
-        return decide(
-            event,
-            setting,
-            table,
-            waits,
-            live,
-            failed,
-            jumped=jumped,
-            watches=watches,
-            kept=lambda _: bool(self.places.kept_for(delivery)),
-        )
+        return decide(self._case(delivery, watches, waits, live), jumped=jumped)
+
+    def _case(
+        self,
+        delivery: Delivery,
+        watches: Sequence[Watch] = (),
+        waits: Sequence[Wait] = (),
+        live: Sequence[Wait] | None = None,
+    ) -> Case:
+        setting, table = self.setting(delivery), self._table_for(delivery.event)
+        failed, kept = self._filter_failed, lambda _: bool(self.places.kept_for(delivery))
+        return Case(delivery.event, setting, table, failed, waits, live, watches, kept)
 
     def _jump(self, delivery: Delivery) -> Drop | Start | End | Stop | Obey | None:
-        event, setting = delivery.event, self.setting(delivery)
-        watches = self.places.watches(event, delivery.at)
-        return jump(event, setting, self._table_for(event), self._filter_failed, watches)
+        return jump(self._case(delivery, self.places.watches(delivery.event, delivery.at)))
 
     def _table_for(self, event: Event) -> Table:
         """Return who may begin here with an event: in a room nobody but its own route."""
@@ -439,7 +438,7 @@ class ChatLife:
         conversation = self.places.live.get(self.places.owner_of(event))
         if conversation is None or not conversation.stuck or not isinstance(event, Message):
             return False
-        start = afresh(event, self.setting(delivery), self._table, self._filter_failed)
+        start = afresh(self._case(delivery))
         offered = None if start is None else self.refusals.offered(conversation.seq, start.route.name)
         # What came before the offer, or before this run without one, was for the conversation itself.
         since = self.services.store.opening().at if offered is None else offered
@@ -551,10 +550,7 @@ class ChatLife:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
         self.end_all(delivery.seq)
         self.work.commits.consumed((), [PutData(self.chat_id, JOINED, None)])
-        self._act(
-            decide(delivery.event, self.setting(delivery), self._table, (), None, self._filter_failed),
-            delivery,
-        )
+        self._act(decide(self._case(delivery)), delivery)
 
     def _has_joined(self, event: Event) -> None:
         if isinstance(event, Join):
@@ -599,7 +595,7 @@ class ChatLife:
         if (notice := self.services.notice) is not None:
             event, table, begun = delivery.event, self._table, None
             if (live := self.places.live.get(self.places.owner_of(event))) is not None:
-                start = begins(event, self.setting(delivery), table, self._filter_failed)
+                start = begins(self._case(delivery))
                 begun = None if start is None else (start.route, live.route)
             notice(Untaken(event, table.routes_of_chats, self._username, begun))
 
@@ -659,9 +655,7 @@ class ChatLife:
         for delivery in self.mailbox:
             if not self._is_for(delivery, conversation):
                 continue
-            if (
-                ended := end(delivery.event, self.setting(delivery), (watch,), self._filter_failed)
-            ) is not None:
+            if (ended := end(self._case(delivery, (watch,)))) is not None:
                 self._take_out(delivery)
                 self._act(ended, delivery)
                 self._made_room()

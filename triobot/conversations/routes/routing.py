@@ -392,58 +392,46 @@ Decision: TypeAlias = Drop | Start | End | Give | Break | Tell | Queue | Expire 
 @final
 @frozen
 class Case:
-    """An event, and all that may take it; see `decide`."""
+    """An event, and all that may take it.
 
-    event: Event
-    setting: Setting
-    table: Table
-    waits: Sequence[Wait]
-    live: Sequence[Wait] | None
-    watches: Sequence[Watch]
-    failed: FilterFailed
-    kept: Callable[[Event], bool] = no_one_parked
-
-
-def decide(
-    event: Event,
-    setting: Setting,
-    table: Table,
-    waits: Sequence[Wait],
-    live: Sequence[Wait] | None,
-    failed: FilterFailed,
-    *,
-    jumped: bool = False,
-    watches: Sequence[Watch] = (),
-    kept: Callable[[Event], bool] = no_one_parked,
-) -> Decision:
-    """Say where an event goes.
-
-    Args:
+    Attributes:
+        failed: told of filters that raise.
         waits: the waits of all conversations of the chat, the sender's first, newest first.
         live: those of the live conversation (asides don't count), or None if there is none.
-        failed: told of filters that raise.
-        jumped: the first rows were tried when it came (`jump`): routes' filters run once.
         watches: the open blocks that an event may end, of all conversations, in the order of waits.
         kept: says of a press, a form or a message that nobody else takes whether a conversation that can't go
             on just now may wait for it.
     """
-    case = Case(event, setting, table, waits, live, watches, failed, kept)
-    if (asked := asked_of(event)) is not None:
+
+    event: Event
+    setting: Setting
+    table: Table
+    failed: FilterFailed
+    waits: Sequence[Wait] = ()
+    live: Sequence[Wait] | None = None
+    watches: Sequence[Watch] = ()
+    kept: Callable[[Event], bool] = no_one_parked
+
+
+def decide(case: Case, *, jumped: bool = False) -> Decision:
+    """Say where an event goes.
+
+    Args:
+        jumped: the first rows were tried when it came (`jump`): routes' filters run once.
+    """
+    if (asked := asked_of(case.event)) is not None:
         return _asked(asked, case)
-    if is_payment(event):
+    if is_payment(case.event):
         # Not an author's filter: one that takes anything would swallow somebody's money.
-        charges = (wait for wait in waits if wait.question)
-        return _first(event, setting, charges) or Drop("payment_without_charge")
-    rows = ROWS if waits or watches or live is not None else _AT_REST
+        charges = (wait for wait in case.waits if wait.question)
+        return _first(case.event, case.setting, charges) or Drop("payment_without_charge")
+    rows = ROWS if case.waits or case.watches or case.live is not None else _AT_REST
     return _walk(case, [row for row in rows if not row.once] if jumped else rows) or Drop("nobody")
 
 
-def jump(
-    event: Event, setting: Setting, table: Table, failed: FilterFailed, watches: Sequence[Watch] = ()
-) -> Drop | Start | End | Stop | Obey | None:
+def jump(case: Case) -> Drop | Start | End | Stop | Obey | None:
     """Say whether an event goes ahead of what waits in the chat, and where to: the table's first rows."""
-    case = Case(event, setting, table, (), None, watches, failed)
-    if (asked := asked_of(event)) is not None:
+    if (asked := asked_of(case.event)) is not None:
         decision = _asked(asked, case)
         jumps = isinstance(decision, Stop | Obey) or (
             isinstance(decision, Start) and (is_beside(decision) or interrupts(decision))
@@ -483,9 +471,15 @@ def _ignored(case: Case) -> Decision | None:
     return None
 
 
-def _block(case: Case) -> Decision | None:
-    # A block that opened since the event came has not seen it: this row is looked at again.
-    return end(case.event, case.setting, case.watches, case.failed)
+def end(case: Case) -> End | None:
+    """Say which open block an event ends: one that opens later is asked again."""
+    for watch in case.watches:
+        if not watch.open or not concerns(case.event, watch.owner):
+            continue
+        case.setting.asked.taker = watch
+        if (value := _look(watch, case.event, case.setting, case.failed)) is not None:
+            return End(watch, value)
+    return None
 
 
 def _interrupt(case: Case) -> Decision | None:
@@ -523,7 +517,8 @@ def _live(case: Case) -> Decision | None:
     return None if case.live is None else _unasked(case.event, case.setting, case.live)
 
 
-def _conversation(case: Case) -> Decision | None:
+def begins(case: Case) -> Start | None:
+    """The conversation that an event would start if nothing went on in the chat."""
     return None if type(case.event) is Leave else _started(case, case.table.conversations)
 
 
@@ -533,7 +528,7 @@ def _nobody(case: Case) -> Decision | None:
     return Expire() if isinstance(case.event, Press) else Drop("nobody")
 
 
-def _started(case: Case, routes: Iterable[Route]) -> Decision | None:
+def _started(case: Case, routes: Iterable[Route]) -> Start | None:
     case.setting.asked.taker = None
     for route in routes:
         if (value := _look(route.filter, case.event, case.setting, case.failed)) is not None:
@@ -578,7 +573,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "block",
         "an open `move_on_when` block",
         "the event ends the block; the newest one that takes it, of all conversations of the chat",
-        _block,
+        end,
         True,
         within=True,
     ),
@@ -628,7 +623,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "conversation",
         "a conversation that it starts",
         "the chat's or the sender's live one from then on; a leave starts none",
-        _conversation,
+        begins,
     ),
     Row(
         "parked aside",
@@ -643,26 +638,9 @@ ROWS: Final[tuple[Row, ...]] = (
 _AT_REST: Final = tuple(row for row in ROWS if not row.within)
 
 
-def end(event: Event, setting: Setting, watches: Iterable[Watch], failed: FilterFailed) -> End | None:
-    """Say which open block an event ends."""
-    for watch in watches:
-        if not watch.open or not concerns(event, watch.owner):
-            continue
-        setting.asked.taker = watch
-        if (value := _look(watch, event, setting, failed)) is not None:
-            return End(watch, value)
-    return None
-
-
-def afresh(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Start | None:
+def afresh(case: Case) -> Start | None:
     """The conversation that a command would start if nothing went on in the chat."""
-    return None if as_command(event, setting) is None else begins(event, setting, table, failed)
-
-
-def begins(event: Event, setting: Setting, table: Table, failed: FilterFailed) -> Start | None:
-    """The conversation that an event would start if nothing went on in the chat."""
-    decision = _conversation(Case(event, setting, table, (), None, (), failed))
-    return decision if isinstance(decision, Start) else None
+    return None if as_command(case.event, case.setting) is None else begins(case)
 
 
 def offer(event: Event, setting: Setting, wait: Wait) -> Give | Break | None:
