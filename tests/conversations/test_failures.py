@@ -21,7 +21,7 @@ from triobot.conversations.data import Key
 from triobot.conversations.routes.filters import command, message, text, when
 from triobot.conversations.routes.router import Router
 from triobot.conversations.texts import Texts
-from triobot.errors import NotDeliveredError
+from triobot.errors import ForbiddenError, NotDeliveredError
 from triobot.wire.events import Event, Message
 
 SECRET = "my PIN is 4321"
@@ -256,6 +256,36 @@ async def test_a_user_who_left_is_no_crash(where: str, caplog: pytest.LogCapture
         assert town.store.rows == {}
     if where != "apology":
         assert caplog.records == []
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("other", [False, True])
+async def test_a_refusal_that_is_raised_later_counts_as_it_did(
+    restarts: bool, other: bool, autojump_clock: MockClock
+) -> None:
+    """It was caught, and slept over: a restart in between changes nothing."""
+    bot = Router()
+
+    @bot.conversation
+    async def order(chat: Chat) -> None:
+        try:
+            await (chat.to(6) if other else chat).send("hi")
+        except ForbiddenError:
+            await chat.sleep(600)
+            raise
+
+    outbox, store = FakeOutbox(), FakeStore()
+    outbox.fail(forbidden(), times=1)
+    async with open_town(bot, outbox=outbox, store=store) as town:
+        await town.says("hi")
+        if not restarts:
+            await trio.sleep(700)
+    async with open_town(bot, outbox=outbox, store=store) as later:
+        await trio.sleep(700)
+    ended = later if restarts else town
+    assert ended.counts.get("gone") == (None if other else 1)
+    assert [alarm.kind for alarm in ended.alarms] == (["conversation_crashed"] if other else [])
+    assert (TEXTS.apology in ended.sent()) is other
 
 
 async def test_somebody_else_who_left_is_no_reason_for_silence() -> None:

@@ -717,15 +717,15 @@ class Conversation:
             self.life.chat_id, message_id, lambda: self.run.is_recorded(self.check_task())
         )
 
-    def perform(
+    async def perform(
         self,
         operation: Operation[T],
         *,
         urgency: Urgency = Urgency.REPLY,
         on_unknown: OnUnknown = OnUnknown.RESEND,
         unless: Callable[[], Awaitable[bool]] | None = None,
-    ) -> Awaitable[T]:
-        """Send something, in the order of the chat, `unless` that is needless; to be awaited at once."""
+    ) -> T:
+        """Send something, in the order of the chat, `unless` that is needless."""
         own = self.enter(OperationKind.SEND)
         if self.giving is not None and not isinstance(getattr(operation, "content", ""), str):
             self.gives("")  # a file may be what was bought
@@ -742,23 +742,24 @@ class Conversation:
                 return await self.services.outbox.perform(
                     operation, urgency=urgency, on_unknown=on_unknown, recorded=recorded
                 )
-            except ForbiddenError:
-                self.refused = self.refused or getattr(operation, "chat_id", None) == self.life.chat_id
-                raise
             finally:
                 if recorded is not None:
                     self.work.commits.when_written(recorded.set)
 
-        run = self._run
-        assert run is not None
-        return run.effect(
-            f"send {operation.path}",
-            body,
-            print=fingerprint(operation),
-            lane=str(getattr(operation, "chat_id", None)),
-            in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
-            beneath=1,
-        )
+        chat_id = getattr(operation, "chat_id", None)
+        try:
+            sent: T = await self.run.effect(
+                f"send {operation.path}",
+                body,
+                print=fingerprint(operation),
+                lane=str(chat_id),
+                in_doubt=lost_in_flight(operation) if on_unknown is OnUnknown.RAISE else None,
+                beneath=2,
+            )
+        except ForbiddenError:  # now, or before a restart
+            self.refused = self.refused or chat_id == self.life.chat_id
+            raise
+        return sent
 
     def typing(self) -> AbstractContextManager[None]:
         """Show typing while the block runs; no checkpoint, since a replay, which shows nothing, has none."""
