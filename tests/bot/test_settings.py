@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from triobot import Bot, Chat, Settings
+from triobot.base.limits import ServingLimits
 from triobot.base.secrets import Secret
 from triobot.errors import ConfigError
 from triobot.runtime.settings import read_environment
@@ -184,3 +185,37 @@ def test_a_name_is_one_line(name: str) -> None:
     """It begins the subject of each mail, and stands in each line of the log."""
     with pytest.raises(ConfigError, match="the bot's name must be one line of text"):
         Settings(name=name)
+
+
+@pytest.mark.parametrize("cls", [Settings, Limits, ServingLimits])
+def test_every_setting_refuses_what_is_of_another_type(cls: type) -> None:
+    """A number in quotes raised a TypeError where it was used, or a day and a half was a number of days."""
+    usual = cls()
+    for field in attrs.fields(cls):
+        value = getattr(usual, field.name)
+        wrong: list[object] = [object(), b"3", ["3"], ("3", 3), {}]
+        if not isinstance(value, bool):
+            wrong.append(True)
+        if type(value) is int:
+            wrong += ["3", 1.5]
+        if type(value) is float:
+            wrong.append("3")
+        for one in wrong:
+            with pytest.raises(
+                ConfigError, match=rf"{cls.__name__}\({field.name}=\) must be (a |True |Limits)"
+            ):
+                cls(**{field.name: one})
+
+
+def test_a_wrong_setting_is_named_with_both_types() -> None:
+    """A whole number is a number, too."""
+    assert Settings(grace=3, rate=2).grace == 3
+    with pytest.raises(ConfigError, match=r"^Settings\(retention_days=\) must be a whole number, not str$"):
+        Settings(retention_days="3")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"Settings\(token=\) must be a text or None, not bytes") as refused:
+        Settings(token=b"secret")  # type: ignore[arg-type]
+    assert "secret" not in str(refused.value)
+    with pytest.raises(ConfigError, match=r"media_hosts=\) must be a tuple of texts, not str"):
+        Settings(media_hosts="files.example.org")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="grace period must not be negative"):
+        Settings(grace=float("nan"))

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final, cast, final
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, cast, final, get_args, get_origin, get_type_hints
 
 import attrs
 
+from ..errors import ConfigError
 from .frozen import guarded
+from .secrets import Secret
 
 _found: Final[dict[type, tuple[ValueField, ...]]] = {}
+
+
+_hints: Final = cache(get_type_hints)
+_WORDS: Final[dict[object, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "a text",
+    Secret: "a text",
+    tuple[str, ...]: "a tuple of texts",
+    NoneType: "None",
+}
 
 
 @final
@@ -74,3 +90,25 @@ def _find(cls: type) -> tuple[ValueField, ...]:
         )
         for field in dataclasses.fields(cast("Any", cls))
     )
+
+
+def check_types(made: object) -> None:
+    """Refuse a value of a field that is not of the field's type; a whole number is a number, too.
+
+    Raises:
+        ConfigError: names the field and both types, and not the value, which may be a secret.
+    """
+    for name, hint in _hints(cast("Any", type(made))).items():
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        value: object = getattr(made, name)
+        if not any(_is_of(value, kind) for kind in kinds):
+            right = " or ".join(_WORDS.get(kind) or kind.__name__ for kind in kinds)
+            wrong = type(value).__name__
+            raise ConfigError(f"{type(made).__name__}({name}=) must be {right}, not {wrong}")
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(isinstance(one, str) for one in cast("tuple[object]", value))
+    kinds = (int, float) if kind is float else kind
+    return isinstance(value, kinds) and (kind is bool or not isinstance(value, bool))

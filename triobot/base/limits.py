@@ -9,6 +9,7 @@ from typing import Final, final
 import attrs
 
 from ..errors import ConfigError
+from .fields import check_types
 from .frozen import guarded
 
 PRIVATE: Final = (
@@ -103,6 +104,7 @@ class ServingLimits:
     grace_seconds: float = 10.0
 
     def __attrs_post_init__(self) -> None:
+        check_types(self)
         for name, value in attrs.asdict(self, recurse=False).items():
             if isinstance(value, int | float) and not value > 0:
                 raise ConfigError(f"the listener's {name} must be above zero")

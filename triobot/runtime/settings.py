@@ -11,6 +11,7 @@ from typing import Any, Final, final
 
 import attrs
 
+from ..base.fields import check_types
 from ..base.frozen import guarded
 from ..base.secrets import Secret
 from ..errors import ConfigError
@@ -126,6 +127,7 @@ class Settings:
     trace_share: float | None = None
 
     def __attrs_post_init__(self) -> None:
+        check_types(self)
         for port in (self.port, self.metrics_port):
             if port is not None and not 0 <= port <= 65535:
                 raise ConfigError("the port must be from 0 to 65535")
@@ -156,7 +158,7 @@ class Settings:
             raise ConfigError("rate must be a number of requests a second, 1 at least")
         if not self.backlog_seconds > 0:
             raise ConfigError("backlog_seconds must be more than 0")
-        if self.grace < 0:
+        if not self.grace >= 0:
             raise ConfigError("the grace period must not be negative")
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 import attrs
 
+from ..base.fields import check_types
 from ..base.frozen import guarded
 from ..base.limits import PRIVATE, Networks, ServingLimits
 from ..errors import ConfigError
@@ -71,6 +72,7 @@ class Limits:
     grace_seconds: float = 10.0
 
     def __attrs_post_init__(self) -> None:
+        check_types(self)
         for name, value in attrs.asdict(self, recurse=False).items():
             if isinstance(value, int | float) and not value > 0:
                 raise ConfigError(f"the webhook's {name} must be above zero")
