@@ -527,7 +527,7 @@ class Conversation:
         for taker in takers:
             taker.since += by
         if self._run is not None:
-            self._run.shift(by, look=False)
+            self._run.shift(by)
 
     def lives_on(self) -> None:
         """Note that something new happens, or that it rests: what was recorded has been replayed."""

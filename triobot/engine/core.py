@@ -508,17 +508,6 @@ class Core:
             raise ForeignTaskError("an operation inside an effect; let its body return a value instead")
         return branch
 
-    def turn_of(self, task: Task) -> Id:
-        """Return the turn that a task had last."""
-        return self.by_task.get(task, self.main).turn
-
-    def recount(self, count: int) -> int:
-        """Number the main branch's next operations anew, see `Part`; return how many it had numbered."""
-        main = self.main
-        before, main.count = main.count, count
-        main.key = self.rank
-        return before
-
     # --- time
 
     def set_by(self) -> int:
@@ -540,11 +529,6 @@ class Core:
     def live(self) -> bool:
         """Return whether everything recorded has been given."""
         return self.cursor >= self.many
-
-    def set_due(self, op: Operation, seconds: float | None, at: int | None) -> None:
-        """Give a sleep its end."""
-        op.steady = seconds is not None
-        op.due = at if seconds is None else self.due_after(seconds)
 
     def due_after(self, seconds: float) -> int:
         """Return when a length of time is over that begins with the present turn."""
@@ -730,7 +714,7 @@ class Core:
             self._refusals = {}
         count = self._refusals[task] = self._refusals.get(task, 0) + 1
         if count == PATIENCE:
-            self.host.swallowed(self.turn_of(task))
+            self.host.swallowed(self.by_task.get(task, self.main).turn)
         return count >= PATIENCE
 
 
@@ -762,7 +746,8 @@ class Part:
         run = self._run
         run.prefix, self._prefix = self._prefix, run.prefix
         run.rank, self._rank = self._rank, run.rank
-        self._count = run.recount(self._count)
+        run.main.count, self._count = self._count, run.main.count
+        run.main.key = run.rank
 
 
 def unfelt() -> NoReturn:

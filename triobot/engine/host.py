@@ -40,7 +40,7 @@ class Host:
         """Return the time in wall milliseconds.
 
         It should be steady while the process lives; if it is set all the same, `jumped` says so from then on;
-        call `Run.shift`.
+        call `Run.shift`, and `Run.tick` after it.
         """
         raise NotImplementedError
 

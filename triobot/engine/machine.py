@@ -372,8 +372,10 @@ class Machine(Core):
                 busy = True
             elif op.due is not None:
                 timed = True
-        if self.mailbox:
-            self._add_event(found)
+        for row, stamp, value in self.mailbox:
+            if (taker := self.taker(value)) is not None:
+                found.append((stamp, 1, *taker, row))
+                break
         if self.interrupts and not self.interrupted:
             found += [(stamp, 0, None, None, row) for stamp, row in self.interrupts]
         now = None
@@ -441,12 +443,6 @@ class Machine(Core):
             if self.parts(began, op):
                 return False
         return not self.stale or self.stands(self.resting)
-
-    def _add_event(self, found: list[_Candidate]) -> None:
-        for row, stamp, value in self.mailbox:
-            if (taker := self.taker(value)) is not None:
-                found.append((stamp, 1, *taker, row))
-                return
 
     def _add_due(self, now: int, found: list[_Candidate]) -> None:
         if self.catching_up:
@@ -611,11 +607,12 @@ class Machine(Core):
 
     def start(self, child: Branch, start: Callable[[], None]) -> None:
         """Let a child begin with its first turn, once this turn is over."""
-        self._later(partial(self._start, child, start))
 
-    def _start(self, child: Branch, start: Callable[[], None]) -> None:
-        self._hold(child, child.turn)
-        start()
+        def begin() -> None:
+            self._hold(child, child.turn)
+            start()
+
+        self._later(begin)
 
     def runs(self, child: Branch, task: Task) -> None:
         """Note the task that runs a child."""
@@ -779,15 +776,12 @@ class Scope:
         self.around = branch.around = (*branch.around, self.scope)
         if self._seconds is not None:
             self.due = run.due_after(self._seconds)
-        if self.due is not None and self._over_already(self.due):
+        # Judged by the turn's time: the same on replay, whatever the clock says then.
+        if self.due is not None and (self.due <= run.time if self._seconds is None else self._seconds <= 0):
             self.expired = True
             self.scope.cancel()
         run.blocks = [*run.blocks, self]
         return self
-
-    def _over_already(self, due: int) -> bool:
-        # Judged by the turn's time: the same on replay, whatever the clock says then.
-        return due <= self._run.time if self._seconds is None else self._seconds <= 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -135,11 +135,6 @@ class Snapshot:
     interrupted: bool = False
 
 
-def open_operation(op: Operation) -> OpenOperation:
-    """Return what is told of an operation."""
-    return OpenOperation(op.id, op.kind, op.print, op.due)
-
-
 # --- the run
 
 
@@ -259,19 +254,16 @@ class Run(Machine):
         self.pump()
         return True
 
-    def shift(self, by: int, *, look: bool = True) -> None:
+    def shift(self, by: int) -> None:
         """Move deadlines that were asked for as a length of time: the clock was set forward by `by`.
 
-        Args:
-            look: at the clock, too; without it this may be called from within `Host.now`, and `tick` is due.
+        May be called from within `Host.now`; `tick` is due then.
         """
         self.revived += by
         timed: Sequence[Operation | Scope] = [*self.resting, *self.blocks]
         for one in timed:
             if one.steady and one.due is not None:
                 one.due += by
-        if look:
-            self.tick()
 
     def interrupt(self, stamp: int, row: int | None = None, why: str = "interrupted") -> None:
         """End the run: it may still say goodbye under a shield.
@@ -380,7 +372,7 @@ class Run(Machine):
         op = self.operation("sleep", WAIT)
         if op.held_up:
             await self.look_around(op)
-        self.set_due(op, seconds, at)
+        op.steady, op.due = seconds is not None, at if seconds is None else self.due_after(seconds)
         self.rest(op)
         await self.come(op, await self.woken(op))
 
@@ -591,7 +583,7 @@ class Run(Machine):
 
     def describe(self) -> Snapshot:
         """Describe where the run stands; two incarnations over one journal must agree on it."""
-        in_branch = {op.branch: open_operation(op) for op in self.resting}
+        in_branch = {op.branch: OpenOperation(op.id, op.kind, op.print, op.due) for op in self.resting}
         return Snapshot(
             self.cursor,
             self.live,
