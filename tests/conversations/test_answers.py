@@ -281,7 +281,7 @@ async def test_a_second_delivery_is_taken_by_nobody(autojump_clock: MockClock) -
         await town.dispatcher.keeping.put(CHAT, COUNT.name, "[1,1]")
         town.dispatcher.recall(CHAT)
         await trio.sleep(1)
-        life = town.dispatcher.life(CHAT)
+        life = town.dispatcher.lives.get(CHAT)
         assert life is not None
         life._sender = ALI.id
         fresh = list[bool]()

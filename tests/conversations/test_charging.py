@@ -801,12 +801,12 @@ async def test_a_delivery_and_who_waits_for_it_come_back(how: str, autojump_cloc
         await town.says("buy")
         await town.pays()
         if how == "evicted":
-            life = town.dispatcher.life(CHAT)
+            life = town.dispatcher.lives.get(CHAT)
             assert life is not None
             assert life.may_leave
             town.dispatcher.evict(life)
             await town.rest()
-            assert town.dispatcher.life(CHAT) is None
+            assert town.dispatcher.lives.get(CHAT) is None
             await town.says(HERE)
     if how == "restarted":
         async with open_town(shop.bot, store=store, outbox=outbox) as town:
@@ -828,7 +828,7 @@ async def test_who_waits_hears_of_what_an_operator_does(
         await town.pays()
         ref_id = RefId(town.pay_button().ref_id)
         if how == "evicted":
-            life = town.dispatcher.life(CHAT)
+            life = town.dispatcher.lives.get(CHAT)
             assert life is not None
             town.dispatcher.evict(life)
             await town.rest()
@@ -895,11 +895,11 @@ async def test_a_chat_that_left_memory_is_called_back_to_its_payment() -> None:
     shop = Shop()
     async with open_town(shop.bot) as town:
         await town.says("buy")
-        life = town.dispatcher.life(CHAT)
+        life = town.dispatcher.lives.get(CHAT)
         assert life is not None
         town.dispatcher.evict(life)
         await town.rest()
-        assert town.dispatcher.life(CHAT) is None
+        assert town.dispatcher.lives.get(CHAT) is None
         town.outbox.reply(YES, verifies)
         await town.pays()
         assert (shop.outcomes, len(shop.given)) == ([None], 1)
@@ -912,7 +912,7 @@ async def test_what_an_operator_has_to_deal_with_is_not_granted(evicted: bool) -
     async with open_town(shop.bot) as town:
         await town.says("buy")
         if evicted:
-            life = town.dispatcher.life(CHAT)
+            life = town.dispatcher.lives.get(CHAT)
             assert life is not None
             town.dispatcher.evict(life)
             await town.rest()

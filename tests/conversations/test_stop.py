@@ -110,7 +110,7 @@ async def test_drain_waits_for_the_busy_only(autojump_clock: MockClock) -> None:
             await town.says(words, chat)
         with trio.fail_after(0.1):
             await town.dispatcher.drain()
-        assert town.dispatcher.stopping
+        assert town.dispatcher.work.stopping
 
     async with open_town(bot) as town:
         await town.says("/step", 9)

@@ -268,7 +268,7 @@ class Town:
     @property
     def counts(self) -> Mapping[str, int]:
         """What the dispatcher counted."""
-        return self.dispatcher.counts
+        return self.dispatcher.work.counts
 
     def left_over(self) -> dict[str, int]:
         """How much the dispatcher still remembers of chats, where there is anything."""

@@ -54,7 +54,7 @@ async def test_evicted_again_and_again_it_sends_nothing(autojump_clock: object, 
         assert bot._work is not None
         dispatcher = bot._work.dispatcher
         for _ in range(times):
-            life = dispatcher.life(ChatId(ali.chat_id))
+            life = dispatcher.lives.get(ChatId(ali.chat_id))
             assert life is not None and life.may_leave
             dispatcher.evict(life)
             dispatcher.recall(ChatId(ali.chat_id))

@@ -151,7 +151,7 @@ def bot_of(work: Callable[[Things, Trace], Awaitable[None]], traces: list[Trace]
 async def evicts(bot: Bot, chat_id: int) -> None:
     assert bot._work is not None
     dispatcher = bot._work.dispatcher
-    life = dispatcher.life(ChatId(chat_id))
+    life = dispatcher.lives.get(ChatId(chat_id))
     assert life is not None and life.may_leave
     dispatcher.evict(life)
 

@@ -632,6 +632,12 @@ class Conversation:
         """Have these written together with a record, once; return False if they were, as on replay."""
         return bool(writes) and self.run.also(key, writes)
 
+    async def done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
+        """Return what says that an operation has done its work, for the transaction that does it."""
+        if self.writer is None or self.dead:
+            return ()
+        return await self.writer.with_result(own, kind.value, True)
+
     def enter(self, kind: OperationKind) -> Id:
         """An operation is about to begin; gives the id that it will have.
 

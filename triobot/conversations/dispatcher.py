@@ -10,7 +10,7 @@ in memory; so it is wrong only for a chat that has left memory since: such a row
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -215,7 +215,9 @@ class Dispatcher:
                             self.jobs = JobClock(self.services, self.elsewhere, routes, wait_written)
                             nursery.start_soon(self._or_cut, self.jobs.keep_time)
                         task_status.started()
-                        await self._or_cut(self._dispatch)
+                        while True:
+                            await self._or_cut(self._from_channel)
+                            await self._or_cut(self._from_backlog)
             finally:
                 self.work.stopping = self.work.cut = True
                 self._jumps.end()
@@ -248,11 +250,6 @@ class Dispatcher:
         self.work.stopping = self.work.cut = True
         for conversation in list(self._running):
             conversation.evict()
-
-    async def _dispatch(self) -> None:
-        while True:
-            await self._from_channel()
-            await self._from_backlog()
 
     async def _from_channel(self) -> None:
         """Route what comes through the channel, until it is empty and more is in the inbox only."""
@@ -353,13 +350,11 @@ class Dispatcher:
         )
         life.born = self.services.clock.now() if now is None else now
         if len(self.lives) > KEPT:
-            self._evict_one()
+            # The first of those longest at rest that may leave memory, if one may.
+            longest = islice(self.lives.values(), LOOKED_AT)
+            if leaves := next((one for one in longest if one.may_leave), None):
+                self.evict(leaves)
         return life
-
-    def _evict_one(self) -> None:
-        """Evict the first of the chats longest at rest that may leave memory, if one may."""
-        if life := next((one for one in islice(self.lives.values(), LOOKED_AT) if one.may_leave), None):
-            self.evict(life)
 
     def evict(self, life: ChatLife) -> None:
         """Drop a chat from memory; its conversations go on in the store."""
@@ -460,10 +455,6 @@ class Dispatcher:
         if self._fewer_running:
             self._fewer_running.unpark_all()
 
-    def life(self, chat_id: ChatId) -> ChatLife | None:
-        """Return what of a chat is in memory."""
-        return self.lives.get(chat_id)
-
     def _runs(self, halt: Halt) -> bool:
         """Return whether there is something in its chat that this stops."""
         life = self.lives.get(halt.chat_id)
@@ -523,16 +514,6 @@ class Dispatcher:
     def waits_for_platform(self) -> bool:
         """Return whether every conversation waits, be it for what the platform was asked to do."""
         return all(conversation.waits_for_platform for conversation in self._running)
-
-    @property
-    def stopping(self) -> bool:
-        """Return whether no more events are given out: they stay in the inbox."""
-        return self.work.stopping
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Return how often each thing has happened so far, by its word."""
-        return dict(self.work.counts)
 
     async def oldest(self) -> int | None:
         """Return since when, in wall milliseconds, the oldest event waits: to be routed, or for its chat.

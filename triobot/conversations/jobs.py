@@ -25,8 +25,8 @@ from ..seams.inbox import OverQuota, Quota
 from ..seams.rooms import SHARED
 from ..seams.writes import PutSetting
 from ..store import Store
-from .doors.calls import SIGNALS, Call, Place, call_arrival, stored_call
-from .doors.elsewhere import RETRY_STORE, Elsewhere
+from .doors.calls import SIGNALS, Call, Place, call_arrival
+from .doors.elsewhere import RETRY_STORE, Elsewhere, is_under_way
 from .routes.declarations import Route
 from .routes.schedules import LATE, NEWEST, Missed, Tick, Timetable, passed
 from .services import Services
@@ -82,14 +82,7 @@ async def lives(store: Store, names: Sequence[str]) -> bool:
     Args:
         names: all that its route has or had.
     """
-    after = 0
-    while rows := await store.pending(SHARED, after=after, limit=SIGNALS):
-        after = rows[-1].seq
-        calls = [stored_call(row) for row in rows]
-        if any(isinstance(call, Call) and call.name in names for call in calls):
-            return True
-    # In this order: a row that is taken meanwhile has its conversation by then.
-    return any(row.route in names for row in await store.conversations(SHARED))
+    return await is_under_way(store, SHARED, lambda call: call.name in names, lambda row: row.route in names)
 
 
 @final

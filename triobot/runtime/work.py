@@ -247,7 +247,7 @@ class Intake:
     def readiness(self) -> Readiness:
         """Return what ``/readyz`` says."""
         work = self.work
-        working = work is not None and not work.dispatcher.stopping
+        working = work is not None and not work.dispatcher.work.stopping
         outbox = None if work is None else work.outbox.statistics()
         states = {
             "store": self.store_state,
@@ -310,7 +310,7 @@ class Intake:
             **({} if self.traffic is None else {"traffic": attrs.asdict(self.traffic.statistics())}),
             "send_age": 0.0 if work is None else work.outbox.oldest,
             "live": 0 if work is None else work.dispatcher.live,
-            "counts": {} if work is None else dict(work.dispatcher.counts),
+            "counts": {} if work is None else dict(work.dispatcher.work.counts),
             "outbox": {} if work is None else attrs.asdict(work.outbox.statistics()),
             "payment_facts": {} if work is None else dict(work.cashier.books.counts),
             "alarms": self.bell.unstored(),
@@ -446,7 +446,7 @@ class Runtime:
         """Count what the bot has done in this process, and what it holds."""
         return Statistics(
             live=self.dispatcher.live,
-            counts=self.dispatcher.counts,
+            counts=dict(self.dispatcher.work.counts),
             store=self.store.statistics(),
             outbox=self.outbox.statistics(),
             payments=dict(self.cashier.books.counts),

@@ -6,7 +6,7 @@ through `Room.broadcast` each call is an operation of its conversation.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, cast, final
@@ -20,7 +20,6 @@ from ...errors import ForeignTaskError, LocalProtocolError
 from ...seams.broadcasts import BroadcastStatus, check_key
 from ...seams.patience import await_store
 from ...seams.values import register
-from ...seams.writes import Write
 from ...wire.content import Content
 from ...wire.ids import ChatId, as_chat_id
 from ...wire.markup import InlineKeyboard
@@ -186,7 +185,8 @@ class RecordedAnnouncing:
 
         async def body(own: Id) -> bool:
             # The audience may be read by the author's code: a cursor, or the bot's own doors.
-            task, done = trio.lowlevel.current_task(), partial(self._done, own)
+            task = trio.lowlevel.current_task()
+            done = partial(self._conversation.done, own, OperationKind.BROADCAST)
             step_tasks.add(task)
             try:
                 async with aclosing(audience):  # here, since no replay awaits that
@@ -207,7 +207,8 @@ class RecordedAnnouncing:
         """Tell nobody more."""
 
         async def body(own: Id) -> bool:
-            return await await_store(partial(self._live.stop, key, partial(self._done, own)))
+            done = partial(self._conversation.done, own, OperationKind.BROADCAST)
+            return await await_store(partial(self._live.stop, key, done))
 
         return await self._conversation.effect(OperationKind.BROADCAST, body)
 
@@ -217,13 +218,6 @@ class RecordedAnnouncing:
             f"{calling_line()}: Broadcast.gone() inside a conversation; use chat.step() with a function that"
             " reads bot.broadcast(key).gone()"
         )
-
-    async def _done(self, own: Id) -> Sequence[Write]:
-        """Return what says that this operation has done it."""
-        writer = self._conversation.writer
-        if writer is None or self._conversation.dead:
-            return ()
-        return await writer.with_result(own, OperationKind.BROADCAST.value, True)
 
     @property
     def _live(self) -> Announcing:

@@ -170,7 +170,12 @@ class Elsewhere:
         """
         chat_id, key, store = captured.chat_id, captured.key, self._services.store
         call = Call(chat_id, name, (), captured, None, key, Place.BESIDE)
-        has_aside = await self._has_aside(chat_id, key)
+        has_aside = await is_under_way(
+            store,
+            chat_id,
+            lambda call: isinstance(call.value, Captured) and call.value.key == key,
+            lambda row: row.key == key and row.ended_at is None,
+        )
         while True:
             try:
                 if has_aside:
@@ -181,15 +186,6 @@ class Elsewhere:
                 await trio.sleep(RETRY_STORE)
             else:
                 return None
-
-    async def _has_aside(self, chat_id: ChatId, key: str) -> bool:
-        store, after = self._services.store, 0
-        while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
-            after = rows[-1].seq
-            if any(_brings(row, key) for row in rows):
-                return True
-        # In this order: a row that is taken meanwhile has its conversation by then.
-        return any(row.key == key and row.ended_at is None for row in await store.conversations(chat_id))
 
     async def _accept(self, arrival: Arrival, *, also: Sequence[Write] = (), own: bool = False) -> bool:
         accepted = await self._services.store.accept(arrival, quota=_QUOTA, also=also, on_commit=self._offer)
@@ -244,8 +240,15 @@ async def give_order(
     return isinstance(accepted, InboxRow)
 
 
-def _brings(row: InboxRow, key: str) -> bool:
-    if row.content_type != CALL:
-        return False
-    call = stored_call(row)
-    return isinstance(call, Call) and isinstance(call.value, Captured) and call.value.key == key
+async def is_under_way(
+    store: Store, chat_id: ChatId, brings: Callable[[Call], bool], runs: Callable[[ConversationRow], bool]
+) -> bool:
+    """Return whether such a call waits in a chat's inbox, or such a conversation is stored."""
+    after = 0
+    while rows := await store.pending(chat_id, after=after, limit=SIGNALS):
+        after = rows[-1].seq
+        calls = [stored_call(row) for row in rows if row.content_type == CALL]
+        if any(isinstance(call, Call) and brings(call) for call in calls):
+            return True
+    # In this order: a row that is taken meanwhile has its conversation by then.
+    return any(map(runs, await store.conversations(chat_id)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import CodeType
@@ -25,7 +25,6 @@ from ...seams.outbox import OnUnknown
 from ...seams.patience import await_store
 from ...seams.rooms import hears, person_place, room_place
 from ...seams.values import encode_value
-from ...seams.writes import Write
 from ...wire.ids import ChatId, Recipient, SenderId, as_sender_id
 from ...wire.operations import Operation
 from ...wire.rules import check_text
@@ -122,7 +121,7 @@ class RecordedDoor:
 
         async def body(own: Id) -> bool:
             once = key or self._once(own, (route.first_name, args))
-            also = None if key is None else partial(self._done, own, OperationKind.START)
+            also = None if key is None else partial(conversation.done, own, OperationKind.START)
             start = partial(elsewhere.start, chat_id, route.name, args, key=key, once=once, value=value)
             return await await_store(partial(start, sender=sender, own=own_chat, also=also))
 
@@ -139,18 +138,11 @@ class RecordedDoor:
         itself = own_chat and Halt(chat_id, name, key).ends(conversation.route.name, conversation.key)
 
         async def body(own: Id) -> bool:
-            also = None if itself else partial(self._done, own, OperationKind.STOP)
+            also = None if itself else partial(conversation.done, own, OperationKind.STOP)
             stop = partial(elsewhere.stop, chat_id, name, key, own=own_chat, also=also)
             return await await_store(stop)
 
         return await conversation.effect(OperationKind.STOP, body)
-
-    async def _done(self, own: Id, kind: OperationKind) -> Sequence[Write]:
-        """Return what says that this operation has done it."""
-        writer = self._conversation.writer
-        if writer is None or self._conversation.dead:
-            return ()
-        return await writer.with_result(own, kind.value, True)
 
     async def data(self, chat_id: ChatId) -> Mapping[str, str]:
         """Read what a chat keeps, as an operation of the conversation."""

@@ -373,12 +373,8 @@ class CatchingUp:
 
     async def _waiting(self, life: ChatLife) -> Sequence[tuple[Delivery, bool]]:
         """Read what waits to be routed; each with whether its chat was a group."""
-        found = list[tuple[Delivery, bool]]()
-        for row in await self._pending(life, life.cursor):
-            event = self._known(stored_event(row))
-            if event is not None and not self._is_the_ledgers(event):
-                found.append((Delivery(row.seq, event, row.at), row.group))
-        return found
+        rows = await self._pending(life, life.cursor)
+        return [(found, row.group) for row in rows if (found := self._delivery(row)) is not None]
 
     async def _look_at_those_that_waited(self, life: ChatLife) -> None:
         """Deliver what waited, as if it came now; once there is no room, only those jump ahead that can."""
@@ -387,16 +383,10 @@ class CatchingUp:
             latest = life.latest
             rows = await self._pending(life, seen)
             for row in rows:
-                event = self._known(stored_event(row))
                 if row.seq > latest:
                     break
-                if self._is_the_ledgers(event):
+                if (delivery := self._delivery(row, says=room)) is None:
                     continue
-                if event is None:
-                    if room:
-                        unreadable(self._work, self._services, row)
-                    continue
-                delivery = Delivery(row.seq, event, row.at)
                 if not room:
                     life.jump(delivery, group=row.group)
                 elif life.deliver(delivery, group=row.group):
@@ -430,18 +420,21 @@ class CatchingUp:
         if row.seq in life.jumped:
             life.jumped -= {row.seq}
             return True
-        event = self._known(stored_event(row))
-        if self._is_the_ledgers(event):
-            return True
-        if event is None:
-            unreadable(self._work, self._services, row)
-            return True
-        delivery = Delivery(row.seq, event, row.at)
-        return life.deliver(delivery, group=row.group, jumped=True)
+        delivery = self._delivery(row, says=True)
+        return delivery is None or life.deliver(delivery, group=row.group, jumped=True)
 
-    def _is_the_ledgers(self, event: Event | None) -> bool:
-        """Return whether the ledger has this row, since it was routed, and consumes it."""
-        return self._services.payments is not None and event is not None and is_payment(event)
+    def _delivery(self, row: InboxRow, *, says: bool = False) -> Delivery | None:
+        """Return the event of a row; None for the ledger's, and for one that can't be read.
+
+        Args:
+            says: deal with the latter.
+        """
+        event = self._known(stored_event(row))
+        if event is None and says:
+            unreadable(self._work, self._services, row)
+        # The ledger has a payment's row, since that was routed, and consumes it.
+        ledgers = self._services.payments is not None and event is not None and is_payment(event)
+        return None if event is None or ledgers else Delivery(row.seq, event, row.at)
 
 
 def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
