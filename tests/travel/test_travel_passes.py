@@ -259,6 +259,32 @@ async def passed_by(way: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -
     return await run_pass(services, table_of(talk_bot(way)), stored, **options)
 
 
+async def test_code_that_never_waits_has_its_line_and_variables(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = Bot()
+
+    @bot.aside(text("?"))
+    async def tell(chat: Chat) -> None:
+        many = chat.data[SEEN] + 3
+        if many > 5:
+            await chat.send("Many.")
+
+    with journals(monkeypatch) as kept:
+        async with drive(bot) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.says("?")
+            await world.waits(seconds=1)
+        passed = await kept.passed("tell")
+        assert await kept.in_full("tell", 0, "", 0, "many") == "3"
+
+    [begins, _] = states(passed)
+    assert lit(begins) == [line_of("if many > 5")]
+    assert variables(begins)["many"] == "3"
+    assert variables(begins)["chat.event"].startswith("Message(")
+
+
 async def test_other_code_parts_from_its_journal(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,11 @@ which variables, which blocks are open, what the chat keeps; and what the turn s
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import CO_COROUTINE
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import Final, cast, final
@@ -138,6 +141,7 @@ class Notches(Onlooker):
         self._lines: dict[str, JsonValue] = {}
         self._out: list[JsonValue] = []
         self._seen: dict[str, _Strand] = {}
+        self._first: list[FrameType] = []
         self._parked: JsonValue = []
         self._blocks: JsonValue = []
         self._data: dict[str, JsonValue] = {}
@@ -264,7 +268,23 @@ class Notches(Onlooker):
             return _of_traceback(failures[0].__traceback__)
         # A frame that somebody holds keeps its variables, and its last line.
         seen = self._seen.get("")
-        return [] if seen is None else [(frame, frame.f_lineno) for frame, _ in seen.frames[:1]]
+        held = ([] if seen is None else [frame for frame, _ in seen.frames[:1]]) or self._first
+        return [(frame, frame.f_lineno) for frame in held]
+
+    @contextmanager
+    def holding(self) -> Generator[None]:
+        """Hold the frame in which the author's code begins while the block runs: it may never rest."""
+        sys.setprofile(self._calls)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _calls(self, frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_flags & CO_COROUTINE and is_authors(code.co_filename):
+            self._first = [frame]
+            sys.setprofile(None)
 
     def line_of(self, text: str) -> JsonValue:
         """Return a line that is told as ``file:line``; None for "?"."""

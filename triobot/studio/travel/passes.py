@@ -103,7 +103,7 @@ async def run_pass(
     capture = Notches(stored, seconds=variables, write=write, sources_from=sources_from, knows=knows)
     leash = Leash(seconds)
     try:
-        with cut_after(leash):
+        with cut_after(leash), capture.holding():
             async with open_rerun(services, table, stored, set_by=set_by, look=capture, leash=leash) as rerun:
                 return _passed(capture, stored, rerun, fills=fills)
     except TriobotError as error:
@@ -129,7 +129,7 @@ async def value_in_full(
 
     capture = Notches(stored, seconds=0, at=(notch, look))
     leash = Leash(LIMIT)
-    with cut_after(leash):
+    with cut_after(leash), capture.holding():
         async with open_rerun(services, table, stored, look=capture, leash=leash) as rerun:
             if not (found or rerun.divergence) and rerun.standing().ending is not None:
                 frames = capture.last_frames(rerun.failures)
