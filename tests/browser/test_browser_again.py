@@ -40,16 +40,17 @@ async def test_a_wrong_variable_is_mended_run_again_and_kept(browser: Browser, t
         await sees(page, "Thanks.")
         await page.click("main [title^='Go through what happened']")
         await page.sees("total", within=".variables")
-        (tmp_path / "echo.py").write_text(BOT.replace("n * old_price", "n * price"))
+        mended = BOT.replace("n * old_price", "n * price").replace("How many?", "How many, please?")
+        (tmp_path / "echo.py").write_text(mended)
         # The page says by itself that the code is other code; what was sent stays.
         await page.sees("this conversation would go otherwise now", within=".travel-banner")
         assert await page.run(THEN) == ["How many?", "4 cost 400.", "Thanks."]
         await keeps_again(page, "4 cost 400.200.")
-        await page.has(".branch .row.differs", times=1)
-        await page.has(".then-bubble.differs", times=1)
+        # The question has other words, and its answer was found all the same.
+        await page.has(".branch .row.differs", times=2)
+        await page.has(".then-bubble.differs", times=2)
     assert "4 cost 200." in (tmp_path / "tests" / KEPT).read_text()
-    assert await run_by(tmp_path, BOT.replace("n * old_price", "n * price")) == 0
-    assert await run_by(tmp_path, BOT) == 1
+    assert (await run_by(tmp_path, mended), await run_by(tmp_path, BOT)) == (0, 1)
 
 
 BRANCH = """\
@@ -94,9 +95,199 @@ async def test_a_wrong_branch_is_found_by_the_lines_that_ran(browser: Browser, t
     assert (await run_by(tmp_path, mended), await run_by(tmp_path, BRANCH)) == (0, 1)
 
 
+TIME = """\
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    with chat.move_on_after(1.2) as block:
+        await chat.send(f"{await chat.ask('Size?')}, on its way.")
+    if block.cancelled_caught:
+        await chat.send("Too slow.")
+    await chat.ask("Anything else?")
+"""
+
+
+@pytest.mark.slow
+async def test_a_timeout_that_is_too_short_is_found_where_it_fired(browser: Browser, tmp_path: Path) -> None:
+    mended = TIME.replace("1.2", "120")
+    async with developing(browser, tmp_path, "echo", source=TIME) as page:
+        await sees(page, "Anything else?")
+        await says(page, "Large")
+        await page.sees("Large", within=".row.mine .bubble")
+        await finds(page, TRAVEL, "Home", "ArrowRight", "ArrowRight")
+        await page.sees("The time was up", within=".notch-words")
+        await page.sees("move_on_after(1.2)", within=".line.fired")
+        await saves(tmp_path, page, mended)
+        await page.click(".travel-banner button")
+        # What was said later to another question, is said now to the one that is open.
+        await page.push("button", "Give it all the same")
+        await keeps(page, "Large, on its way.")
+    assert (await run_by(tmp_path, mended), await run_by(tmp_path, TIME)) == (0, 1)
+
+
+INTERRUPT = """\
+from triobot import Bot, Chat
+from triobot.filters import command, text
+
+bot = Bot()
+
+
+@bot.conversation(command("start"))
+async def order(chat: Chat) -> None:
+    name = await chat.ask("Your name?")
+    await chat.ask(f"{name}, what size?")
+
+
+@bot.interrupt(text("stop", "off", "Stopford"))
+async def stop(chat: Chat) -> None:
+    await chat.send("Stopped.")
+"""
+
+
+@pytest.mark.slow
+async def test_an_interrupt_that_took_an_answer_is_found_from_it(browser: Browser, tmp_path: Path) -> None:
+    mended = INTERRUPT.replace(', "Stopford"', "")
+    async with developing(browser, tmp_path, "echo", source=INTERRUPT) as page:
+        await says(page, "/start")
+        await sees(page, "Your name?")
+        await says(page, "Stopford")
+        await sees(page, "Stopped.")
+        # What a person wrote leads to the conversation that took it.
+        await page.click(".row.mine .where-sent")
+        await page.sees("Stopped.", within=".line.lit")
+        await goes_to(page, "order")
+        await saves(tmp_path, page, mended)
+        await page.click(".travel-banner button")
+        await keeps(page, "Stopford, what size?")
+    assert (await run_by(tmp_path, mended), await run_by(tmp_path, INTERRUPT)) == (0, 1)
+
+
+PAID = """\
+import attrs
+from triobot import Bot, Chat, Paid
+from triobot.filters import paid
+
+bot = Bot()
+
+
+@attrs.frozen
+class Tea:
+    size: str
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    size = await chat.ask("Size?")
+    await chat.charge(5_000, "Tea", item=Tea(size), late="refund")
+    await chat.ask("Anything else?")
+
+
+@bot.aside(paid(Tea))
+async def deliver(chat: Chat[Paid[Tea]]) -> None:
+    if chat.event.item.size == "large":
+        await chat.send("Here is your tea.")
+"""
+
+
+@pytest.mark.slow
+async def test_what_was_paid_and_not_delivered_is_found_from_the_payment(
+    browser: Browser, tmp_path: Path
+) -> None:
+    mended = PAID.replace(".size ==", ".size.lower() ==")
+    async with developing(browser, tmp_path, "echo", source=PAID) as page:
+        await sees(page, "Size?")
+        await says(page, "Large")
+        await page.click(".inline-button.pay")
+        await page.click(".payment [type=submit]")
+        await page.sees("Anything else?", within=".bubble")
+        await finds(page, ".thread .line:has-text(' paid ')")
+        await goes_to(page, "deliver")
+        await page.sees("if chat.event.item.size", within=".line.lit")
+        await page.sees("Tea(size='Large')", within=".variables")
+        await goes_to(page, "order")
+        await saves(tmp_path, page, mended)
+        await page.click(".travel-banner button")
+        await keeps(page, "Here is your tea.")
+    assert (await run_by(tmp_path, mended), await run_by(tmp_path, PAID)) == (0, 1)
+
+
+STEP = """\
+import trio
+from triobot import Bot, Chat
+
+bot = Bot()
+
+
+async def price_of(what: str) -> int:
+    await trio.lowlevel.checkpoint()
+    return {"tea": 5}[what]
+
+
+@bot.conversation
+async def order(chat: Chat) -> None:
+    price = await chat.step(price_of, await chat.ask("What?"))
+    await chat.ask(f"It costs {price}. Well?")
+"""
+
+
+@pytest.mark.slow
+async def test_a_crash_in_a_step_is_run_again_once_mended(browser: Browser, tmp_path: Path) -> None:
+    mended = STEP.replace('{"tea": 5}[what]', '{"tea": 5}.get(what, 7)')
+    async with developing(browser, tmp_path, "echo", source=STEP) as page:
+        await sees(page, "What?")
+        await says(page, "coffee")
+        await page.sees("failed here.", within=".standing")
+        await finds(page, ".standing button", ".crash-frames li:last-child button")
+        await page.sees("KeyError: 'coffee'", within=".crash-card")
+        await page.sees("chat.step(price_of", within=".line.lit")
+        await saves(tmp_path, page, mended)
+        await page.click(".travel-banner button")
+        await page.push("button", "Run it really")
+        await page.push("button", "Run it", exact=True)
+        await keeps(page, "It costs 7. Well?")
+    assert (await run_by(tmp_path, mended), await run_by(tmp_path, STEP)) == (0, 1)
+
+
+TRAVEL = "main [title^='Go through what happened']"
+
+
+async def finds(page: Page, *acts: str) -> None:
+    """Do what leads from the chat to the cause: each act is a key, or something to click."""
+    assert len(acts) <= 4
+    for act in acts:
+        if act.isalnum():
+            await page.press(act)
+        else:
+            await page.click(act)
+            await page.has(".travel .notch-words")
+
+
+async def goes_to(page: Page, route: str) -> None:
+    """Look at another conversation of the chat, by the name of its route."""
+    all_of_it = "[...document.querySelectorAll('.switcher option')].map((one) => one.textContent.trim())"
+    await page.has(".switcher")
+    await page.choose("Which conversation?", next(one for one in await page.run(all_of_it) if route in one))
+    await page.has(".switcher")
+    await page.has(".travel .notch-words")
+
+
+async def saves(folder: Path, page: Page, source: str) -> None:
+    (folder / "echo.py").write_text(source)
+    await page.has(".travel-banner button")
+
+
 async def keeps_again(page: Page, words: str) -> None:
     """Give the mended code the same answers, see what it says, and keep that as a test."""
     await page.click(".travel-banner button")
+    await keeps(page, words)
+
+
+async def keeps(page: Page, words: str) -> None:
+    """See what came of the answers, and keep that as a test."""
     await page.sees("All answers were given.")
     await page.sees(words, within=".branch")
     await page.push("button", "Keep as a test: The same answers for the new code")

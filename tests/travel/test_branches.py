@@ -177,8 +177,8 @@ async def test_interrupts_and_asides_come_as_ever(autojump_clock: MockClock) -> 
 
 async def test_what_the_chat_kept_at_the_notch_is_there(autojump_clock: MockClock) -> None:
     stored = await ordered(bot := a_shop())
-    async with open_branch(bot, stored, 0, kept={stored.row.chat_id: {"shop.other": "[1,5]"}}) as branch:
-        assert await branch.data() == {"shop.other": "[1,5]"}
+    async with open_branch(bot, stored, 0) as branch:
+        assert await branch.data() == {}
     async with open_branch(bot, stored, at_question(stored, "Size?", TEXTS)) as branch:
         assert list((await branch.data()).values()) == ['[1,"Sara"]']
 

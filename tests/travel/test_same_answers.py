@@ -14,12 +14,13 @@ from triobot import Bot, Chat, Key, Paid
 from triobot.base.clock import StoppedClock
 from triobot.conversations.revival.stored import Stored, read_stored
 from triobot.errors import ConfigError
-from triobot.filters import command, join, paid
+from triobot.filters import command, join, paid, text
 from triobot.store import open_memory
 from triobot.studio.travel.branches import LiveBranch, written_down
 from triobot.studio.travel.past import look_back, notch_starts
 from triobot.studio.travel.same_answers import open_same_answers, replacement_of
 from triobot.testing import drive
+from triobot.wire.operations import SendMessage
 
 SIZE = Key("same-size", str)
 BAKED = Key("baked", int, default=0)
@@ -320,7 +321,7 @@ async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock
             await sara.says("Main street")
             await sara.sees("Well?")
     [stored] = kept.all().values()
-    sent = (await look_back(old, stored, len(notch_starts(stored.records)) - 1)).sent
+    sent = await words_of(old, stored)
 
     async with open_same_answers(a_talk(more=True), stored) as same:
         assert same.stopped == "what is open is another question than the one that was answered"
@@ -341,6 +342,42 @@ async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock
         assert said(same.branch)[-1] == "Something to drink?"
 
 
+async def test_what_an_interrupt_took_is_an_answer(autojump_clock: MockClock) -> None:
+    """Code whose interrupt doesn't take it any more gives it to the question."""
+
+    def a_stop(*words: str) -> Bot:
+        bot = Bot()
+
+        @bot.conversation(join(), name="talk")
+        async def talk(chat: Chat) -> None:
+            await chat.ask(f"{await chat.ask('Your name?')}, what size?")
+
+        @bot.interrupt(text(*words))
+        async def stop(chat: Chat) -> None:
+            await chat.ask("Stopped.")
+
+        return bot
+
+    with library() as kept:
+        async with drive(bot := a_stop("stop", "Stopford")) as world:
+            sara = world.user("Sara")
+            await sara.joins()
+            await sara.sees("Your name?")
+            await sara.says("Stopford")
+            await sara.sees("Stopped.")
+    talk, *beside = kept.all().values()
+    for one, words in ((bot, "Stopped."), (a_stop("stop"), "Stopford, what size?")):
+        async with open_same_answers(one, talk, beside=beside) as same:
+            assert (same.stopped, said(same.branch)) == (None, ["Your name?", words])
+
+
+async def words_of(bot: Bot, stored: Stored) -> dict[str, str]:
+    """The words that the code has sent, by operation."""
+    sent = (await look_back(bot, stored, len(notch_starts(stored.records)) - 1)).sent
+    messages = ((id, one.content) for id, one in sent.items() if isinstance(one, SendMessage))
+    return {id: content for id, content in messages if isinstance(content, str)}
+
+
 @pytest.mark.parametrize(
     "new",
     [
@@ -353,7 +390,7 @@ async def test_a_text_is_not_given_to_another_question(autojump_clock: MockClock
 )
 async def test_what_was_meant_is_found_again(new: Bot, autojump_clock: MockClock) -> None:
     stored, *beside = await ordered(old := a_shop())
-    sent = (await look_back(old, stored, len(notch_starts(stored.records)) - 1)).sent
+    sent = await words_of(old, stored)
     async with open_same_answers(new, stored, sent=sent, beside=beside) as same:
         assert (same.stopped, same.left) == (None, [])
         assert said(same.branch)[-1] == "How was it?"

@@ -1,7 +1,7 @@
 """What people have answered, given once more: to the same code from a notch, or to new code from the start.
 
-A button is found by its key, then by its label; a form by its fields; a text goes to the question that it
-answered, as far as that can be told. What doesn't fit is not given: somebody has to look.
+A button is found by its key; a form by its fields; a text goes to the question that it answered, as far as
+that can be told. What doesn't fit is not given: somebody has to look.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from ...conversations.doors.calls import Signal, is_signal
 from ...conversations.revival.stored import Stored
 from ...emulator.chats import ChatMessage
 from ...engine import Record
-from ...engine.records import DONE, FIRED, TURNS, time_of
+from ...engine.records import DONE, FIRED, INTERRUPTED, TURNS, time_of
 from ...errors import TriobotError
 from ...seams.money import PaymentNotice
 from ...wire.content import Blob, Contact, Location, Media
 from ...wire.events import Event, Join, Leave, Message, Press, Submission
 from ...wire.forms import Submit
-from ...wire.markup import CallbackButton, InlineKeyboard
-from ...wire.operations import Operation, SendMessage
-from ...wire.results import Sent
+from ...wire.markup import CallbackButton
 from .branches import LiveBranch
 from .past import event_of, notices_in
 
@@ -54,14 +52,12 @@ class PastAnswer:
     Attributes:
         at: when, in wall milliseconds.
         what: the event, or a payment.
-        label: of the button that was pressed, if that is known.
         question: what had been asked, if that is known.
         asked: the fingerprint of that, which has no words.
     """
 
     at: int
     what: Given = attrs.field(repr=False)
-    label: str | None = attrs.field(default=None, repr=False)
     question: str | None = attrs.field(default=None, repr=False)
     asked: str | None = None
 
@@ -70,28 +66,28 @@ class UnfitAnswerError(TriobotError):
     """A recorded answer is for another question than the one that is open."""
 
 
-def answers_in(stored: Stored, sent: Mapping[str, Operation[object]] | None = None) -> list[PastAnswer]:
+def answers_in(
+    stored: Stored, sent: Mapping[str, str] | None = None, beside: Sequence[Stored] = ()
+) -> list[PastAnswer]:
     """Return what people did in a conversation, behind what began it, in their order.
 
+    What an interrupt took is among them: other code may not take it.
+
     Args:
-        sent: what was sent, by operation, where the code is at hand that did; see `look_back`.
+        sent: the words that were sent, by operation, as far as they are known.
+        beside: the journals of other conversations of the chat.
     """
     found: list[PastAnswer] = []
     asked: Record | None = None
-    shown: dict[int, Operation[object]] = {}
     for place, record in enumerate(stored.records):
         if record[0] not in TURNS:
             continue
-        operation = (sent or {}).get(str(record[2])) if record[0] == DONE else None
         if record[0] == DONE and str(record[3]).startswith("send ") and not _is_hint(stored, place):
             asked = record
-        if operation is not None and isinstance(outcome := CODEC.value_of(record[5]), Sent):
-            shown[outcome.id or 0] = operation
-        if (what := given_at(stored, place)) is None:
+        if (what := given_at(stored, place, beside)) is None:
             continue
-        question = None if asked is None else _text_of((sent or {}).get(str(asked[2])))
-        label = _label_of(what, shown) if isinstance(what, Press) else None
-        found.append(PastAnswer(time_of(record), what, label, question, None if asked is None else asked[4]))
+        question = None if asked is None else (sent or {}).get(str(asked[2]))
+        found.append(PastAnswer(time_of(record), what, question, None if asked is None else asked[4]))
     return found
 
 
@@ -103,10 +99,13 @@ def _is_hint(stored: Stored, place: int) -> bool:
     return cast("tuple[object, ...]", CODEC.value_of(before[5]))[3] is None
 
 
-def given_at(stored: Stored, place: int) -> Given | None:
+def given_at(stored: Stored, place: int, beside: Sequence[Stored] = ()) -> Given | None:
     """Return what somebody did to begin the turn of this record; None if nobody did."""
     record = stored.records[place]
     event = event_of(record) if record[0] in (DONE, FIRED) else None
+    if record[0] == INTERRUPTED:
+        # A conversation has the number of the event that began it.
+        event = next((event_of(one.records[0]) for one in beside if one.row.id == record[2]), None)
     if isinstance(event, Message | Press | Submission | Join | Leave):
         return event
     if is_signal(event):
@@ -117,20 +116,6 @@ def given_at(stored: Stored, place: int) -> Given | None:
         if value is not None and value[0] is None and (notice := next(later, None)) is not None:
             return Paying(notice)
     return None
-
-
-def _text_of(operation: Operation[object] | None) -> str | None:
-    content = operation.content if isinstance(operation, SendMessage) else None
-    return content if isinstance(content, str) else None
-
-
-def _label_of(press: Press[object], shown: Mapping[int, Operation[object]]) -> str | None:
-    keyboard = getattr(shown.get(press.message_id), "inline_keyboard", None)
-    if not isinstance(keyboard, InlineKeyboard):
-        return None
-    buttons = (button for row in keyboard.rows for button in row)
-    same = (one.text for one in buttons if isinstance(one, CallbackButton) and one.data == press.value)
-    return next(same, None)
 
 
 # --- giving
@@ -155,7 +140,7 @@ async def give(branch: LiveBranch, answer: PastAnswer, *, exactly: bool = True) 
         case Paying(notice=notice):
             await _pay(branch, notice)
         case Press():
-            entry, index, label = _button(branch, what, answer.label)
+            entry, index, label = _button(branch, what)
             given = {"message": entry.id, "index": index, "label": label}
             await branch.act("press", given, _who(branch, what))
         case Submission():
@@ -217,19 +202,17 @@ def _entries(branch: LiveBranch) -> Sequence[ChatMessage]:
     return [entry for entry in chat.in_sight() if entry.author is None]
 
 
-def _button(branch: LiveBranch, press: Press[object], label: str | None) -> tuple[ChatMessage, int, str]:
-    """Find the button: the very same, then one with the same key, then one with the same label."""
-    wanted = str(press.value)
+def _button(branch: LiveBranch, press: Press[object]) -> tuple[ChatMessage, int, str]:
+    """Find the button: the very same, then one with the same key."""
     found = [
         (entry, index, button)
         for entry in _entries(branch)
         for index, button in enumerate(entry.buttons())
         if isinstance(button, CallbackButton)
     ]
-    same = [one for one in found if one[2].data == wanted]
-    keyed = [one for one in found if key_in(one[2].data) == key_in(wanted)]
-    labelled = [one for one in found if label is not None and one[2].text == label]
-    for entry, index, button in (*same, *keyed, *labelled):
+    same = [one for one in found if one[2].data == str(press.value)]
+    keyed = [one for one in found if key_in(one[2].data) == key_in(str(press.value))]
+    for entry, index, button in (*same, *keyed):
         return entry, index, button.text
     raise UnfitAnswerError("there is no button like the one that was pressed")
 

@@ -408,13 +408,11 @@ class Seeds:
     Attributes:
         stage: the chat.
         beside: other conversations of it, as they were at the notch.
-        kept: what places keep.
     """
 
     past: Past
     stage: ChatStage
     beside: Sequence[Stored] = ()
-    kept: Mapping[ChatId, Mapping[str, str]] = attrs.field(factory=dict[ChatId, Mapping[str, str]])
 
     @property
     def all(self) -> Sequence[Stored]:
@@ -428,11 +426,9 @@ async def open_branch(
     stored: Stored,
     notch: int,
     *,
-    kept: Mapping[ChatId, Mapping[str, str]] | None = None,
     beside: Sequence[Stored] = (),
     group: bool | None = None,
     settings: Settings | None = None,
-    seed: int = 0,
     numbers: int = 0,
     asks: Collection[str] = (),
 ) -> AsyncGenerator[LiveBranch]:
@@ -440,11 +436,9 @@ async def open_branch(
 
     Args:
         stored: the conversation's journal.
-        kept: what places keep: the chat, people, rooms; what the journal says goes before it.
         beside: the journals of other conversations of the chat, of which what was by then is there as well.
         group: the chat is one; None: as far as the journal tells.
         settings: of which the branch has what isn't its own; None: the defaults.
-        seed: of the platform's chance.
         numbers: messages get numbers above this one.
         asks: functions whose recorded results are not given: the branch asks about such a step.
 
@@ -469,7 +463,7 @@ async def open_branch(
                 Path(folder),
                 post,
                 base_url=f"http://{_AUTHORITY}",
-                chance=random.Random(seed),
+                chance=random.Random(0),
                 clock=ShiftedClock(VirtualWallClock(past.at)),
             )
             door = make_app(exchange, token=_TOKEN, control_token=None, authorities=[_AUTHORITY])
@@ -477,7 +471,7 @@ async def open_branch(
             branch = LiveBranch(past, exchange, clock, steps)
             late.append(branch)
             stage = ChatStage(exchange.world, past, branch.fence, group=group, numbers=numbers)
-            seeds = Seeds(past, stage, [one for one in others if one is not None], kept or {})
+            seeds = Seeds(past, stage, [one for one in others if one is not None])
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(exchange.pusher.run)
                 await nursery.start(
@@ -538,11 +532,7 @@ async def _plant(store: Store, past: Past, seeds: Seeds, ledger: Sequence[Write]
     # The present code may not fit what is over, and need not: its journal is kept to be looked at only.
     for stored in [one for one in (past.stored, *seeds.beside) if not is_over(one)]:
         writes += written_down(stored, lease)
-    for place in {*seeds.kept, past.chat_id}:
-        kept: dict[str, str | None] = {**seeds.kept.get(place, {})}
-        if place == past.chat_id:
-            kept.update(past.data)
-        writes += [PutData(place, key, text) for key, text in kept.items() if text is not None]
+    writes += [PutData(past.chat_id, key, text) for key, text in past.data.items() if text is not None]
     await store.commit(*writes)
     if seeds.stage.group:
         for sender in [sender for sender in seeds.stage.people if sender is not None][:2]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeAlias, cast, final
@@ -129,9 +129,10 @@ class Branching:
         kills = [Kill(int(at), restart=bool(restart)) for at, restart in asked.get("kills", ())]
         match what:
             case "branch":
-                return await self.open(origin(), int(asked["notch"]), asks=asked["asks"])
+                return await self.open(origin(), int(asked["notch"]), {"asks": asked["asks"]})
             case "same answers":
-                return await self.open(origin(), None, numbers=int(asked["numbers"]), asks=asked["asks"])
+                given = {name: asked[name] for name in ("numbers", "asks", "sent")}
+                return await self.open(origin(), None, given)
             case "in branch":
                 return await self.do(asked["id"], asked["what"], asked["given"])
             case "replacement":
@@ -144,21 +145,18 @@ class Branching:
                 self.close(asked["id"])
                 return None
 
-    async def open(
-        self, origin: BranchedFrom, notch: int | None, *, numbers: int = 0, asks: Collection[str] = ()
-    ) -> JsonObject:
+    async def open(self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]) -> JsonObject:
         """Open a branch at a notch; without one, from the start with the answers that were given.
 
         Args:
-            numbers: of the latter, messages get numbers above this one.
-            asks: steps whose recorded results are not given.
+            given: besides the origin, to `open_branch` or `open_same_answers`.
 
         Raises:
             NoBranchError: three are open.
         """
         if len(self._open) >= MOST:
             raise NoBranchError(f"{MOST} branches are open: close one of them first")
-        thread = _Thread(origin, partial(self._opened, origin, notch, numbers, asks))
+        thread = _Thread(origin, partial(self._opened, origin, notch, given))
         id = f"b{next(self._numbers)}"
         self._open[id] = thread
         try:
@@ -171,16 +169,16 @@ class Branching:
 
     @asynccontextmanager
     async def _opened(
-        self, origin: BranchedFrom, notch: int | None, numbers: int, asks: Collection[str]
+        self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]
     ) -> AsyncGenerator[There]:
         bot = self._bot()
-        given: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings, "asks": asks}
+        around = {"beside": origin.beside, "group": origin.group, "settings": self.settings, **given}
         if notch is not None:
             begins = before_failure(origin.stored, notch)
-            async with open_branch(bot, origin.stored, begins, **given) as branch:
+            async with open_branch(bot, origin.stored, begins, **around) as branch:
                 yield branch, None
         else:
-            async with open_same_answers(bot, origin.stored, numbers=numbers, **given) as same:
+            async with open_same_answers(bot, origin.stored, **around) as same:
                 yield same.branch, same
 
     async def do(self, id: str, what: str, asked: Mapping[str, Any]) -> JsonObject:

@@ -33,7 +33,6 @@ from ...seams.money import PaymentRow, PutPayment
 from ...seams.rooms import is_chat
 from ...seams.writes import PutData, Write
 from ...wire.ids import ChatId
-from ...wire.operations import Operation
 from ...wire.rules import JsonValue
 from .answers import PastAnswer, UnfitAnswerError, answers_in, give
 from .branches import LiveBranch, open_branch, written_down
@@ -212,12 +211,10 @@ async def open_same_answers(
     bot: Bot,
     stored: Stored,
     *,
-    sent: Mapping[str, Operation[object]] | None = None,
-    kept: Mapping[ChatId, Mapping[str, str]] | None = None,
+    sent: Mapping[str, str] | None = None,
     beside: Sequence[Stored] = (),
     group: bool | None = None,
     settings: Settings | None = None,
-    seed: int = 0,
     numbers: int = 0,
     asks: Collection[str] = (),
 ) -> AsyncGenerator[SameAnswers]:
@@ -226,9 +223,9 @@ async def open_same_answers(
     Args:
         bot: with the new code.
         stored: the conversation's journal, of the old code.
-        sent: what the old code sent, by operation, as far as that is known (`Past.sent`): so a question is
-            known again that has other words now.
-        kept, beside, group, settings, seed, asks: as for `open_branch`.
+        sent: the words that were sent, by operation, as far as they are known: so a question is known again
+            that has other words now.
+        beside, group, settings, asks: as for `open_branch`.
         numbers: messages get numbers above this one.
 
     Raises:
@@ -240,18 +237,8 @@ async def open_same_answers(
         raise ConfigError(f"the bot has no route {stored.row.route!r} any more")
     row = attrs.evolve(stored.row, version=str(route.version), parked_because=None)
     fresh = attrs.evolve(stored, row=row)
-    async with open_branch(
-        bot,
-        fresh,
-        0,
-        kept=kept,
-        beside=beside,
-        group=group,
-        settings=settings,
-        seed=seed,
-        numbers=numbers,
-        asks=asks,
-    ) as branch:
-        same = SameAnswers(branch, answers_in(stored, sent))
+    given: Any = {"beside": beside, "group": group, "settings": settings, "numbers": numbers, "asks": asks}
+    async with open_branch(bot, fresh, 0, **given) as branch:
+        same = SameAnswers(branch, answers_in(stored, sent, beside))
         await same.go_on()
         yield same
