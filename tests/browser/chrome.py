@@ -55,8 +55,6 @@ FLAGS: Final = (
     f"--disable-features={','.join((*LEFT_OUT, *OWN))}",
     "--disable-gpu",
     "--disable-quic",
-    "--use-fake-device-for-media-stream",
-    "--use-fake-ui-for-media-stream",
     # Nothing but this machine can be reached, whatever a page tries.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )

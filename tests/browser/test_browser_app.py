@@ -299,13 +299,6 @@ async def test_files_of_every_kind(browser: Browser, tmp_path: Path) -> None:
             await page.has(f".media-{kind}")
         assert await page.run("[...document.querySelectorAll('a[download]')].at(-1).download") == "red.png"
 
-        await page.click(".speak")
-        await page.sees("Recording", within=".composer")
-        await trio.sleep(0.4)
-        await page.click(".composer .send")
-        await page.has(".media-voice", times=2)
-        await page.has(".compose", times=1)
-
         elsewhere = Descriptor.from_object(
             {"type": "file", "path": "https://example.org/x.png", "filesize": 3, "filename": "x.png"}
         )

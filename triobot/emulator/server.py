@@ -79,7 +79,7 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "microphone=(self), camera=(), geolocation=(self), payment=()",
+    "Permissions-Policy": "microphone=(), camera=(), geolocation=(self), payment=()",
     # A page of an older version against a newer emulator would be a riddle.
     "Cache-Control": "no-store",
 }

@@ -1,9 +1,8 @@
-// Where a person writes: text, files by picker, paste or drop, a recorded voice, a contact, a place.
+// Where a person writes: text, files by picker, paste or drop, a contact, a place.
 
 import { bytes } from "./format.js";
 import { Card } from "./media.js";
 import { choosePlace } from "./places.js";
-import { canRecord, record } from "./recorder.js";
 import { menu, sheet, toast, tried } from "./sheet.js";
 import { Asking, Field, html, Icon, IconButton } from "./ui.js";
 import { Component } from "./vendor/preact.mjs";
@@ -15,8 +14,7 @@ const LARGEST = 23_000_000;
 // Pixels; a longer text scrolls.
 const TALLEST = 160;
 
-/** @typedef {Awaited<ReturnType<typeof record>>} Recording */
-/** @typedef {{hasText: boolean, uploads: string[], recording: Recording | null}} State */
+/** @typedef {{uploads: string[]}} State */
 
 /**
  * `view` is the pane: {chatId, userId, chat, user, act, element}; files may be dropped anywhere on its element. It is
@@ -24,54 +22,37 @@ const TALLEST = 160;
  */
 export class Composer extends Component {
   /** @type {State} */
-  state = { hasText: false, uploads: [], recording: null };
+  state = { uploads: [] };
   /** @type {HTMLTextAreaElement | null} */
   text = null;
   /** @type {HTMLInputElement | null} */
   picker = null;
-  timer = 0;
 
   get view() {
     return /** @type {any} */ (this.props).view;
   }
 
   /** @param {any} given @param {State} state */
-  render({ hidden }, { hasText, uploads, recording }) {
+  render({ hidden }, { uploads }) {
     return html`
       ${uploads.map((name) => html`<div class="uploading" role="status"><span class="spinner"></span>${t("uploading", { name })}</div>`)}
-      <div class=${["composer", hasText && "has-text", recording && "is-recording"].filter(Boolean).join(" ")} hidden=${hidden}>
-        ${recording ? this.recordingOf(recording) : this.writing()}
+      <div class="composer" hidden=${hidden}>
+        <${IconButton} name="attach" title=${t("attach")} onclick=${(event) => this.attach(event.currentTarget)} />
+        <textarea
+          class="compose"
+          rows="1"
+          dir="auto"
+          placeholder=${t("write")}
+          aria-label=${t("write")}
+          enterkeyhint="send"
+          ref=${(element) => (this.text = element)}
+          oninput=${this.grow}
+          onkeydown=${this.onKey}
+          onpaste=${this.onPaste}
+        ></textarea>
+        <${IconButton} name="send" title=${t("send")} more="send" onclick=${this.send} />
         <input type="file" multiple hidden ref=${(element) => (this.picker = element)} onchange=${this.pick} />
       </div>
-    `;
-  }
-
-  writing() {
-    return html`
-      <${IconButton} name="attach" title=${t("attach")} onclick=${(event) => this.attach(event.currentTarget)} />
-      <textarea
-        class="compose"
-        rows="1"
-        dir="auto"
-        placeholder=${t("write")}
-        aria-label=${t("write")}
-        enterkeyhint="send"
-        ref=${(element) => (this.text = element)}
-        oninput=${this.grow}
-        onkeydown=${this.onKey}
-        onpaste=${this.onPaste}
-      ></textarea>
-      ${canRecord() && html`<${IconButton} name="mic" title=${t("recordVoice")} more="speak" onclick=${this.speak} />`}
-      <${IconButton} name="send" title=${t("send")} more="send" onclick=${this.send} />
-    `;
-  }
-
-  recordingOf(recording) {
-    return html`
-      <${IconButton} name="close" title=${t("cancel")} onclick=${() => this.endRecording(false)} />
-      <span class="recording"><i></i>${t("recording")}</span>
-      <span class="digits">${recording.time()}</span>
-      <${IconButton} name="send" title=${t("send")} more="send" onclick=${() => this.endRecording(true)} />
     `;
   }
 
@@ -92,8 +73,6 @@ export class Composer extends Component {
     element.removeEventListener("dragover", this.onDragOver);
     element.removeEventListener("dragleave", this.onDragLeave);
     element.removeEventListener("drop", this.onDrop);
-    clearInterval(this.timer);
-    this.state.recording?.stop();
   }
 
   focus() {
@@ -108,7 +87,6 @@ export class Composer extends Component {
     this.keep(text.value);
     text.style.setProperty("block-size", "auto");
     text.style.setProperty("block-size", `${Math.min(text.scrollHeight + 2, TALLEST)}px`);
-    this.setState({ hasText: text.value.trim() !== "" });
   };
 
   get key() {
@@ -230,29 +208,6 @@ export class Composer extends Component {
       await view.act("media", seconds ? { ...given, duration: seconds } : given);
     }, view.element);
     this.setState(({ uploads }) => ({ uploads: uploads.toSpliced(uploads.indexOf(filename), 1) }));
-  }
-
-  // --- voice
-
-  speak = async () => {
-    const recording = await record().catch(() => null);
-    if (!recording) return toast(t("noMicrophone"), { place: this.view.element, kind: "problem" });
-    const typed = this.text?.value ?? "";
-    this.setState({ recording });
-    this.timer = window.setInterval(() => this.setState({}), 250);
-    await recording.ended;
-    clearInterval(this.timer);
-    this.setState({ recording: null }, () => {
-      if (this.text) this.text.value = typed;
-      this.grow();
-    });
-  };
-
-  async endRecording(isSent) {
-    const { recording } = this.state;
-    if (!recording) return;
-    const blob = await recording.stop();
-    if (isSent) await this.upload(blob, "voice", `voice.${recording.extension}`, "");
   }
 }
 

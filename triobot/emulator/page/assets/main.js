@@ -7,7 +7,7 @@
 //   sheet                   dialogs, menus, short messages
 //   people                  the list of everybody
 //   thread, bubble, lines   one chat as one person sees it, and what stands between its messages
-//   media, text, buttons, places, paying, form, composer, recorder, saving
+//   media, text, buttons, places, paying, form, composer, saving
 //                           what a message holds, and what a person does
 //   wallet, inspector (with calls), inside, crowd, mischief, machine
 //                           the panels beside the chats

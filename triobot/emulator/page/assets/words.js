@@ -73,9 +73,6 @@ const ENGLISH = {
 
   write: "Write a message",
   attach: "Attach",
-  recordVoice: "Record a voice message",
-  recording: "Recording",
-  noMicrophone: "There is no microphone, or this page may not use it.",
   imageOrVideo: "Picture or video",
   image: "Picture",
   video: "Video",
@@ -283,9 +280,6 @@ const PERSIAN = {
 
   write: "پیامی بنویسید",
   attach: "پیوست",
-  recordVoice: "ضبط پیام صوتی",
-  recording: "در حال ضبط",
-  noMicrophone: "میکروفونی نیست یا این صفحه اجازه ندارد.",
   imageOrVideo: "عکس یا ویدیو",
   image: "عکس",
   video: "ویدیو",
