@@ -1,6 +1,6 @@
 """How many words the pages have, as `wc -w` counts, and how many of them are written from code.
 
-    python -m tests.docs.words      print every page; fails above the limit
+python -m tests.docs.words      print every page; fails above the limit
 """
 
 from __future__ import annotations
