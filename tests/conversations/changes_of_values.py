@@ -144,8 +144,9 @@ case(
         ("async def order", "async def fresh(chat):\n    return await it(chat)\nasync def order"),
         ("await it(chat)\n    kept", "await fresh(chat)\n    kept"),
     ),
-    "SS",
+    "PP",
     ["a"],
+    "SS",
 )
 PR_S = """async def pair(chat, one, two):
     many[one] = await chat.ask("Next?")
@@ -369,8 +370,9 @@ case(
         items.append(item)
     await chat.send(str(items))
 """,
-    "SSS",
+    "PPP",
     ["a", "b"],
+    "SSS",
 )
 AUG_S = """async def order(chat):
     total = 0
@@ -509,7 +511,9 @@ D_T = """def retried(n):
     return deco
 @retried(1)
 """
-case("t05 decorator argument", D_T + TWO_T, D_T.replace("retried(1)", "retried(2)") + TWO_T, "SS", ["a"])
+case(
+    "t05 decorator argument", D_T + TWO_T, D_T.replace("retried(1)", "retried(2)") + TWO_T, "PP", ["a"], "SS"
+)
 case("t06 decorator and swapped", D_T + TWO_T, D_T + TWOR_T, "PP", ["a"])
 D2_T = """import functools
 def first(fn):

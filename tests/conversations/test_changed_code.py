@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from changes_of_form import FORMS
 from changes_of_more import MORE
 from changes_of_values import VALUES
 from deployed import deploy, only
@@ -10,7 +11,7 @@ from trio.testing import MockClock
 
 from tests.exact.changes import CHANGES, Change
 
-REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES]
+REAL = [*(change for change in CHANGES if change.name[:3] != "d09"), *MORE, *VALUES, *FORMS]
 """A step's function has no former names."""
 
 

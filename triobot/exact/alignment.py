@@ -6,29 +6,28 @@ be one that nobody can doubt: what is equally like two others matches neither.
 
 from __future__ import annotations
 
-import ast
 import difflib
-from collections import Counter, defaultdict
+import re
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias, TypeVar, final
 
 from .sources import (
     CALLS_ANOTHER,
-    SAYS,
     Address,
     Function,
-    Naming,
     Point,
     Source,
-    copy_of,
     has_letters,
     is_within,
-    used_alike,
 )
 
 CLEARLY: Final = 0.25
 """By so much a crossed pairing has to be more alike, before two reworded lines are taken for swapped ones."""
+
+ALONE: Final = "await _"
+"""What becomes of a value that nothing takes."""
 
 Accepted: TypeAlias = tuple[str, str, str]
 """What an author has said to be the same: the function's name, the old call, the present call."""
@@ -114,7 +113,7 @@ class Alignment:
             new = news.get(key) if told is None else _named(news, told)
             if new is not None:
                 self.moved[old] = new
-        for same in (_short_name, _shape, _body):
+        for same in (_short_name, _shape):
             taken = set(self.moved.values())
             one = _groups(same, (f for f in _functions_of(self.old) if f not in self.moved))
             other = _groups(same, (f for f in _functions_of(self.new) if f not in taken))
@@ -125,17 +124,11 @@ class Alignment:
     # --- points
 
     def _match_points(self, accepted: Iterable[Accepted]) -> None:
-        call, op = self._call, self._op
+        call, named = self._call, self._now
         keys: tuple[_Key, ...] = (
-            lambda p: (call(p), p.target, p.around),
-            lambda p: (call(p), frozenset(p.uses.items())) if p.uses else None,
-            lambda p: call(p) if p.words or p.calls else None,
-            lambda p: (p.op, p.words, p.target) if has_letters(p.words) else None,
             lambda p: (p.op, p.words) if has_letters(p.words) else None,
-            lambda p: (p.op, p.said, p.target) if has_letters(p.said) else None,
-            lambda p: (p.blank, p.target) if p.calls and p.target != "Expr" else None,
-            lambda p: (op(p), self._calls(p), p.target) if p.calls else None,
-            lambda p: (op(p), p.target, p.blank.count(","), p.key) if _is_plain(p) else None,
+            lambda p: (named(p, p.op), named(p, p.calls), p.target) if p.calls else None,
+            lambda p: (named(p, p.op), p.target, p.blank.count(","), p.key) if _is_plain(p) else None,
         )
         for old, new in self._pairs:
             if old.shape and old.shape == new.shape and old.renames(new):
@@ -150,7 +143,7 @@ class Alignment:
             self._match(old.points, new.points, lambda p: p.op == "sleep" or None, ordered=True)
             for key in keys:
                 self._match(old.points, new.points, key)
-        self._match_moved()
+        self._match(self._olds, self._news, _saying)  # in another function now
         for old, new in self._pairs:
             self._match_reworded(old, new)
         for old, new in self._pairs:
@@ -162,16 +155,14 @@ class Alignment:
 
     def _call(self, point: Point) -> str:
         """Return a call as it is written, with the present names of functions."""
-        if not self._renamed or point.function in self._back_same or point.function.source in self.new:
-            return point.call
-        renaming = Naming(lambda name: self._renamed.get(name, name))
-        return ", ".join(ast.unparse(renaming.visit(copy_of(one))) for one in point.expressions)
+        return (
+            re.sub(r"\w+", lambda word: self._now(point, word[0]), point.call)
+            if self._renamed
+            else point.call
+        )
 
-    def _calls(self, point: Point) -> str:
-        return point.calls if point.function.source in self.new else self.name_of(point.calls)
-
-    def _op(self, point: Point) -> str:
-        return point.op if point.function.source in self.new else self._renamed.get(point.op, point.op)
+    def _now(self, point: Point, name: str) -> str:
+        return name if point.function.source in self.new else self.name_of(name)
 
     def _match(
         self, olds: Sequence[Point], news: Sequence[Point], key: _Key, *, ordered: bool = False
@@ -182,71 +173,31 @@ class Alignment:
         for alike, found in one.items():
             if alike is None or len(found) != len(other[alike]) or not (ordered or len(found) == 1):
                 continue
-            self._pair_all((p, q) for p, q in zip(found, other[alike], strict=True) if self._is_known(p, q))
-
-    def _is_known(self, p: Point, q: Point) -> bool:
-        """Return whether two are one: by what is said once only, else by what becomes of the value."""
-        if p.op in SAYS and not p.words:
-            return True
-        was, now = self._sayers
-        olds, news = was[_said(p)], now[_said(q)]
-        if (p.words or p.calls) and len(olds) == len(news) == 1:
-            return True
-        exchanged = p.target != q.target and (
-            any(q.target == one.target for one in olds) or any(p.target == one.target for one in news)
-        )
-        taken = self._call(p) != q.call and any(q.call == self._call(one) for one in olds)
-        return used_alike(p, q) and not (exchanged or taken)
-
-    @cached_property
-    def _sayers(self) -> tuple[Mapping[Hashable, Sequence[Point]], Mapping[Hashable, Sequence[Point]]]:
-        """Return the points by what they say, before and now."""
-        return _groups(_said, self._olds), _groups(_said, self._news)
-
-    def _match_moved(self) -> None:
-        """Match what is in another function now: its words are nowhere else, before and now."""
-        before, now = Counter(map(_saying, self._olds)), Counter(map(_saying, self._news))
-
-        def once(point: Point) -> Hashable:
-            said = _saying(point)
-            return said if before[said] == now[said] == 1 else None
-
-        self._match(self._olds, self._news, once)
+            self._pair_all(zip(found, other[alike], strict=True))
 
     def _match_reworded(self, old: Function, new: Function) -> None:
         """Match the same question in other words."""
         left = [p for p in old.points if p not in self._to and p.words]
         free = [q for q in new.points if q not in self._back and q.words]
-        found: list[tuple[Point, Point]] = []
-        if not (left and free):
-            return
-        if old.wordless and old.wordless == new.wordless and old.renames(new):
-            pairs = zip(old.points, new.points, strict=True)
-            found = [(p, q) for p, q in pairs if p in left and q in free]
-        else:
-            one, other = _groups(self._kind, left), _groups(self._kind, free)
-            for kind, olds in one.items():
-                news = other[kind]
-                if len(olds) == len(news) and (len(olds) == 1 or kind[1] == "Expr"):
-                    pairs = zip(olds, news, strict=True)
-                    found += [(p, q) for p, q in pairs if kind[1] != "Expr" or p.around == q.around]
+        one, other = _groups(self._kind, left), _groups(self._kind, free)
+        alike = ((olds, other[kind]) for kind, olds in one.items() if len(olds) == len(other[kind]))
+        found = [pair for olds, news in alike for pair in zip(olds, news, strict=True)]
         was, now = self._words(self._olds, self._to), self._words(self._news, self._back)
         found = [
             (p, q)
             for p, q in found
-            if p.target == q.target
-            and (self._op(p), p.words) not in now
-            and (q.op, q.words) not in was
-            and used_alike(p, q)
+            if (self._now(p, p.op), p.words) not in now and (q.op, q.words) not in was
         ]
         self._pair_all((p, q) for p, q in found if not _is_crossed(p, q, found))
 
     def _kind(self, point: Point) -> tuple[str, str]:
-        return self._op(point), point.target
+        return self._now(point, point.op), point.target
 
     def _words(self, points: Sequence[Point], matched: Mapping[Point, Point]) -> set[Hashable]:
         """Return the words of all points that are not the same on both sides."""
-        return {(self._op(p), p.words) for p in points if p not in matched or matched[p].words != p.words}
+        return {
+            (self._now(p, p.op), p.words) for p in points if p not in matched or matched[p].words != p.words
+        }
 
     def _match_blocks(self, old: Function, new: Function) -> None:
         """Match blocks around the same operations, however long these last."""
@@ -259,7 +210,7 @@ class Alignment:
                 for q in free
                 if inner
                 and q.op == p.op
-                and (p.target == q.target or (p.name and q.name and used_alike(p, q)))
+                and (p.target == q.target or p.target.count(" as ") == q.target.count(" as ") == 1)
                 and q not in self._back
                 and inner == {one for one in new.points if one in self._back and is_within(one, q)}
             ]
@@ -300,10 +251,6 @@ def _shape(function: Function) -> str:
     return function.shape
 
 
-def _body(function: Function) -> str:
-    return function.body
-
-
 def _texts_of(sources: Iterable[Source]) -> dict[str, set[Address]]:
     found: dict[str, set[Address]] = {}
     for source in sources:
@@ -314,10 +261,6 @@ def _texts_of(sources: Iterable[Source]) -> dict[str, set[Address]]:
 
 def _is_plain(point: Point) -> bool:
     return point.op not in CALLS_ANOTHER and not point.words and point.target != "Expr"
-
-
-def _said(point: Point) -> Hashable:
-    return point.op, point.words, point.calls
 
 
 def _saying(point: Point) -> Hashable:

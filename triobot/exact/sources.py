@@ -7,24 +7,27 @@ that variable is read. No description has a line number in it, for lines move.
 from __future__ import annotations
 
 import ast
-import builtins
 import io
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias, cast, final
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast, final
 
 CALLS_ANOTHER: Final = frozenset({"step", "start", "stop"})
 """Operations whose first argument is a function, and whose constants are values rather than words."""
 SAYS: Final = frozenset({"ask", "choose", "fill", "send", "edit"})
 """Operations whose record has a fingerprint of their words, wherever these come from."""
 
+QUIET: Final = SAYS | {"sleep"}
+"""Operations whose arguments decide nothing of any value."""
+
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _KEYED: Final = frozenset({"get", "set", "update", "clear"})
-_RANGE: Final = "range"
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While, *_COMPREHENSIONS)
 _NAMED: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PARTS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
@@ -32,8 +35,8 @@ _Node: TypeAlias = "ast.expr | ast.With | ast.AsyncWith | ast.AsyncFor"
 Range: TypeAlias = "tuple[int | None, int | None, int | None, int | None]"
 """Line, column, last line, column behind the end, as `code.co_positions` has them, in another order."""
 
-Address: TypeAlias = tuple[object, ...]
-"""Where a literal text stands: under which name, at which place of how many."""
+Address: TypeAlias = tuple[str, str, int, int]
+"""Where a literal text stands: in which module, under which name, at which place of how many."""
 
 
 def digest_of(text: str) -> str:
@@ -41,24 +44,23 @@ def digest_of(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
+_Bound: TypeAlias = "ast.stmt | tuple[str, str]"
+_AnyNode = TypeVar("_AnyNode", bound=ast.AST)
+
+
 @final
-class Loop(NamedTuple):
-    """What a loop goes over.
+class Statement(NamedTuple):
+    """A statement of a function's; of a block what stands at its head.
 
     Attributes:
-        shape: how it is written, without the values.
-        values: as these are written, for each list of them; `texts` are the literal ones.
-        is_own: what is done in the loop has one of them as an argument.
+        parts: what it is made of.
+        sets, reads: the names that it gives a value, and those that it reads.
     """
 
-    shape: str
-    values: Sequence[Sequence[str]]
-    texts: Sequence[str]
-    is_own: bool
-
-
-ModuleOf: TypeAlias = "Callable[[str], Source | None]"
-"""Returns the source of the same build that has this name."""
+    node: ast.stmt
+    parts: Sequence[ast.AST]
+    sets: frozenset[str]
+    reads: frozenset[str]
 
 
 @final
@@ -102,63 +104,50 @@ class Source:
             self._visit(child, node, function if is_own else within, f"{name}.<locals>." if is_own else path)
 
     @cached_property
-    def calls(self) -> Counter[str]:
-        """Count the calls of each name."""
-        return Counter(callee_of(node) for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+    def said(self) -> Counter[Hashable]:
+        """Count what its points say."""
+        return Counter(point.told for function in self.functions for point in function.points)
 
     @cached_property
-    def constants(self) -> dict[str, ast.expr | tuple[str, str]]:
-        """Return what the module's names stand for: a value, or a name of another module."""
-        found: dict[str, ast.expr | tuple[str, str]] = {}
-        for statement in self.tree.body:
-            match statement:
-                case (
-                    ast.Assign(targets=[ast.Name(id=name)], value=value)
-                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                ):
-                    found[name] = value
-                case ast.ClassDef(name=name, body=body):
-                    lines = [one for one in body if isinstance(one, ast.Assign)]
-                    names = [ast.Constant(_targets_of(one)) for one in lines]
-                    found[name] = ast.Dict([*names], [one.value for one in lines])
-                case ast.ImportFrom(module=module, names=imported):
-                    found |= {one.asname or one.name: (module or "", one.name) for one in imported}
-                case ast.Import(names=imported):
-                    found |= {one.asname or one.name: (one.name, "") for one in imported}
+    def bound(self) -> Mapping[str, Sequence[_Bound]]:
+        """Return what the module says of each of its names: statements, or a name of another module."""
+        found: defaultdict[str, list[_Bound]] = defaultdict(list)
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.ImportFrom(module=module, names=names):
+                    for one in names:
+                        found[one.asname or one.name].append((module or "", one.name))
+                case ast.Import(names=names):
+                    for one in names:
+                        found[one.asname or one.name].append((one.name, ""))
                 case _:
                     pass
+        left: list[ast.AST] = [*self.tree.body]
+        for statement in left:
+            match statement:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    found[name].append(statement)
+                case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                    for name in _names_set_by(statement):
+                        found[name].append(statement)
+                case ast.Expr():  # it may change what a name stands for
+                    for name in {one.id for one in names_in(statement)}:
+                        found[name].append(statement)
+                case _:
+                    left += [one for one in ast.iter_child_nodes(statement) if isinstance(one, _PARTS)]
         return found
 
     @cached_property
     def texts(self) -> dict[str, set[Address]]:
         """Return the literal texts, and where these stand."""
         found: dict[str, set[Address]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Constant) and type(node.value) is str:
-                found.setdefault(node.value, set()).add((self.name, *self._address(node)))
+        for statement in self.tree.body:
+            named = getattr(statement, "name", "") or " ".join(_names_set_by(statement))
+            values = [one.value for one in ast.walk(statement) if isinstance(one, ast.Constant)]
+            texts = [value for value in values if type(value) is str]
+            for place, text in enumerate(texts):
+                found.setdefault(text, set()).add((self.name, named, place, len(texts)))
         return found
-
-    def _address(self, node: ast.AST) -> list[object]:
-        path: list[object] = []
-        while (above := self.parents.get(node)) is not None:
-            match above:
-                case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
-                    path.append((_place_of(node, elts), len(elts)))
-                case ast.Dict(keys=keys, values=values):
-                    key = keys[_place_of(node, values if node in values else keys)]
-                    path.append((None if key is None else ast.unparse(key), len(keys)))
-                case ast.Call(args=args):
-                    path.append((callee_of(above), _place_of(node, args)))
-                case ast.keyword(arg=arg):
-                    path.append(arg)
-                case ast.Assign() | ast.AnnAssign():
-                    path.append(_targets_of(above))
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                    path.append(name)
-                case _:
-                    pass
-            node = above
-        return path
 
     def at(self, place: Range) -> Point | None:
         """Return the point that this range belongs to, whichever version of Python told the range."""
@@ -225,82 +214,65 @@ class Function:
     @cached_property
     def points(self) -> list[Point]:
         """Return the points, in the order of the text."""
-        nodes = sorted(cast("list[_Node]", self.nodes), key=_begins)
+        nodes = sorted(cast("list[_Node]", self.nodes), key=begins)
         return [Point(self, node) for node in nodes]
 
     @cached_property
-    def given(self) -> frozenset[str]:
-        """Return the names of what it was called with, and of what its blocks opened."""
-        found = frozenset[str]() if self.outer is None else self.outer.given
-        for node in ast.walk(self.node):
-            match node:
-                case ast.arg(arg=name) | ast.withitem(optional_vars=ast.Name(id=name)):
-                    found |= {name}
-                case _:
-                    pass
-        return found
+    def receivers(self) -> frozenset[str]:
+        """Return the first arguments, of functions around too: the names by which the chat goes."""
+        names = [one.arg for one in (*self.node.args.posonlyargs, *self.node.args.args)]
+        first = names[names[:1] == ["self"] :][:1]
+        return frozenset(first) if self.outer is None else self.outer.receivers.union(first)
 
     @cached_property
-    def names(self) -> dict[str, list[ast.Name]]:
-        """Return the places at which each name is read or set."""
-        found: dict[str, list[ast.Name]] = {}
-        for node in ast.walk(self.node):
-            if isinstance(node, ast.Name):
-                found.setdefault(node.id, []).append(node)
-        return found
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        """Return the names that are part of where values are kept."""
-        subscripts = (one for one in ast.walk(self.node) if isinstance(one, ast.Subscript))
-        kept = (_names_in(one.slice) for one in subscripts if isinstance(one.ctx, ast.Store))
-        return frozenset(name.id for names in kept for name in names)
-
-    @cached_property
-    def local(self) -> frozenset[str]:
-        """Return the names of its variables and arguments."""
-        stored = (one for nodes in self.names.values() for one in nodes if isinstance(one.ctx, ast.Store))
-        return self.given.union(one.id for one in stored)
-
-    @cached_property
-    def body(self) -> str:
-        """Return the text without the name; empty for a lambda."""
-        if not isinstance(self.node, _NAMED):
-            return ""
-        return ast.unparse(_without_name(self.node)).replace(self.node.name, "_")
+    def statements(self) -> Sequence[Statement]:
+        """Return its statements, in the order of the text."""
+        body = (
+            self.node.body
+            if isinstance(self.node.body, list)
+            else [ast.copy_location(ast.Expr(self.node.body), self.node)]
+        )
+        nodes = [one for statement in body for one in ast.walk(statement)]
+        others = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
+        return [
+            _statement(one, others)
+            for one in sorted((one for one in nodes if isinstance(one, ast.stmt)), key=begins)
+        ]
 
     @cached_property
     def shape(self) -> str:
         """Return all but the name and the names of variables; empty for a lambda."""
-        numbered, _ = self._numbered
-        return "" if numbered is None else ast.dump(numbered)
-
-    @cached_property
-    def wordless(self) -> str:
-        """Return the shape without words."""
-        numbered, _ = self._numbered
-        return "" if numbered is None else ast.dump(_WordlessCalls().visit(numbered))
+        return "" if self._numbered is None else ast.unparse(self._numbered)
 
     def renames(self, other: Function) -> bool:
         """Return whether no variable has a name by which another one goes in the other function."""
-        (_, mine), (_, its) = self._numbered, other._numbered
-        return all(its.get(name, number) == number for name, number in mine.items())
+        return all(other.numbers.get(name, number) == number for name, number in self.numbers.items())
 
-    @property
-    def _numbered(self) -> tuple[ast.AST | None, Mapping[str, str]]:
+    @cached_property
+    def numbers(self) -> dict[str, str]:
+        """Return numbers for the names of its arguments and variables."""
         if not isinstance(self.node, _NAMED):
-            return None, {}
-        plain = _without_name(self.node)
-        arguments = [one for one in ast.walk(plain) if isinstance(one, ast.arguments)]
-        own = {arg.arg for one in arguments for arg in (*one.posonlyargs, *one.args, *one.kwonlyargs)}
-        own |= {
-            one.id for one in ast.walk(plain) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            return {}
+        sets = {name for one in self.statements for name in one.sets}
+        found = [one.arg for one in ast.walk(self.node.args) if isinstance(one, ast.arg)]
+        ordered = sorted((one for one in names_in(self.node) if one.id in sets), key=begins)
+        return {
+            name: f"v{number}"
+            for number, name in enumerate(dict.fromkeys([*found, *(one.id for one in ordered)]))
         }
-        numbering = _Numbering(own)
-        numbered = cast("ast.FunctionDef", numbering.visit(plain))
-        if ast.get_docstring(numbered, clean=False) is not None:
-            numbered.body = numbered.body[1:] or [ast.Pass()]
-        return numbered, numbering.numbers
+
+    @cached_property
+    def _numbered(self) -> ast.Module | None:
+        def change(node: ast.AST) -> ast.AST | None:
+            match node:
+                case ast.Name(id=name) if name in self.numbers:
+                    return ast.Name(self.numbers[name])
+                case ast.AnnAssign(target=target, value=ast.expr() as value):
+                    return rewritten(ast.copy_location(ast.Assign([target], value), node), change)
+                case _:
+                    return None
+
+        return rewritten(_without_docstring(self.node), change) if isinstance(self.node, _NAMED) else None
 
 
 @final
@@ -311,58 +283,41 @@ class Point:
         op: the method's or the function's name; of a block with "with " in front.
         call: what is written, without the receiver.
         blank: the same without names.
-        words: the literal texts in it; `said` are those of the first argument.
-        labels: the texts of a dict in it, by their keys.
+        words: the literal texts in it.
         calls: what a step calls, as it is written; `key` is what is read or kept.
-        target: what becomes of the value; `name` is the variable that takes it, if one does.
-        uses: the ways in which that variable is read.
-        around: the statements around it.
+        heads: the calls that it is made of.
     """
 
     def __init__(self, function: Function, node: _Node) -> None:
         self.function = function
         self.node = node
-        heads = _heads_of(node)
+        blocks = _heads_of(node)
+        self.heads = blocks or [node.value if isinstance(node, ast.Await) else cast("ast.expr", node)]
+        self.expressions = [_unreceived(head, function) for head in self.heads]
+        self.call = self.blank = ", ".join(map(ast.unparse, self.expressions))
         self.words: tuple[str, ...] = ()
-        self.said: tuple[str, ...] = ()
         self.calls = self.key = ""
-        self.labels: dict[str, str] = {}
-        if heads is not None:
-            self.op = "with " + ",".join(map(callee_of, heads))
-            self.expressions: Sequence[ast.expr] = [_unreceived(head, function) for head in heads]
-            self.call = self.blank = ", ".join(map(ast.unparse, self.expressions))
+        if blocks is not None:
+            self.op = "with " + ",".join(map(callee_of, blocks))
         else:
-            call = node.value if isinstance(node, ast.Await) else cast("ast.expr", node)
+            (call,) = self.heads
             self.op = callee_of(call)
-            self.expressions = [_unreceived(call, function)]
-            self.call = ast.unparse(self.expressions[0])
-            self.blank = ast.unparse(Naming(lambda _: "_").visit(copy_of(self.expressions[0])))
+            self.blank = ast.unparse(rewritten(self.expressions[0], nameless))
             if isinstance(call, ast.Call) and self.op in CALLS_ANOTHER:
                 self.calls = ast.unparse(call.args[0]) if call.args else ""
             elif isinstance(call, ast.Call):
-                self.words = tuple(_words_in([*call.args, *(one.value for one in call.keywords)]))
-                self.said = tuple(_words_in(call.args[:1]))
-                self.labels = dict(_labels_in(call))
+                self.words = tuple(words_in([*call.args, *(one.value for one in call.keywords)]))
                 self.key = ast.unparse(call.args[0]) if self.op in _KEYED and call.args else ""
-        self.target, self.name, self.around = self._surroundings()
-        self.uses = self._uses() if self.name else Counter[str]()
 
-    def keys_given(self, called: Function) -> Mapping[str, str]:
-        """Return what is written here for the arguments under which a helper keeps values."""
-        call = self.node.value if isinstance(self.node, ast.Await) else self.node
-        if not isinstance(call, ast.Call):
-            return {}
-        names = [one.arg for one in (*called.node.args.posonlyargs, *called.node.args.args)]
-        given = {one.arg: one.value for one in call.keywords}
-        given |= zip(
-            names[isinstance(call.func, ast.Attribute) and names[:1] == ["self"] :], call.args, strict=False
-        )
-        local = self.function.local
-        return {
-            name: ast.unparse(value)
-            for name, value in given.items()
-            if name in called.keys and local.isdisjoint(one.id for one in _names_in(value))
-        }
+    @cached_property
+    def told(self) -> Hashable:
+        """Return what it says."""
+        return self.op, self.words, self.calls
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return whether a loop is around it."""
+        return any(isinstance(one, _LOOPS) for one in above(self) if one is not self.node)
 
     @property
     def line(self) -> int:
@@ -374,143 +329,28 @@ class Point:
         """Return the line as it is written."""
         return self.function.source.lines[self.node.lineno - 1].strip()
 
-    def _surroundings(self) -> tuple[str, str, tuple[str, ...]]:
-        parents, top = self.function.source.parents, self.function.node
-        path: list[str] = []
-        around: list[str] = []
-        name, found, one = "", False, cast("ast.AST", self.node)
-        if isinstance(one, ast.With | ast.AsyncWith):
-            names = [item.optional_vars for item in one.items if item.optional_vars is not None]
-            path = [", ".join(map(ast.unparse, names))]
-            name = path[0] if path[0].isidentifier() else ""
-        while (above := parents.get(one)) is not None and above is not top:
-            if not found:
-                match above:
-                    case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
-                        name = "" if path else _one_name(above)
-                        path.append(_targets_of(above))
-                        found = not isinstance(above, ast.NamedExpr)
-                    case ast.Call(args=args):
-                        path.append(f"{callee_of(above)}[{_place_of(one, args)}]")
-                    case ast.keyword(arg=arg):
-                        path.append(f"{arg}=")
-                    case ast.Dict(keys=keys, values=values):
-                        key = keys[_place_of(one, values if one in values else keys)]
-                        path.append("**" if key is None else f"{ast.unparse(key)}:")
-                    case _:
-                        path.append(type(above).__name__)
-            if isinstance(above, ast.stmt):
-                found = True
-                if isinstance(one, ast.stmt):
-                    around.append(_head_of(above, one))
-            one = above
-        return "/".join(path), name, tuple(reversed(around))
+    @cached_property
+    def target(self) -> str:
+        """Return what becomes of the value: its statement, without the operation."""
+        statement = next((one for one in above(self) if isinstance(one, ast.stmt)), None)
+        match statement:
+            case None:
+                return ""
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                statement = ast.copy_location(ast.Assign([target], value), statement)
+            case _:
+                pass
 
-    def loops(self, module: ModuleOf) -> Iterator[Loop]:
-        """Yield what loops around it go over, and what is named where its value goes."""
-        parents, one = self.function.source.parents, cast("ast.AST", self.node)
-        own = {name.id for expression in self.expressions for name in _names_in(expression)}
-        own = set[str]() if self.op.startswith("start") else own
-        while (above := parents.get(one)) is not None and above is not self.function.node:
-            heads: list[tuple[ast.expr, ast.expr | None]] = []
-            match above:
-                case ast.For(target=target, iter=head) if one is not head:
-                    heads = [(head, target)]
-                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                    all_of = above.generators
-                    outer = all_of[: all_of.index(one)] if isinstance(one, ast.comprehension) else all_of
-                    heads = [(loop.iter, loop.target) for loop in outer]
-                case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
-                    heads = [(name, None) for name in _names_in(target) if isinstance(name.ctx, ast.Load)]
-                case _:
-                    pass
-            for head, each in heads:
-                is_own = each is not None and not own.isdisjoint(name.id for name in _names_in(each))
-                over = _Over(self.function.source, module, self.function.local)
-                shape = ast.unparse(over.visit(copy_of(head)))
-                if over.values and not (is_own and self.calls):  # a step has a digest of its arguments
-                    yield Loop(shape, over.values, over.texts, is_own)
-            one = above
+        def change(node: ast.AST) -> ast.AST | None:
+            return ast.Name("_") if node in self.heads else quieted(node)
 
-    def texts(self, module: ModuleOf) -> Sequence[str]:
-        """Return the texts that are written or named in it."""
-        over = _Over(self.function.source, module, self.function.local)
-        for expression in self.expressions:
-            over.visit(copy_of(expression))
-        return over.texts
+        return "; ".join(ast.unparse(rewritten(one, change)) for one in parts_of(statement))
 
     @property
     def is_computed(self) -> bool:
         """Return whether what it says may be written anywhere."""
         call = self.expressions[0]
-        return not self.said or any(isinstance(one, ast.Call) for one in ast.walk(call) if one is not call)
-
-    def _uses(self) -> Counter[str]:
-        """Count in what ways the variable is read, up to where it gets something else."""
-        parents, own = self.function.source.parents, self.function.names.get(self.name, ())
-        begin = _begins(self.node)
-        ends = [_begins(one) for one in own if isinstance(one.ctx, ast.Store) and _begins(one) > begin]
-        end = min(ends, default=(1 << 30, 0))
-        found: Counter[str] = Counter()
-        for node in own:
-            if not (isinstance(node.ctx, ast.Load) and begin < _begins(node) < end):
-                continue
-            path: list[str] = []
-            one: ast.AST = node
-            while not isinstance(one, ast.stmt) and (above := parents.get(one)) is not None:
-                match above:
-                    case ast.Call():
-                        says = (
-                            isinstance(parents.get(above), ast.Await)
-                            and callee_of(above) not in CALLS_ANOTHER
-                        )
-                        path.append(callee_of(above) if says else self._beside(above))
-                    case ast.Tuple(elts=elts) | ast.List(elts=elts):
-                        path.append(f"{type(above).__name__}[{_place_of(one, elts)}]")
-                    case ast.Assign() | ast.AnnAssign():
-                        path.append(_targets_of(above))
-                    case ast.keyword(arg=arg):
-                        path.append(str(arg))
-                    case ast.Dict() | ast.Subscript() | ast.Compare():
-                        path.append(self._beside(above))
-                    case _:
-                        path.append(type(above).__name__)
-                one = above
-            found["/".join(path)] += 1
-        return found
-
-    def _beside(self, node: ast.expr) -> str:
-        """Return what stands beside the variable, such as the key under which that is kept."""
-        own = Naming(lambda name: "_" if name == self.name else name)
-        return ast.unparse(own.visit(copy_of(node)))
-
-
-def loops_alike(mine: Sequence[Loop], its: Sequence[Loop]) -> bool:
-    """Return whether loops go over the same values, as far as both go."""
-    if len(mine) != len(its):  # one that only counts may be put around a question
-        mine, its = ([loop for loop in loops if loop.shape != _RANGE] for loops in (mine, its))
-    return len(mine) == len(its) and all(map(_is_like, mine, its))
-
-
-def _is_like(mine: Loop, its: Loop) -> bool:
-    return mine.shape == its.shape and not any(
-        # What is said tells whether a value was replaced in its place.
-        one != other and not (mine.is_own and its.is_own and one not in others and other not in ones)
-        for ones, others in zip(mine.values, its.values, strict=True)
-        for one, other in zip(ones, others, strict=False)
-    )
-
-
-def crossed(one: Point, other: Point) -> bool:
-    """Return whether a text has gone from one key of a choice to another one."""
-    gone = {text for key, text in one.labels.items() if other.labels.get(key) != text}
-    return any(text in gone and one.labels.get(key) != text for key, text in other.labels.items())
-
-
-def used_alike(one: Point, other: Point) -> bool:
-    """Return whether the variables that take two values are read in the same ways."""
-    most = max(one.uses.total(), other.uses.total())
-    return (one.uses & other.uses).total() * 2 >= most
+        return not self.words or any(isinstance(one, ast.Call) for one in ast.walk(call) if one is not call)
 
 
 def has_letters(words: Sequence[str]) -> bool:
@@ -550,11 +390,7 @@ def _heads_of(node: ast.AST) -> Sequence[ast.expr] | None:
             return None
 
 
-def _place_of(node: ast.AST, nodes: Sequence[ast.AST | None]) -> int:
-    return next((place for place, one in enumerate(nodes) if one is node), -1)
-
-
-def _begins(node: _Node | ast.Name) -> tuple[int, int]:
+def begins(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return node.lineno, node.col_offset
 
 
@@ -566,37 +402,20 @@ def _end_of(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 def is_within(one: Point, block: Point) -> bool:
     """Return whether a point is inside of a block."""
-    return _begins(block.node) < _begins(one.node) < _end_of(block.node)
-
-
-def _targets_of(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> str:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return "=".join(map(ast.unparse, targets))
-
-
-def _one_name(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> str:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
-
-
-def _head_of(statement: ast.stmt, inside: ast.stmt) -> str:
-    name = type(statement).__name__
-    if isinstance(statement, ast.If | ast.While):
-        return f"{name} {ast.unparse(statement.test)} {'else' if inside in statement.orelse else 'then'}"
-    return name
+    return begins(block.node) < begins(one.node) < _end_of(block.node)
 
 
 def _unreceived(call: ast.expr, function: Function) -> ast.expr:
     """Return a call without what its method belongs to, if that is only another name of what was given."""
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name in function.given:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name in function.receivers:
             method = ast.Attribute(ast.Name("_", ast.Load()), attr, ast.Load())
             return ast.Call(method, call.args, call.keywords)
         case _:
             return call
 
 
-def _words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
+def words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the literal texts, as they are written; the keys of a dict are values."""
     for node in nodes:
         match node:
@@ -606,146 +425,94 @@ def _words_in(nodes: Sequence[ast.AST]) -> Iterator[str]:
             case ast.Constant(value=str() as text):
                 yield text
             case ast.Dict(values=values):
-                yield from _words_in(values)
+                yield from words_in(values)
             case _:
-                yield from _words_in(list(ast.iter_child_nodes(node)))
+                yield from words_in(list(ast.iter_child_nodes(node)))
 
 
-def _labels_in(call: ast.Call) -> Iterator[tuple[str, str]]:
-    for one in call.args:
-        if isinstance(one, ast.Dict):
-            for key, value in zip(one.keys, one.values, strict=True):
-                if key is not None and isinstance(value, ast.Constant) and type(value.value) is str:
-                    yield ast.unparse(key), value.value
+def _names_set_by(statement: ast.stmt) -> set[str]:
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    return {one.id for target in targets if target is not None for one in names_in(target)}
 
 
-def _names_in(node: ast.AST) -> Iterator[ast.Name]:
+def names_in(node: ast.AST) -> Iterator[ast.Name]:
     return (one for one in ast.walk(node) if isinstance(one, ast.Name))
 
 
-def _without_name(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    plain = ast.parse(ast.unparse(node)).body[0]  # ten times as fast as copy.deepcopy()
-    assert isinstance(plain, _NAMED)
-    plain.name, plain.decorator_list, plain.returns = "_", [], None
-    return plain
+def _without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Module:
+    is_told = ast.get_docstring(node, clean=False) is not None
+    return ast.Module(node.body[is_told:] or [ast.Pass()], [])
 
 
-def copy_of(node: ast.expr) -> ast.expr:
-    """Return a copy of an expression."""
-    return ast.parse(ast.unparse(node), mode="eval").body
+def nameless(node: ast.AST) -> ast.AST | None:
+    """Return a name that is none."""
+    return ast.Name("_") if isinstance(node, ast.Name) else None
 
 
-class Naming(ast.NodeTransformer):
-    """Gives names other names."""
+def rewritten(node: _AnyNode, change: Callable[[ast.AST], ast.AST | None]) -> _AnyNode:
+    """Return a copy with other nodes in place of those for which `change` returns one."""
 
-    def __init__(self, name_of: Callable[[str], str]) -> None:
-        self._name_of = name_of
+    def each(value: object) -> object:
+        if isinstance(value, list):
+            return [each(one) for one in cast("list[object]", value)]
+        return rewritten(value, change) if isinstance(value, ast.AST) else value
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(self._name_of(node.id), node.ctx)
-
-
-class _Numbering(Naming):
-    """Gives a function's own variables numbers for names."""
-
-    def __init__(self, own: set[str]) -> None:
-        super().__init__(lambda name: self._number(name) if name in own else name)
-        self.numbers: dict[str, str] = {}
-
-    def _number(self, name: str) -> str:
-        return self.numbers.setdefault(name, f"v{len(self.numbers)}")
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        return ast.arg(self._number(node.arg))
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        self.generic_visit(node)
-        return node if node.value is None else ast.Assign([node.target], node.value)
+    new = change(node)
+    if new is None:
+        new = ast.copy_location(
+            type(node)(**{name: each(value) for name, value in ast.iter_fields(node)}), node
+        )
+    return cast("_AnyNode", new)
 
 
-class _Wordless(ast.NodeTransformer):
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Name("WORDS", ast.Load()) if type(node.value) is str else node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return ast.Name("WORDS", ast.Load())
-
-    def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        return ast.Dict(node.keys, [self.visit(value) for value in node.values])
-
-
-class _WordlessCalls(ast.NodeTransformer):
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        func = self.visit(node.func)
-        if callee_of(node) in CALLS_ANOTHER:
-            return ast.Call(func, node.args, node.keywords)
-        words = _Wordless()
-        keywords = [ast.keyword(one.arg, words.visit(one.value)) for one in node.keywords]
-        return ast.Call(func, [words.visit(one) for one in node.args], keywords)
-
-
-class _Over(ast.NodeTransformer):
-    """Takes the values out of what a loop goes over, and all that changes none of these.
-
-    A name stands for the value that its module gives it, wherever that is written.
-    """
-
-    def __init__(self, source: Source, module: ModuleOf, local: frozenset[str] = frozenset()) -> None:
-        self._source, self._module, self._local = source, module, local
-        self.values: list[Sequence[str]] = []
-        self.texts: list[str] = []
-
-    def _take(self, nodes: Sequence[ast.expr], values: Iterable[str]) -> ast.AST:
-        self.values.append(list(values))
-        self.texts += _words_in(nodes)
-        return ast.List([], ast.Load())
-
-    def _named(self, source: Source, name: str) -> ast.AST | None:
-        value = source.constants.get(name)
-        if isinstance(value, tuple):
-            other = self._module(value[0])
-            return None if other in (None, source) else self._named(other, value[1])
-        if value is None:
+def quieted(node: ast.AST) -> ast.AST | None:
+    """Return an operation without its arguments, if these decide nothing of any value."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)) if name in QUIET:
+            return ast.Name(name, ast.Load())
+        case _:
             return None
-        # What a name stands for within its own value is left there.
-        within = _Over(source, self._module, self._local | {name})
-        within.values, within.texts = self.values, self.texts
-        return cast("ast.AST", within.visit(copy_of(value)))
 
-    def visit_Name(self, node: ast.Name) -> Any:
-        known = None if node.id in self._local else self._named(self._source, node.id)
-        return known or (node if hasattr(builtins, node.id) else ast.Name("_"))
 
-    def visit_Attribute(self, node: ast.Attribute) -> Any:
-        match node.value, self._source.constants.get(getattr(node.value, "id", "")):
-            case ast.Name(), (str(name), "") if other := self._module(name):
-                return self._named(other, node.attr) or node
-            case _:
-                return self.generic_visit(node)
+def above(point: Point) -> Iterator[ast.AST]:
+    """Yield what is around a point in its function, from the point itself outwards."""
+    one: ast.AST | None = point.node
+    while one is not None and one is not point.function.node:
+        yield one
+        one = point.function.source.parents.get(one)
 
-    def visit_Constant(self, node: ast.Constant) -> Any:
-        self.texts += _words_in([node])
-        return node
 
-    def visit_List(self, node: ast.List | ast.Tuple) -> Any:
-        return self._take(node.elts, map(ast.unparse, node.elts))
+def parts_of(statement: ast.stmt) -> Sequence[ast.AST]:
+    """Return what a statement is made of, without the statements within."""
+    match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return [test]
+        case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
+            return [target, over]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return items
+        case ast.Match(subject=subject, cases=cases):
+            return [subject, *(one.pattern for one in cases)]
+        case ast.Try() | ast.TryStar() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return []
+        case _:
+            return [statement]
 
-    visit_Tuple = visit_List
 
-    def visit_Dict(self, node: ast.Dict) -> Any:
-        return self._take(node.values, (str(key and ast.unparse(key)) for key in node.keys))
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        match node:
-            case (
-                ast.Call(func=ast.Name(id="enumerate" | "list" | "tuple"), args=[over], keywords=[])
-                | ast.Call(func=ast.Attribute(value=over, attr="items" | "values" | "keys"))
-            ):
-                return self.visit(over)
-            case ast.Call(func=ast.Name(id="range"), args=args) if all(
-                isinstance(one, ast.Constant) for one in args
-            ):
-                self._take([], map(str, range(*(cast("Any", one).value for one in args))[:100]))
-                return ast.Name(_RANGE)
-            case _:
-                return self.generic_visit(node)
+def _statement(node: ast.stmt, others: set[str]) -> Statement:
+    parts, sets, reads = parts_of(node), set[str](), set[str]()
+    for part in parts:
+        for one in ast.walk(rewritten(part, quieted)):
+            match one:
+                case (
+                    ast.Name(id=name, ctx=ast.Store())
+                    | ast.MatchAs(name=str(name))
+                    | ast.MatchStar(name=str(name))
+                ):
+                    sets.add(name)
+                case ast.Name(id=name):
+                    reads.add(name)
+                case _:
+                    pass
+    reads |= sets if isinstance(node, ast.AugAssign) else set()
+    return Statement(node, parts, frozenset(sets - others), frozenset(reads))

@@ -6,21 +6,20 @@ words; then the sources must say why.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
-
-import attrs
 
 from ..base.frozen import guarded
 from .sites import CHILD, CODE, SiteLink, Sites, read_source
-from .sources import Loop, Point, Source, crossed, has_letters, loops_alike, used_alike
+from .sources import Point, Source, above, has_letters
 
 if TYPE_CHECKING:
     from .alignment import Accepted, Alignment
+    from .reading import Reading
 
 UNKNOWN: Final = "there is no source to tell whether this is the same"
 REPLACED: Final = "it was replaced, or its words and its variable changed at once"
@@ -32,8 +31,7 @@ DRAWN: Final = "more or less is drawn or opened before it"
 ANOTHER_WAY: Final = "the code goes another way"
 ANOTHER_FUNCTION: Final = "a step calls another function"
 OTHER_ARGUMENTS: Final = "a step has other arguments"
-OTHER_VALUES: Final = "what calls it gives it another value"
-OTHER_LOOP: Final = "the loop around it goes over other values"
+OTHER_VALUES: Final = "what its value goes by is another now"
 CROSSED: Final = "an option has the words of another one"
 OTHER_DATA: Final = "its words come from data, and are others"
 OVER: Final = "it is over where somebody waited"
@@ -144,6 +142,7 @@ class Comparison:
         self._present = len(sites.present)
         self._alignments: dict[int, Alignment] = {}
         self._differences: dict[tuple[int, int, int], str | None] = {}
+        self._readings: dict[tuple[int, int], Sequence[Reading]] = {}
         self._found: dict[tuple[int, int], list[str]] = {}
 
     def source(self, digest: str) -> Source | None:
@@ -161,7 +160,7 @@ class Comparison:
         """Return how an old build's points are matched with the present ones."""
         if len(self.sites.present) != self._present:  # a module was imported since
             self._present = len(self.sites.present)
-            self._alignments, self._differences = {}, {}
+            self._alignments, self._differences, self._readings = {}, {}, {}
         if build not in self._alignments:
             from .alignment import Alignment  # a bot whose code is the journals' has no use for it
 
@@ -210,6 +209,15 @@ class Comparison:
         source = self.source(link.digest) if link.digest and link.digest[0] != CODE else None
         return (source.at(link.place) if source is not None else None) or link
 
+    def points(self, site: int) -> list[Point]:
+        """Return those of a site's parts that have a source."""
+        return [part for part in self.parts(site) if isinstance(part, Point)]
+
+    def around(self, site: int) -> Sequence[object]:
+        """Return the calls of helpers that led to a site, and the loops around it."""
+        *calls, inner = self.points(site)
+        return *calls, *(one for one in above(inner) if isinstance(one, ast.For | ast.AsyncFor))
+
     def line_of(self, site: int) -> SourceLine:
         """Return the author's line of a site."""
         parts = self.parts(site)
@@ -233,53 +241,57 @@ class Comparison:
         return self._differences[key]
 
     def _difference(self, old: int, new: int, build: int) -> str | None:
-        olds, news = self.parts(old), self.parts(new)
-        if old == new:  # in a source that has not changed; what its loops go over may be in another one
-            return OTHER_LOOP if build >= 0 and self._loops_differ(olds, news, build) else None
-        if not olds or not news or any(_is_bare(one) for one in (*olds, *news)):
+        parts = self.parts(old), self.parts(new)
+        if not all(parts) or any(_is_bare(one) for chain in parts for one in chain):
             return None if self.sites.chain(old) == self.sites.chain(new) else UNKNOWN
-        alignment, inner, now = self.alignment(build), olds[-1], news[-1]
-        assert isinstance(inner, Point)
-        assert isinstance(now, Point)
-        to, back = alignment.to(inner), alignment.back(now)
-        if to is not now:
-            if inner.function.source is now.function.source:
-                return ANOTHER_WAY
-            if to is None:
-                return REPLACED if back is None else REMOVED
-            return INSERTED if back is None else REORDERED
-        became = [alignment.to(one) if isinstance(one, Point) else one for one in olds]
-        if len(olds) == len(news):
-            if became != news:
-                return ELSEWHERE
-            if any(map(_keys_differ, olds, news, news[1:])):
-                return OTHER_VALUES
-            return OTHER_LOOP if self._loops_differ(olds, news, build) else None
-        same = [
-            text
-            for digest, (_, text) in self.sites.present.items()
-            if self._sources.get(digest) not in alignment.new
-        ]
-        if not (inner.words or inner.calls or _lands_alike(olds, news)):
-            return ELSEWHERE
-        kept = self._needed(olds, alignment.old, same)
-        needed = [alignment.to(one) or one if isinstance(one, Point) else one for one in kept]
-        if needed != self._needed(news, alignment.new, same):
-            return ELSEWHERE
-        return OTHER_LOOP if self._loops_differ(olds, news, build) else None
+        olds, news = self.points(old), self.points(new)
+        if old != new:
+            alignment, (*calls, inner), (*new_calls, now) = self.alignment(build), olds, news
+            to, back = alignment.to(inner), alignment.back(now)
+            if to is not now and (to is None or not _is_copy(to, now)):
+                if inner.function.source is now.function.source:
+                    return ANOTHER_WAY
+                if to is None:
+                    return REPLACED if back is None else REMOVED
+                return INSERTED if back is None else REORDERED
+            if self.is_accepted(old, new):
+                return None
+            if [*map(alignment.to, calls)] != new_calls:
+                return None if len(olds) != len(news) and self._is_told(olds, news, build) else ELSEWHERE
+        elif build < 0:
+            return None
+        *pairs, (was, is_now) = zip(self.readings(old, build), self.readings(new), strict=True)
+        if not all(one.is_like(other) for one, other in pairs) or not was.goes_over_like(is_now):
+            return OTHER_VALUES
+        return None if was.ends_like(is_now) or self._is_told(olds, news, build) else OTHER_VALUES
 
-    def _loops_differ(self, olds: Sequence[_Part], news: Sequence[_Part], build: int) -> bool:
-        return not loops_alike(self.loops(olds, build), self.loops(news))
+    def readings(self, site: int, build: int = -1) -> Sequence[Reading]:
+        """Return what decides of a site's value, in an old build or else in the present one."""
+        if (site, build) not in self._readings:
+            from .reading import Reading  # as with alignments
 
-    def loops(self, chain: Sequence[_Part], build: int = -1) -> Sequence[Loop]:
-        """Return what the loops around a chain go over, in an old build or else in the present one."""
-        module = partial(self._module, build)
-        return [loop for part in chain if isinstance(part, Point) for loop in part.loops(module)]
+            chain, module = self.points(site), partial(self._module, build)
+            self._readings[site, build] = [
+                Reading(one, module, is_inner=one is chain[-1], is_first=one is chain[0]) for one in chain
+            ]
+        return self._readings[site, build]
+
+    def _is_told(self, olds: Sequence[Point], news: Sequence[Point], build: int) -> bool:
+        """Return whether the words are said once, before and now, so that these tell which line it is."""
+        return (
+            olds[-1].words == news[-1].words
+            and (has_letters(olds[-1].words) or olds[-1].calls != "")
+            and not all(any(one.is_repeated for one in chain) for chain in (olds, news))
+            and _is_once(olds, self._all(build))
+            and _is_once(news, self._all(-1))
+        )
+
+    def _all(self, build: int) -> Sequence[Source]:
+        digests = next((one.digests for one in self._builds if one.number == build), self.sites.present)
+        return [one for one in map(self.source, digests) if one is not None]
 
     def _module(self, build: int, name: str) -> Source | None:
-        digests = next((one.digests for one in self._builds if one.number == build), self.sites.present)
-        sources = map(self.source, digests)
-        return next((one for one in sources if one and _last(one.name) == _last(name)), None)
+        return next((one for one in self._all(build) if _last(one.name) == _last(name)), None)
 
     def said(
         self, site: int, print: str, texts: Iterable[str], print_of: PrintOf | None, build: int = -1
@@ -287,51 +299,34 @@ class Comparison:
         """Return the text that is said at a site, if that is one of a source's; it may be within another."""
         if print_of is None:
             return None
-        chain = [part for part in self.parts(site) if isinstance(part, Point)]
+        chain = self.points(site)
         # What was found for another conversation comes first.
         found = self._found.setdefault((site, build), [])
         if not found:
-            found += [text for part in chain for text in part.texts(partial(self._module, build))]
+            found += [text for one in self.readings(site, build) for text in (*one.texts, *one.said)]
         far = texts if chain and chain[-1].is_computed else ()
         text = _text_with(print, (*reversed(found), *far), chain, print_of)
         if text is not None and text not in found[-1:]:
             found.append(text)
         return text
 
-    def _needed(
-        self, chain: Sequence[_Part], sources: Sequence[Source], others: Sequence[str]
-    ) -> list[_Part]:
-        """Return a chain without calls that say nothing: of a helper that is called once, or by a wrapper."""
-        kept: list[_Part] = []
-        for call, inside in pairwise(chain):
-            if isinstance(call, Point) and isinstance(inside, Point):
-                name = inside.function.short
-                calls = sum(source.calls[name] for source in sources)
-                calls += sum(text.count(f"{name}(") - text.count(f"def {name}(") for text in others)
-                if calls == (call.op == inside.function.short):
-                    continue
-            kept.append(call)
-        return [*kept, chain[-1]]
-
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _lands_alike(olds: Sequence[_Part], news: Sequence[_Part]) -> bool:
-    """Return whether a value that helpers return gets to the same variable."""
-    was, now = (
-        next((one for one in reversed(chain) if isinstance(one, Point) and one.target != "Return"), None)
-        for chain in (olds, news)
+def _is_copy(one: Point, other: Point) -> bool:
+    """Return whether both are the same place of functions that are written alike."""
+    mine, its = one.function, other.function
+    return mine.text == its.text and mine.points.index(one) == its.points.index(other)
+
+
+def _is_once(chain: Sequence[Point], sources: Sequence[Source]) -> bool:
+    """Return whether words are said once in sources, by helpers of which each is called once."""
+    calls = [f"{one.function.short}(" for one in chain[1:]]
+    return sum(source.said[chain[-1].told] for source in sources) == 1 and all(
+        sum(source.text.count(call) for source in sources) <= 2 for call in calls
     )
-    return was is None or now is None or was.target == now.target or (bool(was.uses) and used_alike(was, now))
-
-
-def _keys_differ(old: _Part, new: _Part, within: _Part) -> bool:
-    """Return whether a helper is told another place for what it keeps."""
-    if not (isinstance(old, Point) and isinstance(new, Point) and isinstance(within, Point)):
-        return False
-    return old.keys_given(within.function) != new.keys_given(within.function)
 
 
 def _is_bare(part: _Part) -> bool:
@@ -367,7 +362,7 @@ class Judge:
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
-        self._proven: set[tuple[int, int]] = set()
+        self._proven: set[tuple[object, object]] = set()
         self._last = 0, 0
         self.reworded: dict[tuple[SourceLine, SourceLine], None] = {}
         self.parted: Parting | None = None
@@ -393,7 +388,7 @@ class Judge:
         if why == UNKNOWN and (recorded[:3] == now[:3]) and (now.print or (old, new) in self._proven):
             self._proven.add((old, new))
             return None
-        if why == OTHER_LOOP and self._says_of_loop(recorded, now, build, print_of):
+        if why == OTHER_VALUES and self._words_tell(recorded, now, build, print_of):
             why = None
         changed = recorded.print != now.print or old != new
         if why is None and now.kind == "step" and changed:
@@ -415,7 +410,9 @@ class Judge:
             return self._part(OVER, old, 0)
         build = self._comparison.build_of(old, at)
         why = self._difference(recorded.sites, now.sites, build)
-        if why in (UNKNOWN, OTHER_LOOP) and (old, now.sites[-1]) in self._proven:
+        if why == OTHER_VALUES and self._words_tell(recorded, now, build, None):
+            why = None
+        if why == UNKNOWN and (old, now.sites[-1]) in self._proven:
             why = None
         if why is None and (recorded.id, recorded.kind or now.kind) != (now.id, now.kind):
             why = ANOTHER_WAY
@@ -432,20 +429,23 @@ class Judge:
         others = [difference(*pair, build) for pair in zip(olds[:-1], news[:-1], strict=True)]
         return next((one for one in (*others, why) if one is not None), None)
 
-    def _says_of_loop(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
-        """Return whether what is said, or was said last, is a loop's value, so that the words tell which."""
-        of, pair = self._comparison, (recorded.sites[-1], now.sites[-1])
+    def _words_tell(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> bool:
+        """Return whether what is said, or was said last, tells which of a loop's values it is."""
+        of, old, new = self._comparison, recorded.sites[-1], now.sites[-1]
+        if now.kind == "step":
+            return recorded.print == now.print and " " in now.print
+        olds, news = of.readings(old, build), of.readings(new)
+        key = of.around(old), of.around(new)
         if print_of is not None:
-            olds, news = of.parts(pair[0]), of.parts(pair[1])
-            old_texts, new_texts = (
-                Counter(text for loop in loops for text in loop.texts)
-                for loops in (of.loops(olds, build), of.loops(news))
-            )
-            once = [text for text, many in old_texts.items() if many == new_texts[text] == 1]
-            chain = [part for part in news if isinstance(part, Point)]
-            said = recorded.print == now.print and _text_with(now.print, once, chain, print_of)
-            (self._proven.add if said else self._proven.discard)(pair)
-        return pair in self._proven
+            was, is_now = (Counter(text for one in ones for text in one.texts) for ones in (olds, news))
+            if recorded.print == now.print:
+                once = [text for text, many in was.items() if many == is_now[text] == 1]
+                told = _text_with(now.print, once, of.points(new), print_of) is not None
+            else:
+                told = self._replaced(recorded, now, build, print_of)
+            for one in (key, (old, new)):
+                (self._proven.add if told else self._proven.discard)(one)
+        return (old, new) in self._proven or (key in self._proven and olds[-1].ends_like(news[-1]))
 
     def _step_differs(self, recorded: Told, now: Told, build: int) -> str | None:
         (was, _, old), (is_now, _, new) = recorded.print.partition(" "), now.print.partition(" ")
@@ -462,30 +462,38 @@ class Judge:
     def _reword(self, recorded: Told, now: Told, build: int, print_of: PrintOf | None) -> Parting | None:
         """Note other words at the same place, if the sources say why these are others."""
         old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
-        olds = [part for part in of.parts(old) if isinstance(part, Point)]
-        news = [part for part in of.parts(new) if isinstance(part, Point)]
-        words = [word for part in olds for word in part.words]
-        was, is_now = of.line_of(old), of.line_of(new)
-        if olds and news and crossed(olds[-1], news[-1]):
+        olds, news = of.readings(old, build), of.readings(new)
+        before, after = (
+            {key: text for one in ones for key, text in one.labels.items()} for ones in (olds, news)
+        )
+        if _crossed(before, after):
             return self._part(CROSSED, old, new)
-        alignment = of.alignment(build)
-        old_text = new_text = None
-        if is_data := words == [word for part in news for word in part.words]:
-            old_text = of.said(old, recorded.print, alignment.was_said, print_of, build)
-            new_text = of.said(new, now.print, alignment.is_said, print_of)
-        if not is_data or (has_letters(words) and not (old_text and new_text)):
-            self.reworded[was, is_now] = None
+        words, now_words = ([word for one in of.points(site) for word in one.words] for site in (old, new))
+        if words != now_words or self._replaced(recorded, now, build, print_of, is_open=has_letters(words)):
+            self.reworded[of.line_of(old), of.line_of(new)] = None
             return None
-        was, is_now = attrs.evolve(was, words=old_text or ""), attrs.evolve(is_now, words=new_text or "")
-        alike = len(olds) != len(news) or all(map(used_alike, olds, news))
-        if old_text and new_text and alike:
-            # The old words are gone, the new ones are new, and they stand where the old ones stood.
-            places = alignment.was_said[old_text] == alignment.is_said[new_text]
-            if places and old_text not in alignment.is_said and new_text not in alignment.was_said:
-                self.reworded[was, is_now] = None
-                return None
-        self.parted = Parting(OTHER_DATA, was, is_now)
-        return self.parted
+        return self._part(OTHER_DATA, old, new)
+
+    def _replaced(
+        self, recorded: Told, now: Told, build: int, print_of: PrintOf | None, *, is_open: bool = False
+    ) -> bool:
+        """Return whether the old words are gone, the new ones are new, and stand where the old ones stood.
+
+        Args:
+            is_open: words that no source has are those of a template, and may be any.
+        """
+        old, new, of = recorded.sites[-1], now.sites[-1], self._comparison
+        alignment = of.alignment(build)
+        was = of.said(old, recorded.print, alignment.was_said, print_of, build)
+        is_now = of.said(new, now.print, alignment.is_said, print_of)
+        if was is None or is_now is None:
+            return is_open
+        return (
+            alignment.was_said[was] == alignment.is_said[is_now]
+            and was not in alignment.is_said
+            and is_now not in alignment.was_said
+            and of.readings(old, build)[-1].ends_like(of.readings(new)[-1])
+        )
 
     def part(self, because: str) -> Parting:
         """Note that code and journal part for another reason, at the lines that were compared last."""
@@ -495,6 +503,12 @@ class Judge:
         of = self._comparison
         self.parted = Parting(because, of.line_of(old), of.line_of(new))
         return self.parted
+
+
+def _crossed(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Return whether a text has gone from one key to another one."""
+    gone = {text for key, text in before.items() if after.get(key) != text}
+    return any(text in gone and before.get(key) != text for key, text in after.items())
 
 
 def _text_with(print: str, texts: Iterable[str], chain: Sequence[Point], print_of: PrintOf) -> str | None:

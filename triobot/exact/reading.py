@@ -1,0 +1,302 @@
+"""What decides which value a line asks for, and where that value goes.
+
+That is the line's own statement, what the loops around it go over, what a helper is called with, and those
+statements of the function that share variables with these. A name stands for what its module says of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import starmap
+from typing import Final, NamedTuple, TypeAlias, final
+
+from .sources import (
+    Function,
+    Point,
+    Source,
+    Statement,
+    above,
+    begins,
+    callee_of,
+    quieted,
+    rewritten,
+    words_in,
+)
+
+ModuleOf: TypeAlias = Callable[[str], Source | None]
+"""Returns the source of the same build that has this name."""
+
+_Entry: TypeAlias = tuple[str, Sequence[Sequence[str]]]
+_SAME: Final = frozenset({"enumerate", "list", "tuple"})
+_VIEWS: Final = frozenset({"items", "values", "keys"})
+_LOOPS: Final = (ast.For, ast.AsyncFor)
+
+
+@final
+class _Scope(NamedTuple):
+    """Where something is read.
+
+    Attributes:
+        function: None outside of the function.
+        names: those by which one came here from another name.
+        is_loop: it is what a loop goes over; or it is within a list, a sum, or a place where values are kept.
+    """
+
+    source: Source
+    function: Function | None
+    names: frozenset[tuple[str, str]] = frozenset()
+    is_loop: bool = False
+    is_listed: bool = False
+    is_sum: bool = False
+    is_place: bool = False
+
+
+def _is_module(name: str, scope: _Scope) -> bool:
+    return any(isinstance(one, tuple) and not one[1] for one in scope.source.bound.get(name, ()))
+
+
+@final
+class Reading:
+    """What decides of a line's value.
+
+    Args:
+        module: of the line's build.
+        is_inner: the line is the operation itself, and no call of a helper.
+        is_first: nobody called the line's function.
+
+    Attributes:
+        entries: each statement as it is written, but for lists and the names of variables, and the lists.
+        loops: those that tell what loops go over.
+        texts: the literal ones in it; `said` are those that the operation has or names.
+        labels: the texts in dicts, by their keys.
+    """
+
+    def __init__(self, point: Point, module: ModuleOf, *, is_inner: bool, is_first: bool) -> None:
+        self._module, self._is_inner = module, is_inner
+        self._calls = point.heads
+        self._variables = {name for one in point.function.statements for name in one.sets}
+        self._numbers: dict[str, str] = {}
+        self._lists: list[Sequence[str]] = []
+        self.texts: list[str] = []
+        self.labels: dict[str, str] = {}
+        self.entries: list[_Entry] = []
+        self.loops: list[_Entry] = []
+        scope = _Scope(point.function.source, point.function)
+        if not is_first:
+            self.entries.append(self._entry(self._signature(point.function, scope)))
+        for one in _connected(point):
+            is_loop = isinstance(one.node, _LOOPS)
+            told = (self._text(part, scope._replace(is_loop=is_loop)) for part in one.parts)
+            (self.loops if is_loop else self.entries).append(self._entry([type(one.node).__name__, *told]))
+        kept, self.texts = self.texts, []
+        for expression in point.expressions:
+            for part in ast.iter_child_nodes(expression):
+                self._read(part, scope)
+        self.said, self.texts = self.texts, kept
+
+    def _entry(self, told: Iterable[str]) -> _Entry:
+        shape, lists, self._lists = " ".join(told), self._lists, []
+        return shape, lists
+
+    def is_like(self, other: Reading) -> bool:
+        """Return whether both say the same, of lists as far as both go."""
+        return self.ends_like(other) and self.goes_over_like(other)
+
+    def goes_over_like(self, other: Reading) -> bool:
+        """Return whether loops go over the same values; one that only counts may be put around a question."""
+        mine, its = self.loops, other.loops
+        if len(mine) != len(its):
+            mine, its = ([one for one in loops if not one[0].endswith(" range")] for loops in (mine, its))
+        return _are_like(mine, its)
+
+    def ends_like(self, other: Reading) -> bool:
+        """Return whether the value goes to the same place, whatever loops go over."""
+        return _are_like(self.entries, other.entries)
+
+    def _signature(self, function: Function, scope: _Scope) -> Iterator[str]:
+        arguments = function.node.args
+        named = [one for one in (*arguments.posonlyargs, *arguments.args) if one.arg != "self"]
+        told = ["_" if one.arg in function.receivers else one.arg for one in named]
+        behind = len(told) - len(arguments.defaults)
+        for place, value in enumerate(arguments.defaults, behind):
+            told[place] += f"={self._text(value, scope)}"
+        self._lists.append(told)
+        yield from (self._text(one, scope) for one in getattr(function.node, "decorator_list", ()))
+
+    def _text(self, node: ast.AST, scope: _Scope) -> str:
+        return ast.unparse(self._read(node, scope))
+
+    def _read(self, node: ast.AST, scope: _Scope) -> ast.AST:
+        return rewritten(node, partial(self._change, scope))
+
+    def _change(self, scope: _Scope, node: ast.AST) -> ast.AST | None:
+        match node:
+            case ast.Call() if node in self._calls:
+                return self._own_call(node, scope)
+            case ast.Call(func=ast.Name(id=name), args=[over], keywords=[]) if name in _SAME:
+                return self._read(over, scope)
+            case ast.Call(func=ast.Attribute(value=over, attr=name)) if name in _VIEWS:
+                return self._read(over, scope)
+            case ast.Call(func=ast.Name(id="range"), args=args) if all(
+                isinstance(one, ast.Constant) for one in args
+            ):
+                numbers = range(*(getattr(one, "value", 0) for one in args))[:100]
+                self._lists.append([str(one) for one in numbers])
+                return ast.Name("range")
+            case ast.Name(id=name):
+                return self._name(name, scope)
+            case ast.Attribute(value=ast.Name(id=name), attr=attr):
+                return self._attribute(name, attr, scope)
+            case ast.List() | ast.Tuple() | ast.Set() if not scope.is_listed:
+                if not isinstance(getattr(node, "ctx", None), ast.Store):
+                    within = scope._replace(is_listed=True)
+                    self._lists.append([self._text(one, within) for one in node.elts])
+                    return ast.List([])
+            case ast.Dict() if not scope.is_listed:
+                return self._dict(node, scope._replace(is_listed=True))
+            case ast.BinOp() if not scope.is_sum:
+                return self._read(node, scope._replace(is_sum=True))
+            case ast.Subscript() if not scope.is_place:
+                return self._read(node, scope._replace(is_place=True))
+            case ast.comprehension(iter=over) if not scope.is_loop:
+                around, self._lists = self._lists, []
+                self.loops.append(self._entry([self._text(over, scope._replace(is_loop=True))]))
+                self._lists = around
+                return ast.comprehension(node.target, ast.Name("_"), node.ifs, node.is_async)
+            case ast.Constant(value=int() | float()) if scope.is_sum:
+                return ast.Constant(0)
+            case ast.Constant() | ast.JoinedStr():
+                self.texts += words_in([node])
+            case _:
+                pass
+        return quieted(node)
+
+    def _own_call(self, call: ast.Call, scope: _Scope) -> ast.AST:
+        """Read the call of the line itself: of a helper what it is called with, of an operation nothing."""
+        if self._is_inner:
+            return ast.Name("_")
+        match call.func:
+            case ast.Attribute(value=ast.Call(args=others)):  # a method of what is made for it
+                pass
+            case ast.Attribute(value=ast.Name(id=name)) if _is_module(name, scope):
+                others = []
+            case ast.Attribute(value=value):
+                others = [value]
+            case func:
+                others = [func]
+        told = [self._text(one, scope) for one in (*others, *call.args)]
+        # The operations within tell which function it is.
+        self._lists.append([one for one in told if one not in ("_", callee_of(call))])
+        return ast.Call(
+            ast.Name("_"), [], [rewritten(one, partial(self._change, scope)) for one in call.keywords]
+        )
+
+    def _dict(self, node: ast.Dict, scope: _Scope) -> ast.AST:
+        keys: list[str] = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            told = "**" if key is None else self._text(key, scope)
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                self.labels[told] = value.value
+                self.texts.append(value.value)
+                value = value if scope.is_place else ast.Constant("")
+            keys.append(f"{told}: {self._text(value, scope)}")
+        self._lists.append(keys)
+        return ast.Dict([], [])
+
+    def _name(self, name: str, scope: _Scope) -> ast.AST | None:
+        if scope.function is not None:
+            if name in scope.function.receivers:
+                return ast.Name("_")
+            if name in self._variables:
+                return ast.Name(self._numbers.setdefault(name, f"v{len(self._numbers)}"))
+        return self._named(name, scope)
+
+    def _attribute(self, name: str, attr: str, scope: _Scope) -> ast.AST | None:
+        for one in scope.source.bound.get(name, ()):
+            other = self._module(one[0]) if isinstance(one, tuple) and not one[1] else None
+            if other is not None:
+                return self._named(attr, scope._replace(source=other, function=None)) or ast.Name(attr)
+        return None
+
+    def _named(self, name: str, scope: _Scope) -> ast.AST | None:
+        """Return what a name of a module stands for; None if nobody can tell, or if it is asked already."""
+        source = scope.source
+        if (source.name, name) in scope.names:
+            return None
+        scope = scope._replace(function=None, names=scope.names | {(source.name, name)})
+        bound = source.bound.get(name) or [
+            (one[0], name) for one in source.bound.get("*", ()) if isinstance(one, tuple)
+        ]
+        found = [one for one in map(partial(self._bound, name, scope), bound) if one is not None]
+        if len(found) > 1:
+            return ast.Name(" or ".join(map(ast.unparse, found)))
+        return found[0] if found else None
+
+    def _bound(self, name: str, scope: _Scope, bound: ast.stmt | tuple[str, str]) -> ast.AST | None:
+        match bound:
+            case (str(module), str(other)):
+                source = self._module(module)
+                if source is None or not other or source is scope.source:
+                    return ast.Name(f"{module}.{other}")
+                return self._named(other, scope._replace(source=source))
+            case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(value=ast.expr() as value):
+                return self._read(value, scope)
+            case ast.AsyncFunctionDef():
+                return ast.Name("_")  # the operations in it tell
+            case ast.FunctionDef(name=name, body=body):
+                inside = [self._text(one, scope) for one in body] if scope.is_loop else [name]
+                return ast.Name("; ".join(inside))
+            case ast.ClassDef(body=body):
+                lines = [self._text(one, scope) for one in body if isinstance(one, ast.Assign)]
+                self._lists.append(lines)
+                return ast.Name(name)
+            case _:
+                return ast.Name(self._text(bound, scope))
+
+
+def _are_like(mine: Sequence[_Entry], its: Sequence[_Entry]) -> bool:
+    return len(mine) == len(its) and all(starmap(_is_like, zip(mine, its, strict=True)))
+
+
+def _is_like(mine: _Entry, its: _Entry) -> bool:
+    pairs = zip(mine[1], its[1], strict=False)
+    return (
+        mine[0] == its[0]
+        and len(mine[1]) == len(its[1])
+        and all(one == other for ones, others in pairs for one, other in zip(ones, others, strict=False))
+    )
+
+
+def _connected(point: Point) -> Sequence[Statement]:
+    """Return the statements that decide of a line's value, in the order of the text."""
+    function = point.function
+    outwards = [one for one in above(point) if isinstance(one, ast.stmt)]
+    around = [*outwards[:1], *(one for one in outwards[1:] if isinstance(one, _LOOPS))]
+    chosen = {one.node: one for one in function.statements if one.node in around or not outwards}
+    own = chosen[around[0]] if around else function.statements[0]
+    gone = dict.fromkeys(own.sets, begins(own.node))
+    grown = -1
+    while grown != len(chosen):
+        grown = len(chosen)
+        wanted = {name for one in chosen.values() for name in one.reads} - gone.keys()
+        for one in function.statements:
+            if one.node in chosen:
+                continue
+            if any(_reaches(function, name, since, one) for name, since in gone.items()):
+                gone |= {name: begins(one.node) for name in one.sets - gone.keys()}
+                chosen[one.node] = one
+            elif one.sets & wanted:
+                chosen[one.node] = one
+    return [one for one in function.statements if one.node in chosen]
+
+
+def _reaches(function: Function, name: str, since: tuple[int, int], to: Statement) -> bool:
+    """Return whether a variable still has the value that it got there."""
+    ends = (
+        begins(one.node)
+        for one in function.statements
+        if name in one.sets and name not in one.reads and begins(one.node) > since
+    )
+    return name in to.reads and since < begins(to.node) <= min(ends, default=begins(to.node))
