@@ -123,6 +123,27 @@ async def test_a_state_that_comes_back_while_its_end_is_looked_at_is_not_lost(
         nursery.cancel_scope.cancel()
 
 
+async def test_an_alarm_that_another_process_has_put_into_the_store_is_told(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    heard: list[str] = []
+
+    async def hear(alarm: Alarm) -> None:
+        heard.append(alarm.key)
+
+    async def news(*_: object) -> None:
+        """As of a store on a server."""
+
+    async with open_memory(clock=Clock()) as store, trio.open_nursery() as nursery:
+        store.news = news
+        nursery.start_soon(AlarmBell(hear).keep_telling, store, Clock())
+        await trio.sleep(HOUR)
+        await store.commit(RaiseAlarm("clock_differs", "pizza-2", "text", Clock().now()))
+        await trio.sleep(61)
+        assert heard == ["pizza-2"]
+        nursery.cancel_scope.cancel()
+
+
 async def test_an_alarm_outlives_the_process(autojump_clock: trio.testing.MockClock) -> None:
     """The hook had no time to hear it: it hears it after the next start."""
     heard: list[str] = []

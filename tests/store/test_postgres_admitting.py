@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from socket import gethostname
 
 import attrs
 import psycopg
@@ -16,9 +18,10 @@ from tests.store.contract import SettableClock
 from tests.store.contract.contract import NOON, ROOMY, accepted, arrival
 from tests.wire_proxy import Cut, proxying
 from triobot.base.clock import steady_time
-from triobot.errors import StoreAwayError
+from triobot.errors import StoreAwayError, StoreFullError
 from triobot.seams.inbox import InboxRow, OverQuota, Quota, Redelivered
-from triobot.seams.writes import Consume, KeepRaw, OperatorOrder
+from triobot.seams.money import RaiseAlarm
+from triobot.seams.writes import Consume, KeepRaw, OperatorOrder, PutSetting
 from triobot.store import Stamp, admission_at, open_store
 from triobot.store.postgres import admitting
 from triobot.store.postgres.address import read_address
@@ -236,7 +239,7 @@ async def test_what_can_not_be_taken_in_in_time_is_refused_and_never_comes(
                 await way.accept(arrival(1, key="a"), quota=ROOMY)
                 proxy.refuses = True
                 proxy.cut()
-                with pytest.raises(StoreAwayError, match="is away"):
+                with pytest.raises(StoreAwayError, match="can't be reached"):
                     await way.accept(arrival(1, key="b"), quota=ROOMY)
                 proxy.refuses = False
                 assert isinstance(await way.accept(arrival(1, key="c"), quota=ROOMY), InboxRow)
@@ -297,6 +300,44 @@ async def test_the_time_in_which_it_may_be_taken_begins_with_its_request(postgre
         with pytest.raises(StoreAwayError):
             await way.accept(late, quota=ROOMY)
         assert list(await store.backlog(after=0, limit=9)) == []
+
+
+async def test_an_alarm_of_who_stands_by_is_in_the_store(postgres: Server) -> None:
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        for _ in range(2):
+            await way.commit(RaiseAlarm("clock_differs", "pizza-2", f"{way.process}: wrong", NOON))
+        (row,) = await store.alarms.open(limit=9)
+        assert (row.kind, row.key, row.count) == ("clock_differs", "pizza-2", 2)
+        assert row.text == f"number {os.getpid()} on {gethostname()}: wrong"
+
+
+async def test_a_disk_that_is_full_is_named(postgres: Server) -> None:
+    """Of the database's server, to whoever takes an event in, and to whoever stores a turn."""
+    async with (
+        open_store(postgres.url(), stamp=STAMP, clock=SettableClock()) as store,
+        open_admission(postgres.url()) as way,
+    ):
+        for table in ("inbox", "commits"):
+            postgres.ask(
+                "CREATE OR REPLACE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$",
+                f"CREATE TRIGGER no_room BEFORE INSERT ON triobot.{table} EXECUTE FUNCTION no_room()",
+            )
+        try:
+            came = steady_time() - round(ADMITTED_WITHIN * 1000) + 300
+            with pytest.raises(StoreFullError, match="No space left") as admitted:
+                await way.accept(attrs.evolve(arrival(1, key="a"), came=came), quota=ROOMY)
+            with pytest.raises(StoreFullError, match="No space left") as committed:
+                await store.commit(PutSetting("a", "b"))
+        finally:
+            for table in ("inbox", "commits"):
+                postgres.ask(f"DROP TRIGGER no_room ON triobot.{table}")
+        assert admitted.value.remedy == committed.value.remedy == "free some space on the database's server"
+        await store.commit(PutSetting("a", "b"))
+        assert isinstance(await way.accept(arrival(1, key="a"), quota=ROOMY), InboxRow)
 
 
 async def test_what_can_not_be_read_is_kept_by_whoever_takes_it(postgres: Server) -> None:

@@ -131,7 +131,9 @@ class AlarmBell:
         began = trio.current_time()
         while True:
             self._news, self._at_rest = trio.Event(), False
-            self._looked_at, self._look_by = trio.current_time(), math.inf
+            self._looked_at = trio.current_time()
+            # Others may put alarms in that the store is shared with.
+            self._look_by = math.inf if store.news is None else self._looked_at + _AGAIN
             try:
                 try:
                     await self._store_them(store, clock)

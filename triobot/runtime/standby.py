@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, Final, final
@@ -21,9 +21,10 @@ from ..base.authors import run_contained
 from ..base.clock import SystemClock, WallClock
 from ..conversations.data import Speech
 from ..conversations.routes.router import Table
-from ..errors import StoreAwayError, StoreLockedError
+from ..errors import StoreAwayError, StoreFullError, StoreLockedError
 from ..operator.api import OperatorApi
 from ..seams.inbox import Quota
+from ..seams.money import RaiseAlarm
 from ..seams.writes import LeaseLostError
 from ..store import Stamp, admission_at, is_made, wait_free
 from ..store.server_clock import ServerClock, how_far
@@ -44,7 +45,8 @@ Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
 _PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
 _PAUSE: Final = 1.0
 _AGAIN: Final = 0.1
-_LOOK_AT_CLOCK_EVERY: Final = 5.0
+_LOOK_EVERY: Final = 5.0
+_PUT_EVERY: Final = 60.0
 
 
 @final
@@ -75,6 +77,7 @@ class Standby:
         self._work: Runtime | None = None
         self._stands_by = self._worked = False
         self._told_of_clock = False
+        self._left: dict[str, RaiseAlarm] = {}
         self.secrets = Secrets.generate()  # until those of the store are read
         self.voice = Speaker(settings.label, "", lambda text: text)
         self.traffic: TrafficCounters | None = None
@@ -84,22 +87,37 @@ class Standby:
         self.background: Sequence[Callable[[], Awaitable[None]]] = ()
 
     def _ring(self, alarm: Alarm) -> None:
-        """Raise an alarm; a process that stands by has only its log to say it."""
+        """Raise an alarm; a process that stands by has it told by the one that works."""
         if self.intake is not None:
             self.intake.bell.ring(alarm)
         else:
             _log.error("ALARM %s: %s", alarm.kind, alarm.text)
+            self._leave(alarm)
 
-    async def watch_clock(self) -> None:
-        """Tell of a clock of this machine that is wrong, until cancelled."""
-        clock = self._server_clock
-        while clock is not None:
-            await trio.sleep(_LOOK_AT_CLOCK_EVERY)
-            # As long as it lasts the bell hears of it; a log hears of it once.
-            if clock.differs and not (self._told_of_clock and self.intake is None):
-                said = f"this machine's clock is {how_far(clock.differs)} the database server's."
-                self._ring(Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}"))
-            self._told_of_clock = clock.differs != 0
+    def _leave(self, alarm: Alarm) -> None:
+        text = f"{self._way.process}, which stands by: {alarm.text}"
+        self._left[alarm.kind] = RaiseAlarm(alarm.kind, gethostname(), text, self._clock.now())
+
+    async def watch(self) -> None:
+        """Tell of a clock of this machine that is wrong, and put alarms into the store, until cancelled."""
+        put_at = dict[str, float]()
+        while True:
+            await trio.sleep(_LOOK_EVERY)
+            if (clock := self._server_clock) is not None:
+                if clock.differs:
+                    said = f"this machine's clock is {how_far(clock.differs)} the database server's."
+                    alarm = Alarm("clock_differs", gethostname(), f"{said} {text_of('clock_differs', '')}")
+                    # As long as it lasts the store hears of it; a log hears of it once.
+                    (self._leave if self._told_of_clock and self.intake is None else self._ring)(alarm)
+                self._told_of_clock = clock.differs != 0
+            now = trio.current_time()
+            for kind, left in list(self._left.items()):
+                if now >= put_at.get(kind, now) and not self.inbox.failing:
+                    with suppress(StoreFullError):
+                        await self._way.commit(left)
+                        put_at[kind] = now + _PUT_EVERY
+                        if self._left[kind] is left:
+                            del self._left[kind]
 
     @property
     def clock(self) -> WallClock:
@@ -258,7 +276,7 @@ async def open_standby(
         with registered(standby.voice):
             with speaking(standby.voice):
                 nursery.start_soon(standby.inbox.run)
-                nursery.start_soon(standby.watch_clock)
+                nursery.start_soon(standby.watch)
                 if untils:
                     nursery.start_soon(forget_former, standby.secrets, untils, standby.clock)
             yield standby

@@ -27,15 +27,18 @@ import psycopg
 import trio
 
 from ...base.clock import steady_time
-from ...errors import StoreAwayError, StoreError, TriobotError
+from ...errors import StoreAwayError, StoreError, StoreFullError, TriobotError
 from ...seams.inbox import Acceptance, Arrival, InboxRow, OverQuota, Quota, Redelivered
+from ...seams.money import RaiseAlarm
 from ...seams.writes import CarryOut, KeepRaw, OperatorOrder, StoreStatistics
 from ..admission import admit_arrival
+from ..payment_rows import MoneyTables
 from ..rules import FIRST_ROWS, MOST_ROWS, ONCE_FOR, REPEATED_WITHIN, as_kept
 from ..schema import Stamp, check_whole
 from ..table_store import Store
 from .address import PostgresAddress, read_address
-from .failures import first_line
+from .failures import first_line, for_the_caller
+from .opened import own_name
 from .orders import carry_out, news_channel, take_orders
 from .ownership import end_silent
 from .schemas import check_store, numbers_key
@@ -132,6 +135,7 @@ class Admission:
     """The way in for events, `triobot.webhook.inbox.Admits`; and what a process that stands by reads.
 
     Attributes:
+        process: what this process is called for people.
         store: the store itself, while this process has it.
         news: called when events have been put in by this process; never waits.
         heard: called with the server's time of day, between two readings of `steady_time`, in any thread.
@@ -148,6 +152,7 @@ class Admission:
         self._came: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._some = trio.Event()
+        self.process: Final = own_name()
         self.store: Store | None = None
         self.news: Callable[[], None] = lambda: None
         self.heard: Callable[[int, int, int], None] = lambda asked, server, heard: None
@@ -192,14 +197,17 @@ class Admission:
             on_commit(one.answer)
         return one.answer
 
-    async def commit(self, kept: KeepRaw) -> None:
-        """Keep a request that could not be read."""
+    async def commit(self, kept: KeepRaw | RaiseAlarm) -> None:
+        """Keep a request that could not be read, or an alarm of this process."""
         if self.store is not None:
             await self.store.commit(kept)
             return
-        one = as_kept(kept)
 
         def keep(connection: Connection) -> None:
+            if isinstance(kept, RaiseAlarm):
+                MoneyTables(Session(connection)).apply(kept)
+                return
+            one = as_kept(kept)
             with connection.transaction():
                 connection.execute(_KEEP_RAW, (one.at, one.reason, one.content_type, one.body))
                 connection.execute(_KEEP_FEW)
@@ -297,6 +305,7 @@ class Admission:
     async def _admit(self, batch: list[_ToAdmit]) -> None:
         """Take a batch in, as often as it takes; refuse what has waited for too long."""
         answered = dict(self._answered)
+        why: StoreFullError = StoreAwayError("it took too long to take the event in")
         while True:
             try:
                 answers = await ask(partial(self._send, batch, answered), self._connection)
@@ -304,9 +313,11 @@ class Admission:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = self._ahead = None
+                if not isinstance(error, psycopg.errors.DivisionByZero):  # which only says that it is late
+                    why = self._away(error)
                 late = [one for one in batch if steady_time() >= one.until]
                 for one in late:
-                    one.fail(self._away(error))
+                    one.fail(why)
                 batch = [one for one in batch if one not in late]
                 if not batch:
                     return  # what was answered goes with what comes next
@@ -322,7 +333,11 @@ class Admission:
                 self.news()
             return
 
-    def _away(self, error: Exception) -> StoreAwayError:
+    def _away(self, error: Exception) -> StoreFullError:
+        """Return the error that says why nothing can be stored now."""
+        found = for_the_caller(error, named(self._address))
+        if isinstance(found, StoreFullError):
+            return found
         return StoreAwayError(f"the store {named(self._address)} is away: {first_line(error)}")
 
     @asynccontextmanager

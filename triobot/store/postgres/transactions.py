@@ -27,7 +27,7 @@ from typing import Any, Final, NoReturn, final
 import psycopg
 
 from ...base.clock import steady_time
-from ...errors import StoreAwayError, StoreCorruptError, StoreError, TriobotError
+from ...errors import StoreAwayError, StoreCorruptError, StoreError, StoreFullError, TriobotError
 from ...seams.writes import LeaseLostError
 from ..writer import Job, Noted, each_behind_noted
 from .failures import ends_the_store, first_line, for_the_caller
@@ -139,6 +139,8 @@ class PostgresTransactions:
             return self._run(batch)
         except _LostError as lost:
             self._tables.undo()
+            if isinstance(full := lost.__cause__, StoreFullError):
+                return [full for _ in batch]
             why = str(lost) or "the connection was lost"
             return [StoreAwayError(f"the store {self._name} is away: {why}") for _ in batch]
         except _EndedError:
@@ -303,9 +305,9 @@ class PostgresTransactions:
                 found = self._session.run(_MOVE, (self._lease.node, self._commits))
             row = found.fetchone()
         except psycopg.Error as error:
-            self._verdict(error)
+            verdict = self._verdict(error)
             self._roll_back()
-            raise _LostError(first_line(error)) from None
+            raise _LostError(first_line(error)) from verdict
         if row is None:
             # Whether another process has the store, or the count is another one, a new session finds.
             self._session.close()
