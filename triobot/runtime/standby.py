@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("triobot")
 Opens = Callable[..., AbstractAsyncContextManager[Runtime]]
 # What ends the work on a store that others share, and not the process.
-_PASSING: Final = (LeaseLostError, StoreAwayError, StoreLockedError)
+_PASSING: Final = (LeaseLostError, StoreFullError, StoreLockedError)
 _PAUSE: Final = 1.0
 _AGAIN: Final = 0.1
 _LOOK_EVERY: Final = 5.0
@@ -203,10 +203,13 @@ class Standby:
                         "another process has taken the store over; the work here was cut, and goes on there"
                     )
                 else:
+                    cause: BaseException = error
+                    while isinstance(cause, BaseExceptionGroup):
+                        cause = cause.exceptions[0]
                     if self._worked:
-                        _log.warning("the store is away, and work that needs it was cut; it begins anew")
+                        _log.warning("%s; work that needs the store was cut, and begins anew", cause)
                     elif not away:
-                        _log.warning("the store is away; this process goes on standing by")
+                        _log.warning("%s; this process goes on standing by", cause)
                     away, self._worked = True, False
                     with trio.move_on_after(_PAUSE):
                         await self._stop.wait()
@@ -296,7 +299,7 @@ async def _kept(settings: Settings, clock: WallClock, way: Admission, *, made: b
                 return kept
         except StoreLockedError:
             made = True  # another process makes it
-        except StoreAwayError as error:
+        except StoreFullError as error:
             _log.warning("%s; it begins anew", error)
             await trio.sleep(_PAUSE)
         await trio.sleep(_AGAIN)
