@@ -102,8 +102,10 @@ class Dispatcher:
         self.keeping: Final = Keeping(services.store, self.commits, services.texts)
         self.care: Final = Care(services, self.work, self.tidying, self.retry)
         self._shared = Shared(
+            services,
             self.work,
             table,
+            username,
             self._timers,
             self.keeping,
             self.tidying,
@@ -118,7 +120,6 @@ class Dispatcher:
             park=park,
             room=self._catching_up.room,
             over=self.over,
-            retry=self.retry,
             take_back=self.take_back,
         )
         self._from_before: int | None = None
@@ -345,9 +346,7 @@ class Dispatcher:
             self.over(life)
 
     def new_life(self, chat_id: ChatId, cursor: int, now: int | None = None) -> ChatLife:
-        life = self.lives[chat_id] = ChatLife(
-            self._shared, self._calls, self.services, self.table, chat_id, self.username, cursor
-        )
+        life = self.lives[chat_id] = ChatLife(self._shared, self._calls, chat_id, cursor)
         life.born = self.services.clock.now() if now is None else now
         if len(self.lives) > KEPT:
             # The first of those longest at rest that may leave memory, if one may.
@@ -410,7 +409,7 @@ class Dispatcher:
             life.behind = False  # who reads on for it is too late
         again = self.new_life(chat_id, 0)
         if life is not None:
-            again.remember(life)
+            again.group, again.sender = life.group, life.sender
         again.latest = self._cursor
         self._load(again)
 

@@ -67,7 +67,6 @@ from .routes.routing import (
 )
 from .routes.verdicts import Verdicts
 from .running.failures import report_filter
-from .services import Services
 from .shared import Shared
 from .workload import UnitWriter
 
@@ -93,7 +92,6 @@ class DispatcherCalls:
         park: park a conversation whose code doesn't fit its journal, because of this.
         room: read on for a chat that was behind, and has room again.
         over: drop a chat from memory, in which nothing goes on any more.
-        retry: bring a chat back from the store once more, as soon as nobody is at work in it.
         take_back: bring a chat back: what it took when there were so many units isn't stored.
     """
 
@@ -103,7 +101,6 @@ class DispatcherCalls:
     park: Callable[[Conversation, str], None]
     room: Callable[[ChatLife], None]
     over: Callable[[ChatLife], None]
-    retry: Callable[[ChatId], None]
     take_back: Callable[[ChatLife, int], None]
 
 
@@ -123,16 +120,15 @@ class ChatLife:
         sender: who sent what came last.
         kept: what the chat keeps.
         mailbox: events that wait for a conversation here, in the order of the inbox.
+        shown: whose turn was cut off, and runs again before anything is routed; and what waits for the chat,
+            in its order, which that turn is to find: each with whether that was a group.
     """
 
     def __init__(
         self,
         shared: Shared,
         calls: DispatcherCalls,
-        services: Services,
-        table: Table,
         chat_id: ChatId,
-        username: str | None,
         cursor: int,
         *,
         group: bool = False,
@@ -147,12 +143,11 @@ class ChatLife:
         self.calls = calls
         self.loading = False
         self.loads_at = 0
-        self.services = services
-        self._table = table
-        self._username = username
+        self.services: Final = shared.services
+        self._table: Final = shared.table
         self.group = group
         self.sender: SenderId | None = None
-        self.places: Final = Places(table)
+        self.places: Final = Places(shared.table)
         self.kept: Final = shared.keeping.begin_life(chat_id)
         self.kept.writers = self.places
         self._too_late: TooLate | None = None
@@ -162,18 +157,15 @@ class ChatLife:
         self._heirs: dict[SenderId | None, Conversation] = {}
         self.born = 0
         self.passed: frozenset[int] = frozenset()
-        self._shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
+        self.shown: tuple[Conversation, Sequence[tuple[Delivery, bool]]] | None = None
         self._early: frozenset[int] = frozenset()
         self._typed_until: dict[SenderId | None, int] = {}
 
     def setting(self, delivery: Delivery) -> Setting:
         """What filters may know besides the event."""
-        memory, asked = self.services.memory, self.work.commits.asked if delivery.seq > 0 else Verdicts()
-        return Setting(self._username, self.group, delivery.seq, delivery.at, memory, self.kept.values, asked)
-
-    def remember(self, before: ChatLife) -> None:
-        """Know whom this chat's last life knew."""
-        self.group, self.sender = before.group, before.sender
+        memory, username = self.services.memory, self.shared.username
+        asked = self.work.commits.asked if delivery.seq > 0 else Verdicts()
+        return Setting(username, self.group, delivery.seq, delivery.at, memory, self.kept.values, asked)
 
     @property
     def idle(self) -> bool:
@@ -201,7 +193,7 @@ class ChatLife:
     @cached_property
     def refusals(self) -> Refusals:
         """What is said of what nobody takes."""
-        return Refusals(self.shared, self.chat_id, self.kept, self.services)
+        return Refusals(self.shared, self.chat_id, self.kept)
 
     # --- what came too late
 
@@ -544,7 +536,7 @@ class ChatLife:
             return
         self.work.commits.consumed([delivery.seq])
         if conversation is not None and conversation.stuck and delivery.at > self.born:
-            self.calls.retry(self.chat_id)
+            self.shared.care.retry(self.chat_id)
 
     def _leave(self, delivery: Delivery) -> None:
         """A private chat was left: that ends whatever runs in it, and then only starts routes."""
@@ -597,7 +589,7 @@ class ChatLife:
             if (live := self.places.live.get(self.places.owner_of(event))) is not None:
                 start = begins(self._case(delivery))
                 begun = None if start is None else (start.route, live.route)
-            notice(Untaken(event, table.routes_of_chats, self._username, begun))
+            notice(Untaken(event, table.routes_of_chats, self.shared.username, begun))
 
     # --- the mailbox, seen from a conversation
 
@@ -610,7 +602,7 @@ class ChatLife:
             self._opens(conversation, wait)
         if conversation.replaying:
             return  # it took what it took
-        if self._shown is not None:
+        if self.shown is not None:
             self._show(conversation)
         if self.mailbox and not _cancelled():
             self._look_through(conversation, wait, resting=resting)
@@ -700,20 +692,12 @@ class ChatLife:
 
     # --- the mailbox of a conversation that comes back
 
-    def shows(self, conversation: Conversation, waiting: Sequence[tuple[Delivery, bool]]) -> None:
-        """Let the turn that was cut off, which runs again before anything is routed, find what waited for it.
-
-        Args:
-            waiting: what waits for the chat, in its order; each with whether that was a group.
-        """
-        self._shown = conversation, waiting
-
     def _show(self, conversation: Conversation) -> None:
         """Queue what came before the turn that a conversation is in, and would have been queued."""
-        if self._shown is None or self._shown[0] is not conversation or conversation.replaying:
+        if self.shown is None or self.shown[0] is not conversation or conversation.replaying:
             return
         turn = conversation.run.now()
-        for delivery, group in self._shown[1]:
+        for delivery, group in self.shown[1]:
             known = delivery.seq in self._early or delivery.seq in self.passed
             # What came before it began was kept for somebody else, who may go on again now.
             others = delivery.seq < conversation.seq and not is_signal(delivery.event)
@@ -734,7 +718,7 @@ class ChatLife:
 
     def shows_no_more(self) -> None:
         """Route all that waits from now on, but for what was taken out of the mailbox meanwhile."""
-        self._shown, early, self._early = None, self._early, frozenset()
+        self.shown, early, self._early = None, self._early, frozenset()
         self.passed |= early.difference(queued.seq for queued in self.mailbox)
         self.mailbox = [queued for queued in self.mailbox if queued.seq not in early]
 
@@ -798,7 +782,7 @@ class ChatLife:
         """A conversation is over: its successor starts, or what is left is routed again from the top."""
         if conversation.ending is None or self.work.cut:
             return
-        if self._shown is not None and self._shown[0] is conversation:
+        if self.shown is not None and self.shown[0] is conversation:
             self.shows_no_more()
         owner = conversation.owner
         if conversation in self.places.asides:

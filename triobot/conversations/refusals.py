@@ -17,7 +17,6 @@ from ..wire.operations import SendMessage
 from .data import OURS, Kept, words_for
 from .routes.filters import Flood, is_payment
 from .routes.routing import BOARD, Delivery, token_of
-from .services import Services
 from .shared import Shared
 from .texts import Texts
 
@@ -32,12 +31,12 @@ _LONGEST_COMMAND: Final = 64
 class Refusals:
     """Deals with what nobody in a chat takes."""
 
-    def __init__(self, shared: Shared, chat_id: ChatId, kept: Kept, services: Services) -> None:
+    def __init__(self, shared: Shared, chat_id: ChatId, kept: Kept) -> None:
         self._shared = shared
         self._work = shared.work
         self._chat_id = chat_id
         self._kept = kept
-        self._services = services
+        self._services = shared.services
         self._kept_back: set[int] = set()
         self._told_at: int | None = None
         self._offers: dict[int, tuple[str, int]] = {}

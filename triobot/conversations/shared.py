@@ -11,6 +11,7 @@ from .doors.elsewhere import Elsewhere
 from .questions.tidying import Answered, Tidying
 from .revival.care import Care
 from .routes.declarations import Table
+from .services import Services
 from .timers import Timers
 from .workload import Workload
 
@@ -21,6 +22,7 @@ class Shared:
     """What the chats of a bot have in common.
 
     Attributes:
+        username: the bot's own.
         timers: tick conversations when their time has come.
         keeping: reads and writes what chats keep.
         tidying: tidies up messages.
@@ -30,8 +32,10 @@ class Shared:
         gave_nothing: the asides that ended with money and gave nothing, as somebody was told.
     """
 
+    services: Services
     work: Workload
     table: Table
+    username: str | None
     timers: Timers
     keeping: Keeping
     tidying: Tidying

@@ -56,8 +56,10 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
     """Return the life of a chat that is only looked at: nothing that happens in it is anybody's business."""
     work = Workload(CommitQueue(services.store, services.raise_alarm))
     shared = Shared(
+        services,
         work,
         table,
+        None,
         Timers(services.clock),
         Keeping(services.store, work.commits, services.texts),
         Tidying(services.outbox, work, services.store),
@@ -65,8 +67,8 @@ def _dry_life(services: Services, table: Table, chat_id: ChatId, *, group: bool)
         _UNTOUCHED,
         Elsewhere(services, table, _nothing, lambda halt: False, lambda chat_id: False, _nothing),
     )
-    calls = DispatcherCalls(*[_nothing] * 8)
-    return ChatLife(shared, calls, services, table, chat_id, None, 0, group=group)
+    calls = DispatcherCalls(*[_nothing] * 7)
+    return ChatLife(shared, calls, chat_id, 0, group=group)
 
 
 def _nothing(*_: object) -> None:

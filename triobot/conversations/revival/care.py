@@ -116,7 +116,7 @@ class Care(trio.abc.Instrument):
         self._services = services
         self._work = work
         self._tidying = tidying
-        self._retry = retry
+        self.retry = retry
         self.at_work = services.store.at_work
         self._noted = False
         # Of each conversation's own task its number.
@@ -366,7 +366,7 @@ class Care(trio.abc.Instrument):
                 if at <= now:
                     log.warning("conversation %d, which killed the program, is tried again", row.id)
                     self._tried.add(row.id)
-                    self._retry(row.chat_id)
+                    self.retry(row.chat_id)
                     return BETWEEN_RETRIES
                 next_at = min(next_at, at)
         return max((next_at - now) / 1000, 0)

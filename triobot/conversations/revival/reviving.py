@@ -101,7 +101,7 @@ async def revive(
         await _follow(conversation, stored)
         _place(life, conversation)
         if row is rows[-1] and row.parked_because is None and stored.interrupted_by is None:
-            life.shows(conversation, waiting)
+            life.shown = conversation, waiting
         life.work.count("revived")
         life.calls.start(conversation)
         await _stand(conversation)
