@@ -79,7 +79,9 @@ class JournalWriter(Host):
         lost: the store refused something that it wrote.
         repeated_ids: effects that this incarnation began, and that may have happened before.
         in_row: it begins with what is durable in the row of its event.
-        here: see `Host`.
+        here, compares: see `Host`.
+        ahead: an event that was taken and isn't known to be stored, with which all since may yet be taken
+            back: nothing of that may be seen.
 
     Args:
         first: the record with which it begins; None if it comes from the store.
@@ -107,12 +109,13 @@ class JournalWriter(Host):
         "_scheduled",
         "_since",
         "_stood",
-        "_taken",
         "_taken_at",
         "_wake",
         "_watched",
         "_writes",
         "_written",
+        "ahead",
+        "compares",
         "durable",
         "here",
         "in_row",
@@ -153,8 +156,7 @@ class JournalWriter(Host):
         # Whether what a message is to show, or what is to be said, may be among it.
         self._owes = False
         self._scheduled = False
-        # The event that was taken and isn't known to be stored.
-        self._taken: EarlyEvent | None = None
+        self.ahead: EarlyEvent | None = None
         # How many units there were when it took that, and when it began itself.
         self._taken_at = 0
         self._began_at = 0 if row is not None else self._commits.added
@@ -169,6 +171,7 @@ class JournalWriter(Host):
             self._effects, self._since = frozenset(beside), self._position - len(records) + len(beside)
         self._code = code = conversation.services.code if durable else None
         self.here = None if code is None else code.sites.here
+        self.compares = conversation.changed is not None
         self._last: object = None
         # The code that fits its journal, and which one the store knows.
         self._fits = 0 if row is None else row.build
@@ -264,10 +267,6 @@ class JournalWriter(Host):
         self.repeated_ids |= {id}
         self._conversation.work.count("possible_repeat")
 
-    @property
-    def compares(self) -> bool:  # type: ignore[override]
-        return self._conversation.changed is not None
-
     def parting(self, record: Record, op: OpenOperation) -> str | None:
         changed = self._conversation.changed
         return None if changed is None else changed.parting(record, op)
@@ -310,20 +309,15 @@ class JournalWriter(Host):
         """Return whether an event may be stored together with what comes of it."""
         # A deadline that has passed and was not looked at comes first: it may end what would take the event.
         due = self._wake is not None and self._wake <= self.now()
-        return self.durable and self._begun and not (self.over or self.lost or self._taken or due)
-
-    @property
-    def ahead(self) -> EarlyEvent | None:
-        """Return the event with which all since may yet be taken back: nothing of that may be seen."""
-        return self._taken
+        return self.durable and self._begun and not (self.over or self.lost or self.ahead or due)
 
     def take(self, arrival: Arrival) -> EarlyEvent:
         """Store this event with the record that takes it, which is appended next."""
         if self._scheduled:
             self.flush()  # what was done before it doesn't hang on it
         self._writes = _with(self._writes, Accept(arrival))
-        self._taken, self._taken_at = EarlyEvent(), self._commits.added
-        return self._taken
+        self.ahead, self._taken_at = EarlyEvent(), self._commits.added
+        return self.ahead
 
     def take_back(self, units: int) -> None:
         """Write nothing if it began when there were so many units: it has come of what is taken back."""
@@ -331,7 +325,7 @@ class JournalWriter(Host):
             self.over = self.lost = True
 
     def accepted(self, error: Exception | None) -> None:
-        taken, self._taken = self._taken, None
+        taken, self.ahead = self.ahead, None
         if error is not None:
             self.over = True
             self._conversation.life.calls.take_back(self._conversation.life, self._taken_at)
@@ -542,7 +536,7 @@ class JournalWriter(Host):
         """Return what ends it in a transaction of something else; nothing more is written for it then."""
         if self.over:
             return []
-        if self._taken is not None:
+        if self.ahead is not None:
             self.flush()
         self.over = True
         if self._keeps():
