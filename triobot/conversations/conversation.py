@@ -358,13 +358,17 @@ class Conversation:
                 if error is not None:
                     put_away(error, self.route.name, self.told_place, self.services.tracebacks)
             case Stuck(error, failure):
-                self.stuck = True
-                self.life.calls.park(self, parting(error, failure, self.stuck_at))
-                if self.ending is not None:
-                    # It was on its way out: the interrupt that ended it need not wait for other code.
-                    ending, self.ending = self.ending, None
-                    self.end(ending)
+                self.park(parting(error, failure, self.stuck_at))
         return None
+
+    def park(self, because: str) -> None:
+        """Keep the place without a task; or end, if that was asked: an interrupt waits for no other code."""
+        self.stuck = True
+        if (ending := self.ending) is None:
+            self.life.calls.park(self, because)
+        else:
+            self.ending = None
+            self.end(ending)
 
     def concluded(self, error: BaseException | None) -> None:
         """Settle what it gives for in the transaction in which it ends."""

@@ -38,7 +38,7 @@ from .life import ChatLife, DispatcherCalls
 from .questions.tidying import Answered, Tidying
 from .revival import reviving
 from .revival.care import Care
-from .revival.reviving import CatchingUp, let_go, park, unreadable
+from .revival.reviving import CatchingUp, park, unreadable
 from .revival.stored import write_out
 from .routes.declarations import RouteKind, Table
 from .routes.routing import Delivery
@@ -443,7 +443,7 @@ class Dispatcher:
         """Wait no more for a conversation whose coroutine doesn't end: its chat goes on without it."""
         self.gone(conversation)
         if not self.work.cut and self.lives.get(conversation.life.chat_id) is conversation.life:
-            let_go(conversation)
+            conversation.park("its code catches every cancellation (BaseException), and does not end")
 
     def gone(self, conversation: Conversation) -> None:
         """Wait for a conversation no more: its task ends, or never will."""

@@ -255,16 +255,6 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
     life.work.commits.add(writes)
 
 
-def let_go(conversation: Conversation) -> None:
-    """Park a conversation whose code catches every cancellation, or end it as was asked: its chat goes on."""
-    conversation.stuck = True
-    if conversation.ending is None:
-        park(conversation, "its code catches every cancellation (BaseException), and does not end")
-    else:
-        ending, conversation.ending = conversation.ending, None
-        conversation.end(ending)
-
-
 def _unknown(row: ConversationRow) -> Route:
     async def nothing(_: object) -> None:
         raise AssertionError("a parked conversation doesn't run")
