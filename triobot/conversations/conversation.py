@@ -462,7 +462,7 @@ class Conversation:
             self.ending = ending
             if self.stuck:
                 self.life.write_end(self, self.end_with())
-                abandon(self.work, self.services, self.life.chat_id, self.id, self.key)
+                abandon(self.shared, self.life.chat_id, self.id, self.key)
                 self.life.parked_no_more(self)
                 self.life.ended(self)
                 return

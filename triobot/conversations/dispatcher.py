@@ -91,7 +91,6 @@ class Dispatcher:
         self._cursor = 0
         self._sent = 0
         self._newest = 0
-        self._catching_up = CatchingUp(services, table, self.work, self.known, self.until_not_too_busy)
         self._scope = trio.CancelScope(shield=True)
         self.elsewhere: Final = Elsewhere(
             services, table, self.offer, self._runs, self._is_behind, self.hurry
@@ -113,6 +112,7 @@ class Dispatcher:
             self.care,
             self.elsewhere,
         )
+        self._catching_up = CatchingUp(self._shared, self.known, self.until_not_too_busy)
         self._calls = DispatcherCalls(
             start=self.start,
             gone=self.gone,
@@ -324,7 +324,7 @@ class Dispatcher:
             return
         self.elsewhere.coming.pop(row.seq, None)
         if (event := self.known(event)) is None:
-            unreadable(self.work, self.services, row)
+            unreadable(self._shared, row)
             return
         if life is None:
             life = self.new_life(row.chat_id, row.seq - 1)

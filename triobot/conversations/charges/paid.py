@@ -9,8 +9,7 @@ on after the next start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast, final
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from ..conversation import Conversation
     from ..doors.elsewhere import Elsewhere
     from ..services import Services
+    from ..shared import Shared
     from ..workload import Workload
 
 T = TypeVar("T")
@@ -211,33 +211,33 @@ def moves(conversation: Conversation, of: Callable[[Cashier], Sequence[Write]]) 
     return of(payments_of(conversation))
 
 
-def abandon(
-    work: Workload, services: Services, chat_id: ChatId, conversation_id: str, key: str | None
-) -> None:
+def abandon(shared: Shared, chat_id: ChatId, conversation_id: str, key: str | None) -> None:
     """A conversation has been ended without its code: it waits for no money, and gives nothing for any."""
-    payments = services.payments
-    if payments is None:
-        return
-
-    async def give_up() -> None:
-        # In this order: what is still there at the next start has not given anything up.
-        await work.commits.wait_for()
-        with _written_if_possible(conversation_id):
-            await payments.give_up(chat_id, conversation_id, key=key)
-
-    work.beside(give_up)
+    # What is still there at the next start has not given anything up.
+    _tell(shared, conversation_id, lambda ledger: ledger.give_up(chat_id, conversation_id, key=key))
 
 
-def tell_parked(work: Workload, services: Services, chat_id: ChatId, key: str | None) -> None:
+def tell_parked(shared: Shared, chat_id: ChatId, key: str | None) -> None:
     """A conversation can't go on: if it is the aside for a payment, an operator hears of the money."""
-    payments = services.payments
-    if payments is None or key is None:
+    if key is not None:
+        _tell(shared, key, lambda ledger: ledger.parked(chat_id, key))
+
+
+def _tell(shared: Shared, what: str, say: Callable[[Cashier], Awaitable[None]]) -> None:
+    """Tell the ledger, beside the conversations, once all that led to it is stored."""
+    work, payments = shared.work, shared.services.payments
+    if payments is None:
         return
 
     async def tell() -> None:
         await work.commits.wait_for()
-        with _written_if_possible(key):
-            await payments.parked(chat_id, key)
+        try:
+            await say(payments)
+        except (StoreError, trio.ClosedResourceError) as error:
+            # The ledger comes back to it, at the next start or when its time is out.
+            log.error(  # noqa: TRY400  # a store's traceback says nothing more
+                "payment %s: its end could not be stored: %s", what, type(error).__name__
+            )
 
     work.beside(tell)
 
@@ -412,14 +412,3 @@ def payments_of(conversation: Conversation) -> Cashier:
     if payments is None:
         raise ConfigError("this bot runs without a ledger, and can't deal with money")
     return payments
-
-
-@contextmanager
-def _written_if_possible(what: str) -> Generator[None]:
-    """Log what can't be stored: the ledger comes back to it, at the next start or when its time is out."""
-    try:
-        yield
-    except (StoreError, trio.ClosedResourceError) as error:
-        log.error(  # noqa: TRY400  # a store's traceback says nothing more
-            "payment %s: its end could not be stored: %s", what, type(error).__name__
-        )

@@ -35,12 +35,11 @@ from ..charges.paid import abandon, tell_parked
 from ..conversation import Conversation
 from ..doors.calls import CALL, ROOM_SIGNAL, SIGNAL, Call, Halt, Order, Signal, stored_call, stored_event
 from ..life import ChatLife
-from ..routes.declarations import Route, RouteKind, Table
+from ..routes.declarations import Route, RouteKind
 from ..routes.filters import Filter, Setting, is_payment
 from ..routes.routing import Delivery, Start
 from ..routes.schedules import Tick
-from ..services import Services
-from ..workload import Workload
+from ..shared import Shared
 from .care import CRASHES, current_build
 from .stored import Stored, opening_of, read_stored, why_unfit
 
@@ -55,15 +54,13 @@ HANGS: Final = 60.0
 """Seconds after which it is parked, if something is: what it waits for has come before, and doesn't now."""
 
 
-async def revive(
-    services: Services, table: Table, life: ChatLife, waiting: Sequence[tuple[Delivery, bool]]
-) -> None:
+async def revive(life: ChatLife, waiting: Sequence[tuple[Delivery, bool]]) -> None:
     """Bring back whatever is stored of a chat's conversations.
 
     Args:
         waiting: what waits for the chat; each with whether that was a group.
     """
-    store, care = services.store, life.shared.care
+    store, table, care, code = life.services.store, life.shared.table, life.shared.care, life.services.code
     # Whose mailbox holds what waits comes last: then it is known what the others have of that.
     found = await await_store(partial(store.conversations, life.chat_id))
     rows = sorted(found, key=lambda row: row.kind != "aside")
@@ -93,9 +90,8 @@ async def revive(
             _park(life, journal, route, str(error))
             continue
         if opening is None or not route.durable:
-            _end_politely(services, life, row)
+            _end_politely(life, row)
             continue
-        code = services.code
         changed = None if code is None else await code.compare(store, row, stored.records)
         conversation = Conversation(life, *opening, row.sender_id, Revived(stored, changed))
         await _follow(conversation, stored)
@@ -190,12 +186,12 @@ def _place(life: ChatLife, conversation: Conversation) -> None:
         life.places.live[conversation.owner] = conversation
 
 
-def _end_politely(services: Services, life: ChatLife, row: ConversationRow) -> None:
+def _end_politely(life: ChatLife, row: ConversationRow) -> None:
     """End, with a word, what wasn't meant to survive the process, or couldn't be written down."""
     said = life.kept.texts.restarted if row.kind != "aside" and is_chat(life.chat_id) else ""
     told = life.shared.tidying.tell(life.chat_id, row.id, said) if said else ()
-    life.work.commits.add([EndConversation(row.lease, row.id, services.clock.now()), *told])
-    abandon(life.work, services, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
+    life.work.commits.add([EndConversation(row.lease, row.id, life.services.clock.now()), *told])
+    abandon(life.shared, life.chat_id, f"{life.chat_id}/{row.id}", row.key)
     life.work.count("not_durable")
 
 
@@ -240,7 +236,7 @@ def park(conversation: Conversation, because: str, *, error: str | None = None) 
     name = conversation.route.name if stored is None else stored.row.route
     life.shared.care.tell_parked(name, conversation.seq, because, todo)
     key = conversation.key if stored is None else stored.row.key
-    tell_parked(life.work, life.services, life.chat_id, key)
+    tell_parked(life.shared, life.chat_id, key)
     writes: list[Write] = []
     if stored is not None:
         row, now = stored.row, conversation.services.clock.now()
@@ -280,15 +276,11 @@ class CatchingUp:
 
     def __init__(
         self,
-        services: Services,
-        table: Table,
-        work: Workload,
+        shared: Shared,
         known: Callable[[Event | None], Event | None],
         until_not_too_busy: Callable[[], Awaitable[None]],
     ) -> None:
-        self._services = services
-        self._table = table
-        self._work = work
+        self._shared, self._services, self._work = shared, shared.services, shared.work
         self._known = known
         self._until_not_too_busy = until_not_too_busy
         self._stalled: dict[ChatLife, None] = {}
@@ -352,7 +344,7 @@ class CatchingUp:
         # What the last ones of this chat left behind must be there to be read.
         await self._work.commits.wait_for()
         await await_store(life.kept.load)  # filters may ask for it
-        await revive(self._services, self._table, life, await self._waiting(life))
+        await revive(life, await self._waiting(life))
         life.shows_no_more()
         await self._look_at_those_that_waited(life)
         life.loading = False
@@ -421,14 +413,15 @@ class CatchingUp:
         """
         event = self._known(stored_event(row))
         if event is None and says:
-            unreadable(self._work, self._services, row)
+            unreadable(self._shared, row)
         # The ledger has a payment's row, since that was routed, and consumes it.
         ledgers = self._services.payments is not None and event is not None and is_payment(event)
         return None if event is None or ledgers else Delivery(row.seq, event, row.at)
 
 
-def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
+def unreadable(shared: Shared, row: InboxRow) -> None:
     """Deal with such a row."""
+    work = shared.work
     call = stored_call(row) if row.content_type == CALL else None
     if isinstance(call, Call) and isinstance(call.value, Tick):
         # The bot has the job no more; whoever declares it again begins anew.
@@ -448,7 +441,7 @@ def unreadable(work: Workload, services: Services, row: InboxRow) -> None:
             why = error.what if isinstance(error, UnreadableRecordError) else "it is no record"
         text = f"{what} in {told(row.chat_id)} can't be read, and waits in the inbox ({row.seq}): {why}"
         log.warning("%s", text)
-        services.raise_alarm(Alarm("signal_unreadable", what, text))
+        shared.services.raise_alarm(Alarm("signal_unreadable", what, text))
     else:
         work.count("unreadable")
         work.commits.consumed([row.seq])
