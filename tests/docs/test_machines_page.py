@@ -15,8 +15,9 @@ DOCS: Final = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_nginx_takes_the_rehearsal_s_file(tmp_path: Path) -> None:
-    page = (DOCS / "several-machines.md").read_text(encoding="utf-8")
-    [file] = re.findall(r"(?ms)^```nginx\n(.*?)^```", page)
+    [file] = re.findall(
+        r"(?ms)^```nginx\n(.*?)^```", (DOCS / "several-machines.md").read_text(encoding="utf-8")
+    )
     (tmp_path / "rehearsal.conf").write_text(file, encoding="utf-8")
     (tmp_path / "rehearsal").mkdir()
 

@@ -42,9 +42,9 @@ def pages() -> Iterator[Path]:
             yield page
 
 
-def count(page: Path) -> Count:
+def count(page: Path, root: Path = ROOT) -> Count:
     """Count the words of a page."""
-    name, text = str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+    name, text = str(page.relative_to(root)), page.read_text(encoding="utf-8")
     all_words = len(text.split())
     by_hand = 0 if name in _WHOLE else len(_PART.sub("", SHOWN.sub("", text)).split())
     return Count(name, by_hand, all_words - by_hand)
