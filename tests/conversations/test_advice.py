@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import attrs
 import pytest
 import trio
-from town import open_town
+from town import CHAT, open_town
 from trio.testing import MockClock
 
 from triobot import Bot
@@ -218,6 +219,36 @@ async def test_a_start_with_a_known_key_says_that_it_begins_nothing(
         (line,) = said()
         assert "test_advice.py:" in line
         assert "mute was started: one was with the key 'mute-7', and has ended" in line
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_a_start_right_behind_the_end_says_that_it_begins_nothing(
+    ended: bool, said: Callable[[], list[str]], autojump_clock: MockClock
+) -> None:
+    """What was stopped doesn't run, even while the stop is on its way to the chat."""
+    bot, over = Router(), list[trio.Event]()
+
+    @bot.aside
+    async def mute(chat: Chat, who: int) -> None:
+        await chat.sleep(3)
+        over[-1].set()  # the last thing that it does: its end is not even stored yet
+
+    async with open_town(bot, advised=True) as town:
+        elsewhere = town.dispatcher.elsewhere
+        name = elsewhere.table.route_of(mute, (7,), "").name
+        start = partial(elsewhere.start, CHAT, name, (7,))
+        for told, key in enumerate(("mute-7", "mute-8")):
+            assert await start(key=key, once=key)
+            assert not await start(key=key, once=key)
+            assert len(said()) == told
+            over.append(trio.Event())
+            if ended:
+                await over[-1].wait()
+            else:
+                assert await elsewhere.stop(CHAT, name, key)
+            assert not await start(key=key, once=key)
+            *_, line = said()
+            assert f"with the key {key!r}, and has ended" in line
 
 
 async def test_a_press_that_comes_while_another_conversation_is_live(

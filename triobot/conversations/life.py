@@ -25,7 +25,7 @@ from ..wire.ids import ChatId, SenderId
 from .beginnings import Carried
 from .conversation import Conversation, Ending
 from .data import JOINED, joined
-from .doors.calls import Halt, Order, is_signal, room_of
+from .doors.calls import Halt, Order, asked_of, is_signal, room_of, runs_behind
 from .notices import Unheard, Untaken
 from .places import Due, Places, TooLate, ends
 from .refusals import Refusals
@@ -208,7 +208,8 @@ class ChatLife:
 
     def runs(self, halt: Halt) -> bool:
         """Whether there is something here that this stops."""
-        return self.places.runs(halt) or any(ends(halt, delivery) for delivery in self.mailbox)
+        asked = (asked_of(delivery.event) for delivery in self.mailbox)
+        return runs_behind(self.places.runs(halt), halt, asked)
 
     # --- in
 

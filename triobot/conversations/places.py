@@ -241,9 +241,11 @@ class Places:
         """Return whether this stops something here."""
         waiting = [*self.asides_due, *self.next.values()]
         waiting += [(it.start, it.delivery) for it in (one.successor for one in self.all()) if it is not None]
-        running = [conversation for conversation in self.all() if conversation.ending is None]
-        return any(halt.ends(conversation.route.name, conversation.key) for conversation in running) or any(
-            ends(halt, delivery) for _, delivery in waiting
+        return any(ends(halt, delivery) for _, delivery in waiting) or any(
+            halt.ends(conversation.route.name, conversation.key)
+            for conversation in self.all()
+            # The code of one that is over has returned, though its end may still be committed.
+            if conversation.ending is None and not (conversation.begun and conversation.run.over)
         )
 
     def halt(self, halt: Halt) -> Sequence[Delivery]:

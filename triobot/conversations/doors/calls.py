@@ -11,6 +11,7 @@ routing table takes calls by the route's name, and orders by the conversation's 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeAlias, cast, final
 
@@ -154,6 +155,20 @@ def stored_call(row: InboxRow) -> Call | Halt | Order | None:
 def asked_of(event: object) -> Call | Halt | Order | None:
     """Return the call or order that has come in place of an event, or None."""
     return event if isinstance(event, Call | Halt | Order) else None
+
+
+def runs_behind(runs: bool, halt: Halt, asked: Iterable[object]) -> bool:
+    """Return whether there is something for a stop to end once these calls have been routed, in their order.
+
+    Args:
+        runs: there is now.
+    """
+    for one in asked:
+        if isinstance(one, Call) and halt.ends(one.name, one.key):
+            runs = True
+        elif isinstance(one, Halt) and one.ends(halt.name, halt.key):
+            runs = False
+    return runs
 
 
 def as_event(asked: Call | Halt | Order) -> Event:

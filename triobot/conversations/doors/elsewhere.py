@@ -35,6 +35,7 @@ from .calls import (
     asked_of,
     call_arrival,
     order_arrival,
+    runs_behind,
     signal_arrival,
     stored_call,
     stored_event,
@@ -73,7 +74,7 @@ class Elsewhere:
         self._runs_in_chat = runs
         self._is_behind = is_behind
         self._hurry = hurry
-        self.coming: dict[int, Call] = {}
+        self.coming: dict[int, Call | Halt] = {}
 
     async def signal(
         self, place: ChatId, value: object, key: str | None, room: RoomName | None = None
@@ -152,10 +153,8 @@ class Elsewhere:
         return await give_order(self._services.store, self._services.clock, row, end, say, self._offer)
 
     def _runs(self, halt: Halt) -> bool:
-        coming = any(
-            call.chat_id == halt.chat_id and halt.ends(call.name, call.key) for call in self.coming.values()
-        )
-        return coming or self._runs_in_chat(halt)
+        asked = [one for one in self.coming.values() if one.chat_id == halt.chat_id]
+        return runs_behind(self._runs_in_chat(halt), halt, asked)
 
     async def hand_money(self, name: str, captured: Captured, claim: MovePayment) -> None:
         """Have the aside begin that takes this money, unless it runs or is on its way already; durable.
@@ -201,7 +200,7 @@ class Elsewhere:
         event = stored_event(row)
         if event is not None:
             call = asked_of(event)
-            if isinstance(call, Call):
+            if isinstance(call, Call | Halt):
                 self.coming[row.seq] = call
             self._take(row, event)
 
