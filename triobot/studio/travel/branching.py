@@ -172,7 +172,7 @@ class Branching:
         self, origin: BranchedFrom, notch: int | None, given: Mapping[str, Any]
     ) -> AsyncGenerator[There]:
         bot = self._bot()
-        around = {"beside": origin.beside, "group": origin.group, "settings": self.settings, **given}
+        around: Any = {"beside": origin.beside, "group": origin.group, "settings": self.settings, **given}
         if notch is not None:
             begins = before_failure(origin.stored, notch)
             async with open_branch(bot, origin.stored, begins, **around) as branch:
